@@ -150,13 +150,12 @@ class BookDatabaseHook(ServiceHook):
             everything that was found is handed out.
         """
         from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-        from airflow_provider_mediaops.http.loop_thread import LoopThread
+        from airflow_provider_mediaops.http.loop_thread import in_loop_thread
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client
         run = partial(self.arun, threads=RequestThreads(IN_FLIGHT, IN_FLIGHT))
-        with LoopThread(stop=self._stop) as loop:
-            yield from loop.stream(self._batch(client, rows, run, options, resume, bulk=bulk))
+        yield from in_loop_thread(self._batch(client, rows, run, options, resume, bulk=bulk), self._stop)
 
     async def alookup_batch(
         self,

@@ -182,88 +182,58 @@ def _act(action: Callable[[], T]) -> T:
         raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 
-class _SideThread:
-    """Carries out the side of a :class:`Beside` in a thread."""
+def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sleep) -> tuple[T, Exception | None]:
+    cut_off = threading.Event()
+    errors: list[Exception] = []
 
-    def __init__(self, side: Conversation[None], send: Callable[[Request], Response]) -> None:
-        self._side = side
-        self._send = send
-        self._cut_off = threading.Event()
-        self._error: Exception | None = None
-        # The new thread gets the context variables of this one, for example those of its log lines. It is a daemon,
-        # because a process that ends does not wait for a reply that nobody reads.
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._work,), name="mediaops-beside", daemon=True)
-        self._thread.start()
+    def check() -> None:
+        if cut_off.is_set():
+            raise TaskStoppedError
 
-    def end(self, grace_seconds: float) -> Exception | None:
-        """Wait for the end, cut the conversation off if it does not come, and return the exception that ended it."""
-        self._thread.join(grace_seconds)
-        self._cut_off.set()
-        return self._error
+    def send_beside(request: Request) -> Response:
+        check()
+        response = send(request)
+        # The reply to a request that was under way is read by nobody.
+        check()
+        return response
 
-    def _work(self) -> None:
+    def sleep_beside(wait: Wait) -> None:
+        cut_off.wait(wait.seconds)
+        check()
+
+    def carry_out() -> None:
         try:
-            run(self._side, self._send_unless_cut_off, self._sleep)
+            run(step.side, send_beside, sleep_beside)
         except TaskStoppedError:
             return
         except Exception as error:  # noqa: BLE001 it belongs to the conversation that this one is beside
-            self._error = error
+            errors.append(error)
 
-    def _send_unless_cut_off(self, request: Request) -> Response:
-        self._check()
-        response = self._send(request)
-        # The reply to a request that was under way is read by nobody.
-        self._check()
-        return response
-
-    def _sleep(self, wait: Wait) -> None:
-        self._cut_off.wait(wait.seconds)
-        self._check()
-
-    def _check(self) -> None:
-        if self._cut_off.is_set():
-            raise TaskStoppedError
-
-
-def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sleep) -> tuple[T, Exception | None]:
-    side = _SideThread(step.side, send)
-    grace_seconds = 0.0
+    # The new thread gets the context variables of this one, for example those of its log lines. It is a daemon, because
+    # a process that ends does not wait for a reply that nobody reads.
+    context = contextvars.copy_context()
+    side = threading.Thread(target=context.run, args=(carry_out,), name="mediaops-beside", daemon=True)
+    side.start()
     try:
         value = run(step.main, send, sleep)
-        grace_seconds = step.grace_seconds
+        side.join(step.grace_seconds)
     finally:
-        error = side.end(grace_seconds)
-    return value, error
-
-
-# Sides that were cancelled and have not ended yet; an event loop keeps no reference to its tasks.
-_ENDING: set[asyncio.Task[None]] = set()
+        cut_off.set()
+    return value, next(iter(errors), None)
 
 
 async def _arun_beside(
     step: Beside[T], send: Callable[[Request], Awaitable[Response]], sleep: AsyncSleep, in_thread: InThread
 ) -> tuple[T, Exception | None]:
-    side = asyncio.get_running_loop().create_task(arun(step.side, send, sleep, in_thread=in_thread))
-    _ENDING.add(side)
-    side.add_done_callback(_forget)
+    side = asyncio.create_task(arun(step.side, send, sleep, in_thread=in_thread))
     try:
         value = await arun(step.main, send, sleep, in_thread=in_thread)
         await asyncio.wait([side], timeout=step.grace_seconds)
     finally:
         if not side.done():
             side.cancel()
-            # Its connection is closed in the meantime, which takes no more than some steps of the loop.
+            # That takes no more than some steps of the loop.
             await asyncio.wait([side], timeout=step.grace_seconds)
-    return value, _error_of(side)
-
-
-def _error_of(ended: asyncio.Task[None]) -> Exception | None:
-    error = ended.exception() if ended.done() and not ended.cancelled() else None
-    return error if isinstance(error, Exception) else None
-
-
-def _forget(ended: asyncio.Task[None]) -> None:
-    _ENDING.discard(ended)
-    # Retrieved, so that asyncio does not report an exception that nobody waits for.
-    _error_of(ended)
+        # Retrieved also if nobody gets it: asyncio would report it.
+        error = side.exception() if side.done() and not side.cancelled() else None
+    return value, error if isinstance(error, Exception) else None

@@ -1,10 +1,9 @@
-"""An event loop in a thread of its own."""
+"""An asynchronous generator whose event loop has a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import signal
 import threading
 import time
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.exchange import Request
-from airflow_provider_mediaops.http.loop_thread import LoopThread
+from airflow_provider_mediaops.http.loop_thread import in_loop_thread
+from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
-REQUEST = Request("GET", "/thing")
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
 
 
@@ -42,43 +40,67 @@ async def counted(ended: list[str], most: int = 3) -> AsyncGenerator[int, None]:
         ended.append("closed")
 
 
-class TestRunning:
-    def test_a_coroutine_gives_its_result(self) -> None:
-        async def work() -> tuple[int, str]:
-            await asyncio.sleep(0)
-            return threading.get_ident(), mark.get()
+def begun(items: AsyncGenerator[Any, None], grace_seconds: float = 240.0) -> Any:
+    """Return the iterator of a generator, after its first item."""
+    iterator = in_loop_thread(items, Stop(), grace_seconds)
+    next(iterator)
+    return iterator
+
+
+class TestItems:
+    def test_items_come_in_order_and_the_generator_is_closed(self) -> None:
+        ended: list[str] = []
+        assert list(in_loop_thread(counted(ended), Stop())) == [0, 1, 2]
+        assert ended == ["closed"]
+
+    def test_items_come_from_another_thread_with_the_context_of_the_caller(self) -> None:
+        async def items() -> AsyncGenerator[tuple[int, str], None]:
+            yield threading.get_ident(), mark.get()
 
         mark.set("of the caller")
-        with LoopThread() as loop:
-            thread, said = loop.run(work())
-
+        [(thread, said)] = in_loop_thread(items(), Stop())
         assert thread != threading.get_ident()
         assert said == "of the caller"
 
-    def test_its_error_reaches_the_caller(self) -> None:
-        async def work() -> None:
-            raise ValueError("no")
+    @pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError])
+    def test_error_of_the_generator_reaches_the_caller_and_ends_the_iterator(self, kind: type[BaseException]) -> None:
+        async def broken() -> AsyncGenerator[int, None]:
+            yield 1
+            raise kind("no")
 
-        with LoopThread() as loop, pytest.raises(ValueError, match="no"):
-            loop.run(work())
+        items = begun(broken())
+        with pytest.raises(kind):
+            next(items)
+        assert list(items) == []
 
-    def test_what_it_has_started_goes_on_between_two_calls(self) -> None:
+    def test_task_of_the_generator_goes_on_between_two_items(self) -> None:
         done = threading.Event()
 
         async def work() -> None:
             await asyncio.sleep(0.01)
             done.set()
 
-        async def start() -> asyncio.Task[None]:
-            return asyncio.create_task(work())
+        async def items() -> AsyncGenerator[asyncio.Task[None], None]:
+            task = asyncio.create_task(work())
+            yield task
+            yield task
 
-        with LoopThread() as loop:
-            task = loop.run(start())
-            # No coroutine is waited for now.
-            assert done.wait(240)
-        assert task.done()
+        iterator = begun(items())
+        # No item is waited for now.
+        assert done.wait(240)
+        assert next(iterator).done()
+        iterator.close()
 
-    def test_what_still_runs_at_the_end_is_cancelled(self) -> None:
+
+class TestTheEnd:
+    def test_iterator_given_up_closes_the_generator(self) -> None:
+        ended: list[str] = []
+        items = begun(counted(ended))
+        items.close()
+        assert ended == ["closed"]
+        assert list(items) == []
+
+    def test_task_still_running_is_cancelled(self) -> None:
         ended: list[str] = []
 
         async def endless() -> None:
@@ -87,51 +109,42 @@ class TestRunning:
             finally:
                 ended.append("cancelled")
 
-        async def start() -> None:
-            started.append(asyncio.create_task(endless()))
+        async def items() -> AsyncGenerator[Any, None]:
+            task = asyncio.create_task(endless())
             await asyncio.sleep(0)
+            yield task
 
-        started: list[asyncio.Task[None]] = []
-        with LoopThread(grace_seconds=240) as loop:
-            loop.run(start())
-
+        begun(items()).close()
         assert ended == ["cancelled"]
 
-    def test_a_caller_that_is_interrupted_waits_until_the_coroutine_was_cancelled(self) -> None:
+    def test_caller_interrupted_waits_until_the_generator_has_ended(self) -> None:
         ended: list[str] = []
 
-        async def endless() -> None:
+        async def items() -> AsyncGenerator[int, None]:
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.02)
                 await asyncio.sleep(3600)
+                yield 1
             finally:
                 await asyncio.sleep(0.01)
                 ended.append("cancelled")
 
-        def interrupt(*_: object) -> None:
-            raise TimeoutError("the task's time is up")
-
-        before = signal.signal(signal.SIGALRM, interrupt)
-        try:
-            with LoopThread(grace_seconds=240) as loop, pytest.raises(TimeoutError, match="the task's time is up"):
-                loop.run(endless())
-        finally:
-            signal.signal(signal.SIGALRM, before)
-
+        with pytest.raises(TimeoutError, match="the task's time is up"), interrupting():
+            next(in_loop_thread(items(), Stop(), 240))
         assert ended == ["cancelled"]
 
-    @pytest.mark.parametrize("is_begun", [False, True])
-    def test_so_does_one_that_is_interrupted_before_it_waits(
-        self, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
+    @pytest.mark.parametrize("is_asked", [False, True])
+    def test_caller_interrupted_before_it_waits_ends_the_generator(
+        self, monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
     ) -> None:
-        """A handler may run right before or after the loop is told of the coroutine."""
+        """A handler may run right before or after the loop is asked for an item."""
         ended: list[str] = []
-        begun = threading.Event()
+        begins = threading.Event()
         tell = asyncio.BaseEventLoop.call_soon_threadsafe
 
         async def items() -> AsyncGenerator[int, None]:
             try:
-                begun.set()
+                begins.set()
                 await asyncio.sleep(3600)
                 yield 1
             finally:
@@ -139,164 +152,79 @@ class TestRunning:
 
         def interrupted(loop: asyncio.BaseEventLoop, *arguments: Any) -> None:
             monkeypatch.undo()
-            if is_begun:
+            if is_asked:
                 tell(loop, *arguments)
-                assert begun.wait(240)
+                assert begins.wait(240)
             raise TimeoutError("the task's time is up")
 
-        with LoopThread(grace_seconds=240) as loop:
-            monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", interrupted)
-            with pytest.raises(TimeoutError, match="the task's time is up"):
-                next(loop.stream(items()))
-            assert ended == ["cancelled"] * is_begun
+        monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", interrupted)
+        with pytest.raises(TimeoutError, match="the task's time is up"):
+            next(in_loop_thread(items(), Stop(), 240))
+        assert ended == ["cancelled"] * is_asked
 
-    def test_what_blocks_in_the_executor_is_not_waited_for(self) -> None:
-        let_go = threading.Event()
-        begun = threading.Event()
+    def test_action_blocking_in_the_executor_is_not_waited_for(self) -> None:
+        let_go, blocks = threading.Event(), threading.Event()
 
         def block() -> None:
-            begun.set()
+            blocks.set()
             let_go.wait(240)
 
-        async def start() -> None:
-            started.append(asyncio.ensure_future(asyncio.to_thread(block)))
+        async def items() -> AsyncGenerator[Any, None]:
+            yield asyncio.ensure_future(asyncio.to_thread(block))
 
-        started: list[asyncio.Future[None]] = []
         try:
-            with LoopThread() as loop:
-                loop.run(start())
-                assert begun.wait(240)
+            iterator = begun(items())
+            assert blocks.wait(240)
+            iterator.close()
             assert not let_go.is_set()
-            assert started[0].cancelled()
         finally:
             let_go.set()
 
-    def test_a_task_that_does_not_end_is_left_behind(self) -> None:
+    def test_task_that_does_not_end_is_left_behind(self) -> None:
         let_go = threading.Event()
+        started: list[asyncio.Task[None]] = []
 
         async def stubborn() -> None:
             while not let_go.is_set():
                 with suppress(asyncio.CancelledError):
                     await asyncio.sleep(3600)
 
-        async def start() -> None:
-            started.append(asyncio.ensure_future(stubborn()))
+        async def items() -> AsyncGenerator[int, None]:
+            started.append(asyncio.create_task(stubborn()))
             await asyncio.sleep(0)
+            yield 1
 
-        started: list[asyncio.Future[None]] = []
-        with LoopThread(grace_seconds=0.1) as loop:
-            loop.run(start())
+        begun(items(), grace_seconds=0.1).close()
         assert not started[0].done()
         let_go.set()
 
-
-class TestAfterTheEndOfTheBlock:
-    def test_a_coroutine_is_refused_and_closed(self) -> None:
-        with LoopThread() as loop:
-            pass
-        refused = asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="block of the event loop has ended"):
-            loop.run(refused)
-        assert inspect.getcoroutinestate(refused) == inspect.CORO_CLOSED
-
-    def test_a_stream_is_closed_without_an_error(self) -> None:
-        ended: list[str] = []
-        with LoopThread() as loop:
-            items = loop.stream(counted(ended))
-            assert next(items) == 0
-        items.close()  # type: ignore[attr-defined]
-        assert ended == ["closed"]
-
-    def test_a_stream_has_no_further_items(self) -> None:
-        with LoopThread() as loop:
-            items = loop.stream(counted([]))
-            assert next(items) == 0
-        with pytest.raises(RuntimeError, match="block of the event loop has ended"):
-            next(items)
-
-    def test_a_coroutine_that_comes_while_it_ends_is_refused(self) -> None:
-        ending, asked = threading.Event(), threading.Event()
-        outcome: list[str] = []
-
-        async def hold_up() -> None:
-            try:
-                await asyncio.sleep(3600)
-            finally:
-                ending.set()
-                asked.wait(240)
-
-        async def start() -> None:
-            started.append(asyncio.create_task(hold_up()))
-            await asyncio.sleep(0)
-
-        def ask() -> None:
-            ending.wait(240)
-            try:
-                loop.run(asyncio.sleep(3600))
-            except RuntimeError as error:
-                outcome.append(str(error))
-            finally:
-                asked.set()
-
-        started: list[asyncio.Task[None]] = []
-        caller = threading.Thread(target=ask, daemon=True)
-        caller.start()
-        with LoopThread(grace_seconds=15) as loop:
-            loop.run(start())
-        caller.join(240)
-        assert len(outcome) == 1
-        assert "has ended" in outcome[0]
-
-    def test_one_that_cannot_be_cancelled_keeps_no_caller_waiting(self) -> None:
-        begun, let_go = threading.Event(), threading.Event()
-        outcome: list[str] = []
+    def test_loop_that_is_blocked_keeps_no_caller_waiting(self) -> None:
+        blocks, let_go = threading.Event(), threading.Event()
 
         async def block() -> None:
-            begun.set()
-            let_go.wait(30)
+            blocks.set()
+            let_go.wait(240)
 
-        def ask() -> None:
-            try:
-                loop.run(block())
-            except RuntimeError as error:
-                outcome.append(str(error))
+        async def items() -> AsyncGenerator[Any, None]:
+            yield asyncio.create_task(block())
 
-        caller = threading.Thread(target=ask, daemon=True)
+        iterator = begun(items(), grace_seconds=0.05)
         try:
-            with LoopThread(grace_seconds=0.05) as loop:
-                caller.start()
-                assert begun.wait(240)
-            caller.join(240)
-            assert len(outcome) == 1
-            assert "has ended" in outcome[0]
+            assert blocks.wait(240)
+            iterator.close()
         finally:
             let_go.set()
 
 
-class TestStreaming:
-    def test_items_come_in_order(self) -> None:
-        ended: list[str] = []
-        with LoopThread() as loop:
-            assert list(loop.stream(counted(ended))) == [0, 1, 2]
+class interrupting:  # noqa: N801 a context manager
+    """Let the alarm raise a TimeoutError in the main thread."""
 
-        assert ended == ["closed"]
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGALRM, self._raise)
 
-    def test_a_stream_that_is_given_up_is_closed(self) -> None:
-        ended: list[str] = []
-        with LoopThread() as loop:
-            items = loop.stream(counted(ended))
-            assert next(items) == 0
-            items.close()  # type: ignore[attr-defined]
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGALRM, self._before)
 
-            assert ended == ["closed"]
-
-    def test_an_error_ends_it(self) -> None:
-        async def broken() -> AsyncGenerator[int, None]:
-            yield 1
-            raise ValueError("no")
-
-        with LoopThread() as loop:
-            items = loop.stream(broken())
-            assert next(items) == 1
-            with pytest.raises(ValueError, match="no"):
-                next(items)
+    @staticmethod
+    def _raise(*_: object) -> None:
+        raise TimeoutError("the task's time is up")

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
-from airflow_provider_mediaops.http.loop_thread import LoopThread
+from airflow_provider_mediaops.http.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport
@@ -262,8 +262,8 @@ class TestABatch:
             finally:
                 closed.append("closed")
 
-        with LoopThread(stop=stop) as loop, terminated_after(waiting), pytest.raises(TaskStoppedError):
-            for _ in loop.stream(items()):
+        with terminated_after(waiting), pytest.raises(TaskStoppedError):
+            for _ in in_loop_thread(items(), stop):
                 pass
 
         assert closed == ["closed"]
@@ -275,13 +275,13 @@ class TestABatch:
             for number in range(3):
                 yield number
 
-        def work(loop: LoopThread) -> None:
-            for item in loop.stream(items()):
+        def work() -> None:
+            for item in in_loop_thread(items(), stop):
                 got.append(item)
                 terminate()
 
-        with LoopThread(stop=stop) as loop, pytest.raises(TaskStoppedError):
-            work(loop)
+        with pytest.raises(TaskStoppedError):
+            work()
 
         assert got == [0]
 
