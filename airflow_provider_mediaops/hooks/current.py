@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -43,7 +42,6 @@ class CurrentHook:
         self.monotonic = monotonic
         self._hook = make()
         self._read_at = monotonic()
-        self._users: Counter[ServiceHook] = Counter()
 
     def read_connection_first(self) -> None:
         """Let the next reading read the connection again before it begins."""
@@ -119,12 +117,7 @@ class CurrentHook:
         return result
 
     async def _arun(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> T:
-        self._users[hook] += 1
-        try:
-            return await hook.arun(conversation(await hook.aservice()))
-        finally:
-            self._users[hook] -= 1
-            self._close_if_left(hook)
+        return await hook.arun(conversation(await hook.aservice()))
 
     def _read_again(self, hook: ServiceHook) -> Conversation[bool]:
         """Return whether the connection was edited since a hook read it; then use it from now on."""
@@ -138,15 +131,11 @@ class CurrentHook:
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
             return False
         if hook is self._hook and _fields_of(connection) != hook.fields:
+            # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
             self._hook = self._make()
-            self._close_if_left(hook)
-        return hook is not self._hook
-
-    def _close_if_left(self, hook: ServiceHook) -> None:
-        # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
-        if hook is not self._hook and not self._users[hook]:
-            del self._users[hook]
+            # A request of another call that is under way goes on: its connection is closed after its reply.
             hook.close()
+        return hook is not self._hook
 
 
 def _fields_of(connection: Any) -> ConnectionFields | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-import stat
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -80,28 +78,15 @@ class TransportSettings:
         return next((path for path in paths if path), True)
 
 
-def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
+def check_trust(trust: bool | str) -> None:  # noqa: FBT001
     """
-    Load the certificates to trust. A file is loaded once, and again after it has changed.
+    Make sure that the certificates to trust can be loaded. This takes tens of milliseconds.
 
-    Loading takes tens of milliseconds, so an event loop calls this in a thread.
-
-    :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
-    :returns: True or False as given; a context for a path, which its users share and leave as it is.
-    :raises OSError: if the path cannot be read, or holds no certificates.
+    :raises OSError: if the path cannot be read, or is a file without certificates.
     """
-    if isinstance(trust, bool):
-        return trust
-    found = Path(trust).stat()
-    if stat.S_ISDIR(found.st_mode):
-        # OpenSSL looks into the folder at each handshake.
-        return ssl.create_default_context(capath=trust)
-    return _context_of_file(trust, (found.st_ino, found.st_size, found.st_mtime_ns))
-
-
-@lru_cache(maxsize=16)
-def _context_of_file(path: str, state: tuple[int, ...]) -> ssl.SSLContext:  # noqa: ARG001 a part of the cache's key
-    return ssl.create_default_context(cafile=path)
+    if isinstance(trust, str):
+        is_folder = Path(trust).is_dir()
+        ssl.create_default_context(cafile=None if is_folder else trust, capath=trust if is_folder else None)
 
 
 def untrustworthy(trust: bool | str) -> TransportError:  # noqa: FBT001

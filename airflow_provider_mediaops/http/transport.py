@@ -45,7 +45,7 @@ from airflow_provider_mediaops.http.settings import (
     TransportSettings,
     check_address,
     check_final_status,
-    trust_context,
+    check_trust,
     untrustworthy,
 )
 from airflow_provider_mediaops.http.stop import Stop
@@ -89,6 +89,7 @@ class _PreparedRequest(requests.PreparedRequest):
     def __init__(self, request: Request, base: _Base, headers: Mapping[str, str]) -> None:
         super().__init__()
         self.base = base
+        self.pool: Any = None
         self.prepare_method(request.method)
         self.url = base.address + request.url.removeprefix(request.base)
         self.headers = CaseInsensitiveDict(headers)
@@ -170,14 +171,14 @@ class Transport:
 
     def _check_trust(self) -> None:
         try:
-            trust_context(self._trust)
+            check_trust(self._trust)
             return
         except OSError:
             failure = untrustworthy(self._trust)
         raise failure
 
     def close(self) -> None:
-        """Close the session's connections."""
+        """Close the session's connections; that of a request under way is closed after its reply."""
         self._session.close()
 
     def __enter__(self) -> Self:
@@ -256,6 +257,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
             pool = super().get_connection_with_tls_context(request, verify, *args, **kwargs)
             super().cert_verify(pool, request.url, verify, None)  # type: ignore[no-untyped-call]
             self._pools[request.base.address] = pool
+        request.pool = pool
         return pool
 
     def cert_verify(self, *args: Any, **kwargs: Any) -> None:
@@ -266,7 +268,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
         target = request.url[len(request.base.origin) :]
         # Only a proxy reads the host from the request line. Two slashes would begin a host.
         is_path = target.startswith("/") and not target.startswith("//")
-        if is_path and not self._pools[request.base.address].proxy:
+        if is_path and not request.pool.proxy:
             return str(target)
         return super().request_url(request, proxies)
 

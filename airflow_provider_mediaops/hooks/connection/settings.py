@@ -128,11 +128,11 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
-    from airflow_provider_mediaops.http.settings import TransportSettings, trust_context
+    from airflow_provider_mediaops.http.settings import TransportSettings, check_trust
 
     if isinstance(verify, str):
         try:
-            trust_context(verify)
+            check_trust(verify)
         except OSError as error:
             # OpenSSL's own words about the content of a file help nobody.
             problem = "it holds no certificates (PEM)" if isinstance(error, ssl.SSLError) else error.strerror

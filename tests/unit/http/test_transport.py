@@ -5,6 +5,7 @@ import logging
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -335,3 +336,24 @@ def test_a_session_is_a_context_manager_and_closes_its_connections() -> None:
             transport.send(ask(server.base))
             assert not ended.is_set()
         assert ended.wait(240)
+
+
+def test_a_session_closed_during_a_request_still_gives_its_reply_and_serves_the_next() -> None:
+    sent, closed = threading.Event(), threading.Event()
+
+    def serve(peer: Peer) -> None:
+        while peer.request():
+            sent.set()
+            closed.wait(240)
+            peer.send(http_reply(200, b"whole"))
+
+    with Loopback(serve) as server, ThreadPoolExecutor() as pool:
+        transport = Transport(PATIENT)
+        under_way = pool.submit(transport.send, ask(server.base))
+        assert sent.wait(240)
+        transport.close()
+        closed.set()
+        assert under_way.result(240).body == b"whole"
+        with transport:
+            assert transport.send(ask(server.base)).body == b"whole"
+        assert server.accepted == 2
