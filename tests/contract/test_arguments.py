@@ -238,10 +238,3 @@ def test_a_dag_with_callables_can_be_stored() -> None:
                 kind.make(**dict.fromkeys(kind.fields - {"source"}, _from_the_context))
     assert set(written(dag)) >= {"dag"}
     assert str(written(dag)) == str(written(dag))
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=name_of)
-def test_the_documentation_lists_the_template_fields(kind: Kind) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "arguments.md").read_text()
-    fields = ", ".join(f"`{name}`" for name in kind.names if name in kind.fields)
-    assert f"| `{kind.cls.__name__}` | {fields} |\n" in page

@@ -21,12 +21,12 @@ COMPATIBILITY = sections((ROOT / "docs" / "compatibility.md").read_text())
 PYPROJECT: dict[str, Any] = _toml.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_every_room_is_in_a_layer() -> None:
+def test_every_subpackage_is_in_a_layer() -> None:
     block = re.search(r"<!-- layers -->\n```text\n(.*?)```", PAGE, flags=re.DOTALL)
     assert block
-    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    packages = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
 
-    assert set(block[1].split()) == rooms - {"__init__", "sandbox"}
+    assert set(block[1].split()) == packages - {"__init__", "sandbox"}
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./]+(?:/|\.py|\.toml|/\w+))`", PAGE))))

@@ -36,7 +36,7 @@ ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.hooks.{service}" for service in ("base", "video", "cluster", "books")),
     *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "reply", "retry")),
     *(f"{PROVIDER}.cluster.capture.{name}" for name in ("model", "on_spike", "spool", "summary")),
-    *(f"{PROVIDER}.cluster.{room}" for room in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
+    *(f"{PROVIDER}.cluster.{module}" for module in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
     f"{PROVIDER}.cluster.running_tasks",
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store", "seen_set")),
     *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "export", "paging")),

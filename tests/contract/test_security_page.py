@@ -73,7 +73,7 @@ def test_each_of_them_who_could_do_something_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("row", FAULTS, ids=lambda row: row["package"])
-def test_a_version_that_is_advised_mends_each_fault_and_can_be_installed(row: dict[str, str]) -> None:
+def test_a_version_that_is_advised_fixes_each_fault_and_can_be_installed(row: dict[str, str]) -> None:
     declared = sum(PROJECT["optional-dependencies"].values(), PROJECT["dependencies"])
     [requirement] = [each for each in map(Requirement, declared) if each.name == row["package"]]
     advised = Version(row["at least"])

@@ -1,4 +1,4 @@
-"""Services that fail at random, each time in a way that another try cures."""
+"""Services that fail at random, each time in a way that another try succeeds after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWERED_BETWEEN = (2, 8)
 
 def random_fault(dice: random.Random, service: Service) -> Fault:
     """
-    Make a fault that another try cures.
+    Make a fault after which another try succeeds.
 
     :param dice: decides which.
     :param service: the service that it befalls.

@@ -51,7 +51,7 @@ WORDS = {
 MEANINGS = {
     "the limit": Meaning.LIMIT,
     "the service fails": Meaning.OUTAGE,
-    "asks for another witness": Meaning.NO_WITNESS,
+    "asks for another probe": Meaning.NO_WITNESS,
     "asks for the key's quota (`GET /key`)": Meaning.NO_WITNESS,
     "wrong connection": Meaning.WRONG_CONNECTION,
 }
@@ -95,7 +95,7 @@ def test_what_a_404_says_by_its_body(body: str) -> None:
 
 
 def test_what_it_means_that_a_witness_is_404() -> None:
-    head, rows = table("the witness")
+    head, rows = table("the probe")
     assert [*rows] == [*WITNESSES]
     assert [*head] == [*WORDS]
 
