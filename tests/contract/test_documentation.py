@@ -42,7 +42,6 @@ TASKS = {
     "enrichment_alert": ["enrich", "check"],
     "running_tasks": ["capture"],
     "subscription_sensor": ["wait", "post"],
-    "subscriptions": ["wait", "export", "post"],
 }
 # The DAGs of a file with several.
 DAGS = {"books_of_the_day": ["books_of_the_day", "report_on_books"]}
