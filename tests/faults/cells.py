@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.faults.behaviours import Fault
     from tests.faults.conftest import Guard
 
-# How many requests a fault befalls that somebody waits out.
+# How many requests meet a fault that somebody waits out.
 _WAITED_OUT = 5
 _LOGGED = re.compile(r"failed, and the run goes on: (\w+): (.*)", re.DOTALL)
 _PATIENT = ("waiting", "watching")

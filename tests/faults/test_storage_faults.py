@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.faults.actions import Action, Desk
     from tests.faults.conftest import Bench
 
-# A digest asks no service, so that nothing befalls it at its first request.
+# A digest asks no service, so that nothing fails at its first request.
 _CELLS = [
     (action, fault)
     for fault in STORAGE

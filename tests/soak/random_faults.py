@@ -26,7 +26,7 @@ def random_fault(dice: random.Random, service: Service) -> Fault:
     Make a fault after which another try succeeds.
 
     :param dice: decides which.
-    :param service: the service that it befalls.
+    :param service: the service that fails.
     :returns: the fault, after some requests that are answered.
     """
     after = dice.randint(*_ANSWERED_BETWEEN)
@@ -44,7 +44,7 @@ def random_fault(dice: random.Random, service: Service) -> Fault:
 
 class RandomFaults(Background):
     """
-    Arms a fault of a service whenever its last one has befallen a request, for as long as its `with` block lasts.
+    Arms a fault of a service whenever a request has met its last one, for as long as its `with` block lasts.
 
     :param arm: arms a fault.
     :param is_armed: returns whether a service has a fault still to come.

@@ -33,7 +33,7 @@ PAGES = {
 }
 
 
-def test_every_task_works_whatever_befalls_the_services(soak: Soak) -> None:
+def test_every_task_works_whatever_happens_to_the_services(soak: Soak) -> None:
     # Whether a bulletin is there whose reply was lost cannot be known, and it is not posted again.
     failures = {task: log for task, log in soak.failures.items() if "UncertainDeliveryError" not in log}
 
