@@ -80,8 +80,6 @@ class Deadline:
         """
         Return the time that one wait may take.
 
-        :param limit: the time limit of the wait itself, in seconds.
-        :returns: seconds, more than 0.
         :raises TimeoutError: if the deadline has passed.
         :raises TaskStoppedError: if the task is to end.
         """
@@ -382,11 +380,7 @@ def failure_before_sending(causes: list[BaseException]) -> TransportError:
 
 
 def failure_after_sending(causes: list[BaseException], time_limit: str) -> TransportError:
-    """
-    Return the failure of an exchange of which a part may have been sent.
-
-    :param time_limit: the time limit that was reached, in words; empty if none was.
-    """
+    """Return the failure of an exchange of which a part may have been sent."""
     if time_limit:
         return TransportError(Failure.TIMEOUT, time_limit)
     if _is_head_too_large(causes):

@@ -19,11 +19,8 @@ _GZIP_NAMES = ("gzip", "x-gzip")
 
 def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) -> bytes:
     """
-    Read a whole body.
+    Read a whole body, of limited size both as it was sent and decompressed. It may be compressed with gzip.
 
-    :param chunks: the body as it was sent.
-    :param content_encoding: the header ``Content-Encoding``; gzip is the only compression that requests ask for.
-    :param max_bytes: the limit of the body's size, both as it was sent and decompressed.
     :raises TransportError: if the body is larger, compressed in another way, damaged, or ends too early.
     """
     # Unlike a list of chunks, this returns its content without a copy.

@@ -97,16 +97,11 @@ class ErrorRules:
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
-        Make the typed error of a reply that refuses: by reason, by name or by status.
+        Make the typed error of a reply that refuses, by reason, name or status; None for one of success (2xx).
 
         A reason or name counts before the status, unless the two contradict each other. A write ends in an
         ``UncertainDeliveryError``, unless it is certain that the service has not carried it out: the reply is a refusal
         (4xx) with one of the service's own reasons, or its status says so.
-
-        :param request: the request, with the secrets to redact.
-        :param response: the reply.
-        :param now: the time in UTC.
-        :returns: the error, or None for a reply of success (2xx).
         """
         status = response.status
         if status in SUCCESS:
@@ -165,14 +160,7 @@ class ErrorRules:
         return own or _ADVICE[cls]
 
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:
-        """
-        Make the typed error of a request that got no whole reply.
-
-        :param request: the request, with the secrets to redact.
-        :param error: the transport's error.
-        :returns: the error; it names the host and what to check. It is an ``UncertainDeliveryError`` for a write that
-            may have been sent.
-        """
+        """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
         cls, advice = _NO_REPLY[error.failure]
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
@@ -183,14 +171,9 @@ class ErrorRules:
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
         """
-        Complete a parser's error with its context.
+        Complete a parser's error, which may quote the reply, with its context.
 
-        :param request: the request, with the secrets to redact.
-        :param response: the reply.
-        :param error: the parser's error, which may quote the reply.
-        :returns: an error of the same class. If it is an :class:`InvalidReplyError`, it has service, method, path,
-            status and the start of the reply; an error of another class has its own. For a write, it becomes an
-            ``UncertainDeliveryError``.
+        An :class:`InvalidReplyError` gets all of it. An error of another class has its own.
         """
         finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
@@ -240,15 +223,7 @@ def _uncertain(error: MediaOpsError) -> UncertainDeliveryError:
 
 
 def quota_error(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
-    """
-    Make the error of a request that is not sent because the key's quota is used up.
-
-    :param request: the request.
-    :param service: the service's name, for the message.
-    :param exhausted: the limiter's answer, with the seconds until the quota is restored.
-    :param now: the time in UTC.
-    :returns: the error, with the time of the reset.
-    """
+    """Make the error of a request that is not sent because the key's quota is used up."""
     # To the minute, so that clocks which differ by seconds say the same.
     until = now + timedelta(seconds=exhausted.seconds + 30)
     return QuotaExceededError(
@@ -262,12 +237,7 @@ def quota_error(request: Request, service: str, exhausted: QuotaExhausted, now: 
 
 
 def whole_path(request: Request) -> str:
-    """
-    Return the path of a request as the service sees it, without its query.
-
-    :param request: the request.
-    :returns: the path of the base address and that of the request, redacted.
-    """
+    """Return the path of a request as the service sees it, redacted, without its query."""
     return redacted(f"{urlsplit(request.base).path}{request.path}", request.secrets)
 
 

@@ -43,14 +43,7 @@ _BESIDE_BASE64 = "[A-Za-z0-9+/=_-]{0,3}"
 
 
 def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) -> str:
-    """
-    Replace secrets in a text.
-
-    :param text: the text, not yet cut.
-    :param secrets: the secrets.
-    :param longest: the number of characters of the text that are kept. If the cut divides a secret, its start goes too.
-    :returns: the text, with ``***`` for each secret.
-    """
+    """Replace secrets in a text that is not yet cut, and cut it. If the cut divides a secret, its start goes too."""
     # Of two that begin alike, the longer one is found.
     known = tuple(sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=lambda s: (-len(s), s)))
     if not known:
@@ -121,11 +114,7 @@ _hidden: ContextVar[Request | None] = ContextVar("hidden", default=None)
 
 @contextmanager
 def hiding_credentials(request: Request) -> Iterator[None]:
-    """
-    Replace a request's credentials in the log records of urllib3 while it is sent.
-
-    :param request: the request that this thread or task sends.
-    """
+    """Replace a request's credentials in the log records of urllib3 while it is sent."""
     before = _hidden.set(request)
     try:
         yield

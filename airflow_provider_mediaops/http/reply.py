@@ -50,8 +50,6 @@ def read_json(response: Response) -> dict[str, Any]:
     """
     Parse a reply that must be a JSON object, whatever its content type says.
 
-    :param response: the reply.
-    :returns: the object.
     :raises InvalidReplyError: if the body is empty, HTML, cut short or another kind of value, or holds a number that is
         too large for a float, such as 1e999.
     """
@@ -80,26 +78,13 @@ def looks_like_html(response: Response) -> bool:
 
 
 def excerpt(response: Response, secrets: Iterable[str] = ()) -> str:
-    """
-    Return the start of the body as one line of plain text.
-
-    :param response: the reply.
-    :param secrets: the credentials that it may echo.
-    :returns: the line, redacted.
-    """
+    """Return the start of the body as one line of plain text, redacted."""
     # Enough of it to find a secret that is cut.
     return plain_text(response.body[:_EXCERPT_BYTES].decode("utf-8", errors="replace"), secrets)
 
 
 def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_LENGTH) -> str:
-    """
-    Return a text of a reply for a message: redacted, without markup, blanks and control characters folded, and cut.
-
-    :param text: the text.
-    :param secrets: the credentials that it may echo.
-    :param longest: the maximum length of the result, in characters.
-    :returns: one line.
-    """
+    """Return a text of a reply for a message: redacted, without markup, blanks folded, and cut to ``longest``."""
     shown = redacted(text, secrets)
     if _MARKUP.search(shown):
         # The words of two cells or paragraphs are two words.
@@ -111,11 +96,9 @@ def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_
 
 def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
     """
-    Find reason, name and message in an error body of any shape that the services are known to send.
+    Find reason, name and message in an error body of any shape that the services are known to send, redacted.
 
-    :param response: a reply that refuses.
-    :param secrets: the credentials that it may echo.
-    :returns: the parts that were found, redacted; all None for a body that is empty, HTML, cut short or unknown.
+    All are None for a body that is empty, HTML, cut short or unknown.
     """
     try:
         body = _read_object(response, parse_json)
@@ -133,13 +116,7 @@ def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
 
 
 def is_of_search_cluster(response: Response, details: ErrorDetails) -> bool:
-    """
-    Return whether an error has the form of Elasticsearch's and OpenSearch's, so that a base address is mistaken.
-
-    :param response: a reply that refuses.
-    :param details: its parts.
-    :returns: True for their names of errors, their words for an unknown path, and their own header.
-    """
+    """Return whether an error has the form of Elasticsearch's and OpenSearch's: then a base address is mistaken."""
     named = (details.reason or "").endswith("_exception") or " for uri [" in (details.message or "")
     return named or "x-elastic-product" in response.headers
 

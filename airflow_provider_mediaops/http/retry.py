@@ -42,12 +42,7 @@ class RetryPolicy:
     cap_seconds: float = 30.0
 
     def start(self, clock: Clock) -> Attempts:
-        """
-        Begin to count the tries of one call.
-
-        :param clock: the source of time and chance.
-        :returns: the count, at 0.
-        """
+        """Begin to count the tries of one call."""
         return Attempts(policy=self, clock=clock, started=clock.monotonic())
 
 
@@ -75,13 +70,10 @@ class Attempts:
 
     def pause_after(self, error: MediaOpsError) -> float | None:
         """
-        Count a failed try and return the pause before the next.
+        Count a failed try and return the pause before the next in seconds; None if there is no other try.
 
         The ``Retry-After`` of the service is waited in full; 0 counts as absent. A pause that would end past the time
         limit is not begun, so the caller gets the error at once.
-
-        :param error: the error of the try.
-        :returns: seconds to wait, or None if there is no other try.
         """
         self.failed += 1
         if not error.temporary or isinstance(error, QuotaExceededError):
@@ -112,14 +104,10 @@ class LongWaits:
 
     def pause_after(self, error: MediaOpsError, *, progressed: bool) -> float | None:
         """
-        Return how long to wait after an error that ended an attempt.
+        Return the seconds to wait after an error that ended an attempt; None to give up.
 
         The first wait lasts until the time that the service named: ``Retry-After``, or the reset of a quota. If nothing
-        was done after it, the next ones are 15 minutes, one hour and four hours at most.
-
-        :param error: the error.
-        :param progressed: whether anything was done since the last wait.
-        :returns: seconds; None if the error names no time, or four waits in a row led to nothing.
+        was done after it, the next ones are 15 minutes, one hour and four hours at most; there is no fifth.
         """
         if not error.temporary or not error.retry_after:
             return None
@@ -137,13 +125,10 @@ class LongWaits:
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
     """
-    Parse ``Retry-After``, in seconds or as a date (RFC 9110, section 10.2.3).
+    Parse ``Retry-After``, in seconds or as a date (RFC 9110, section 10.2.3); None if it is absent or malformed.
 
     A date is compared with the reply's own ``Date``, if present, so that a difference between clocks does no harm.
-
-    :param headers: the reply's headers, by name in lower case.
-    :param now: this machine's time in UTC.
-    :returns: seconds to wait, from 0 to a day; None if the header is absent or malformed.
+    The result is a day at most.
     """
     value = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):

@@ -26,8 +26,8 @@ MAX_HEADERS = 99
 #: The number of connections that a transport keeps: a list of ISBNs has as many requests under way.
 MAX_CONNECTIONS = 64
 
-_FIRST_FINAL_STATUS = 200
-_CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+#: The environment variables that name certificates to trust.
+CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TransportSettings:
         """Return ``verify``, or the path that the environment names, as requests does."""
         if self.verify is not True:
             return self.verify
-        paths = map(os.environ.get, _CA_VARIABLES)
+        paths = map(os.environ.get, CA_VARIABLES)
         return next((path for path in paths if path), True)
 
 
@@ -89,29 +89,10 @@ def check_trust(trust: bool | str) -> None:  # noqa: FBT001
         ssl.create_default_context(cafile=None if is_folder else trust, capath=trust if is_folder else None)
 
 
-def untrustworthy(trust: bool | str) -> TransportError:  # noqa: FBT001
-    """Return the error of a request that needs certificates which cannot be loaded."""
-    variables = " or ".join(_CA_VARIABLES)
-    detail = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
-    return TransportError(Failure.CONFIGURATION, detail)
-
-
-def check_final_status(status: int) -> None:
-    """
-    Make sure that a reply is a final one: an interim reply must not be taken for the reply to another request.
-
-    :param status: the HTTP status.
-    :raises TransportError: if it is that of an interim reply (1xx).
-    """
-    if status < _FIRST_FINAL_STATUS:
-        raise TransportError(Failure.BROKEN, f"an interim reply ({status}) came where the final one belongs")
-
-
 def check_address(base: str) -> None:
     """
     Make sure that requests can be sent to a base address.
 
-    :param base: the address, without query.
     :raises TransportError: if it is no ``http`` or ``https`` address with a host.
     """
     if not _is_address(base):

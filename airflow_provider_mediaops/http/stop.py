@@ -74,7 +74,6 @@ class Stop:
         """
         Sleep, unless the task is to end.
 
-        :param seconds: the length of the pause.
         :raises TaskStoppedError: as soon as the end is requested.
         """
         with self.interruptible():

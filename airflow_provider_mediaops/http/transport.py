@@ -41,12 +41,11 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.settings import (
+    CA_VARIABLES,
     MAX_CONNECTIONS,
     TransportSettings,
     check_address,
-    check_final_status,
     check_trust,
-    untrustworthy,
 )
 from airflow_provider_mediaops.http.stop import Stop
 
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK_BYTES = 64 * 1024
+_FIRST_FINAL_STATUS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,8 @@ class Transport:
 
     def send(self, request: Request, cancelled: Stop | None = None) -> Response:
         """
-        Send one request and read its reply whole.
+        Send one request and read its reply whole, whatever its status. ``cancelled`` ends this request only.
 
-        :param request: the request.
-        :param cancelled: whether this request is to end, beside the task.
-        :returns: the reply, whatever its status.
         :raises TransportError: if no whole reply was received.
         :raises TaskStoppedError: if the task is to end.
         """
@@ -162,20 +159,12 @@ class Transport:
             check_address(address)
             check_headers(self._headers)
             if address.startswith("https:"):
-                self._check_trust()
+                _check_trust(self._trust)
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
             normalized = _normalized(address)
             origin = "/".join(normalized.split("/", 3)[:3])
             found = self._bases[address] = _Base(normalized, origin, proxies)
         return found
-
-    def _check_trust(self) -> None:
-        try:
-            check_trust(self._trust)
-            return
-        except OSError:
-            failure = untrustworthy(self._trust)
-        raise failure
 
     def close(self) -> None:
         """Close the session's connections; that of a request under way is closed after its reply."""
@@ -188,6 +177,17 @@ class Transport:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
+    try:
+        check_trust(trust)
+        return
+    except OSError:
+        variables = " or ".join(CA_VARIABLES)
+        detail = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
+        failure = TransportError(Failure.CONFIGURATION, detail)
+    raise failure
 
 
 def _normalized(base: str) -> str:
@@ -286,7 +286,9 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
 
 def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:
-    check_final_status(reply.status_code)
+    if reply.status_code < _FIRST_FINAL_STATUS:
+        # It must not be taken for the reply to another request.
+        raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
     body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
