@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,25 +11,21 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from airflow_provider_mediaops.http.exchange import Failure, Request
+from airflow_provider_mediaops.http.exchange import Request
 from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import (
-    PAST_THE_DEADLINE,
     PATIENT,
-    QUICK_CONNECT,
-    QUICK_READ,
     ask,
     failure_of,
     read_and,
 )
-from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
+from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.unit.http.sending import MovedClock, Open
+    from tests.unit.http.sending import Open
     from tests.unit.loopback import Peer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -102,21 +97,6 @@ def test_each_service_is_sent_its_own_requests(opened: Open) -> None:
     assert bodies == [b"one", b"two", b"one", b"two", b"one"]
 
 
-def test_a_connection_that_broke_is_not_used_again(opened: Open) -> None:
-    seen: list[bytes] = []
-
-    def serve(peer: Peer) -> None:
-        seen.append(peer.request())
-        peer.send(b"nonsense\r\n\r\n" if len(seen) == 1 else http_reply(200, b"fine"))
-        peer.wait_for_the_end()
-
-    with Loopback(serve) as server:
-        send = opened(PATIENT)
-        assert failure_of(send, ask(server.base)).failure is Failure.BROKEN
-        assert send(ask(server.base)).body == b"fine"
-        assert server.accepted == 2
-
-
 @pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])
 def test_a_reply_of_any_status_is_a_reply(opened: Open, status: int) -> None:
     with Loopback(answering(http_reply(status, retry_after="3"))) as server:
@@ -161,118 +141,6 @@ def test_a_body_within_its_bound_is_read(opened: Open) -> None:
     with Loopback(answering(http_reply(200, b"x" * 200_000))) as server:
         response = opened(PATIENT)(Request("GET", "/", base=server.base, max_bytes=200_000))
     assert len(response.body) == 200_000
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        http_reply(200, b"x" * 5_001),
-        CHUNKED + b"1389\r\n" + b"x" * 5_001 + b"\r\n0\r\n\r\n",
-        http_reply(200, gzip.compress(b"0" * 20_000_000), content_encoding="gzip"),
-    ],
-    ids=["plain", "chunked", "compressed"],
-)
-def test_a_body_beyond_its_bound_is_given_up(opened: Open, reply: bytes) -> None:
-    with Loopback(answering(reply)) as server:
-        error = failure_of(opened(PATIENT), Request("GET", "/", base=server.base, max_bytes=5_000))
-    assert error.failure is Failure.TOO_LARGE
-    assert "5,000 bytes" in error.detail
-
-
-@pytest.mark.parametrize(
-    ("serve", "failure", "detail"),
-    [
-        pytest.param(read_and(), Failure.BROKEN, "", id="closed before any reply"),
-        pytest.param(read_and(then="reset"), Failure.BROKEN, "", id="reset before any reply"),
-        pytest.param(read_and(HALF_A_BODY), Failure.BROKEN, "", id="closed in mid-body"),
-        pytest.param(read_and(HALF_A_BODY, then="reset"), Failure.BROKEN, "", id="reset in mid-body"),
-        pytest.param(read_and(CHUNKED + b"5\r\nabcde\r\n"), Failure.BROKEN, "", id="closed between chunks"),
-        pytest.param(read_and(CHUNKED + b"5\r\nab"), Failure.BROKEN, "", id="closed within a chunk"),
-        pytest.param(read_and(b"\x15\x03\x01\x00\x02\x02F"), Failure.BROKEN, "", id="no HTTP"),
-        pytest.param(
-            read_and(http_reply(200, b"hello").replace(b"\r\n\r\n", b"\r\ncontent-length: 6\r\n\r\n")),
-            Failure.BROKEN,
-            "",
-            id="two lengths",
-        ),
-        pytest.param(
-            answering(http_reply(200, b"plain", content_encoding="gzip")),
-            Failure.UNREADABLE,
-            "compression",
-            id="not the compression it says",
-        ),
-        pytest.param(
-            read_and(http_reply(200, gzip.compress(b"x" * 50), content_encoding="gzip")[:-5]),
-            Failure.BROKEN,
-            "",
-            id="closed within a compressed body",
-        ),
-    ],
-)
-def test_a_reply_that_is_not_whole(opened: Open, serve: Callable[[Peer], None], failure: Failure, detail: str) -> None:
-    with Loopback(serve) as server:
-        error = failure_of(opened(PATIENT), Request("POST", "/", base=server.base, body=b"{}"))
-    assert error.failure is failure
-    assert error.sent
-    assert detail in error.detail
-
-
-@pytest.mark.parametrize("begin", [b"", HALF_A_BODY], ids=["before any reply", "in mid-body"])
-def test_a_server_that_falls_silent_is_given_up(opened: Open, begin: bytes) -> None:
-    with Loopback(read_and(begin, then="stall")) as server:
-        error = failure_of(opened(QUICK_READ), Request("POST", "/", base=server.base, body=b"{}"))
-    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
-    assert "no reply within" in error.detail
-
-
-def test_a_request_can_ask_for_a_longer_time_limit(opened: Open, clock: MovedClock) -> None:
-    def serve(peer: Peer) -> None:
-        peer.request()
-        clock.ahead += PAST_THE_DEADLINE
-        peer.send(http_reply(200, b"late"))
-
-    with Loopback(serve) as server:
-        long = Request("GET", "/", base=server.base, read_timeout=2 * PAST_THE_DEADLINE)
-        assert opened(PATIENT)(long).body == b"late"
-
-
-def test_a_refused_connection(opened: Open) -> None:
-    error = failure_of(opened(PATIENT), ask(f"http://127.0.0.1:{closed_port()}"))
-    assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
-    assert not error.sent
-
-
-def test_a_host_without_an_address(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    error = failure_of(opened(PATIENT), ask("http://host.invalid"))
-    assert (error.failure, error.detail) == (Failure.NOT_SENT, "gaierror: Name or service not known")
-
-
-def test_a_connection_that_is_not_made_in_time(opened: Open) -> None:
-    with deaf_port() as port:
-        error = failure_of(opened(QUICK_CONNECT), ask(f"http://127.0.0.1:{port}"))
-    assert (error.failure, error.detail) == (Failure.NOT_SENT, "no connection within the time limit")
-
-
-@pytest.mark.parametrize("base", ["http://[::1", "ftp://127.0.0.1", "http://"])
-def test_an_address_that_is_none(opened: Open, base: str) -> None:
-    error = failure_of(opened(PATIENT), ask(base))
-    assert error.failure is Failure.CONFIGURATION
-    assert not error.sent
-
-
-@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak", " line"])
-def test_a_header_that_cannot_be_sent(opened: Open, value: str) -> None:
-    with Loopback(answering(http_reply())) as server:
-        error = failure_of(opened(PATIENT), Request("GET", "/", base=server.base, headers={"Authorization": value}))
-        assert server.accepted == 0
-    assert error.failure is Failure.CONFIGURATION
-    assert "Authorization" in error.detail
-    assert value not in str(error)
-    assert "line" not in str(error)
 
 
 def test_a_netrc_file_does_not_replace_the_credentials(

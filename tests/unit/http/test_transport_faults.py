@@ -1,0 +1,566 @@
+"""The transport by its faults: the failure of each, whether the request may have been sent, bounds of time and size."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import tracemalloc
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+import urllib3.exceptions
+
+from airflow_provider_mediaops.http import connections
+from airflow_provider_mediaops.http.exchange import Failure, Request
+from airflow_provider_mediaops.http.settings import MAX_HEAD_BYTES, TransportSettings
+from airflow_provider_mediaops.http.transport import Transport
+from tests.certificates import make_certificate
+from tests.unit.http.sending import (
+    PAST_THE_DEADLINE,
+    PATIENT,
+    QUICK_CONNECT,
+    QUICK_READ,
+    MovedClock,
+    WholeExchangeSettings,
+    ask,
+    failure_of,
+    read_and,
+    trickling,
+)
+from tests.unit.http.tunnels import server_side, through
+from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from requests_mock import Mocker
+
+    from tests.unit.http.sending import Open
+    from tests.unit.loopback import Peer
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
+CHUNKED_BODY = b"2\r\n{}\r\n0\r\n\r\n"
+FOUND = b"HTTP/1.1 302 Found\r\nlocation: /there\r\n"
+GZIPPED = OK + b"content-encoding: gzip\r\n\r\n\x1f\x8b\x08" + bytes(7)
+EMPTY_BLOCK = b"\0\0\0\xff\xff"
+HALF_A_BODY = http_reply(body=b"x" * 100)[:-50]
+ANOTHER = http_reply(200, b"another")
+SERVICE = "https://service.invalid"
+
+
+def write(base: str) -> Request:
+    return Request("POST", "/", base=base, body=b"{}", max_bytes=5_000)
+
+
+BROKEN_REPLIES = {
+    "closed before any reply": read_and(),
+    "reset before any reply": read_and(then="reset"),
+    "cut within the status line": read_and(OK[:-2]),
+    "cut before the headers": read_and(OK),
+    "cut between headers": read_and(OK + b"content-type: application/json\r\n"),
+    "cut within a header": read_and(OK + b"content-type: application/json\r\nx-"),
+    "cut before the headers' end": read_and(OK + b"content-length: 0\r\n"),
+    "closed in mid-body": read_and(HALF_A_BODY),
+    "reset in mid-body": read_and(HALF_A_BODY, then="reset"),
+    "closed between chunks": read_and(CHUNKED + b"5\r\nabcde\r\n"),
+    "closed within a chunk": read_and(CHUNKED + b"5\r\nab"),
+    "closed within a compressed body": read_and(
+        http_reply(200, gzip.compress(b"x" * 50), content_encoding="gzip")[:-5]
+    ),
+    "no HTTP": read_and(b"\x15\x03\x01\x00\x02\x02F"),
+    "no HTTP in lines": read_and(b"\xff\xfe\xfd\r\n\r\n"),
+    "another protocol": read_and(b"SSH-2.0-OpenSSH\r\n"),
+    "no version of HTTP": read_and(b"HTTP/9.9 200 OK\r\n\r\n"),
+    "no status": read_and(b"HTTP/1.1 2OO OK\r\n\r\n"),
+    "length with letters": answering(OK + b"content-length: 2abc\r\n\r\n{}"),
+    "negative length": answering(OK + b"content-length: -5\r\n\r\n{}"),
+    "empty length": answering(OK + b"content-length: \r\n\r\n{}"),
+    "length of 5000 digits": answering(OK + b"content-length: " + b"9" * 5000 + b"\r\n\r\n{}"),
+    "two lengths": answering(OK + b"content-length: 2\r\ncontent-length: 1\r\n\r\n{}"),
+    "two lengths in one header": answering(OK + b"content-length: 2, 1\r\n\r\n{}"),
+    "other coding": answering(OK + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKED_BODY),
+    "no coding": answering(OK + b"transfer-encoding: identity\r\ncontent-length: 2\r\n\r\n{}"),
+    "no size of a chunk": answering(CHUNKED + b"\r\n{}\r\n0\r\n\r\n"),
+    "word for the size of a chunk": answering(CHUNKED + b"many\r\n{}\r\n0\r\n\r\n"),
+    "interim reply for the final one": read_and(b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"),
+}
+TOO_LARGE_REPLIES = {
+    "body": answering(http_reply(200, b"x" * 5_001)),
+    "chunked body": answering(CHUNKED + b"1389\r\n" + b"x" * 5_001 + b"\r\n0\r\n\r\n"),
+    "compressed body": answering(http_reply(200, gzip.compress(b"0" * 20_000_000), content_encoding="gzip")),
+    "one header": read_and(OK + b"x: " + b"y" * 120_000 + b"\r\ncontent-length: 0\r\n\r\n"),
+    "number of headers": read_and(OK + b"".join(b"x-%d: y\r\n" % n for n in range(101)) + b"\r\n"),
+    "headers in all": read_and(OK + b"".join(b"x-%d: %b\r\n" % (n, b"y" * 2000) for n in range(90)) + b"\r\n"),
+}
+UNREADABLE_REPLIES = {
+    "not the compression it says": answering(http_reply(200, b"plain", content_encoding="gzip")),
+    "compressed twice": answering(
+        http_reply(200, gzip.compress(gzip.compress(b"0" * 10_000)), content_encoding="gzip, gzip")
+    ),
+    "other compression": answering(http_reply(200, b"x", content_encoding="br")),
+}
+
+
+@pytest.mark.parametrize(
+    ("serve", "failure"),
+    [
+        pytest.param(serve, failure, id=f"{failure.value}: {name}")
+        for failure, table in (
+            (Failure.BROKEN, BROKEN_REPLIES),
+            (Failure.TOO_LARGE, TOO_LARGE_REPLIES),
+            (Failure.UNREADABLE, UNREADABLE_REPLIES),
+        )
+        for name, serve in table.items()
+    ],
+)
+def test_faulty_reply_ends_the_request_that_was_sent_once(
+    opened: Open, serve: Callable[[Peer], None], failure: Failure
+) -> None:
+    with Loopback(serve) as server:
+        error = failure_of(opened(PATIENT), write(server.base))
+        assert server.accepted == 1
+    assert (error.failure, error.sent) == (failure, True)
+
+
+@pytest.mark.parametrize("begin", [b"", HALF_A_BODY], ids=["before any reply", "in mid-body"])
+def test_silent_server_is_given_up_at_the_read_limit(opened: Open, begin: bytes) -> None:
+    with Loopback(read_and(begin, then="stall")) as server:
+        error = failure_of(opened(QUICK_READ), write(server.base))
+    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
+    assert "no reply within" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("head", "drop"),
+    [
+        pytest.param(b"", b"H", id="status line"),
+        pytest.param(OK + b"x-slow: ", b"x", id="header"),
+        pytest.param(OK, b"x: y\r\n", id="headers"),
+        pytest.param(b"", b"HTTP/1.1 100 Continue\r\n\r\n", id="interim replies"),
+        pytest.param(CHUNKED + b"1;", b"x", id="chunk extension"),
+        pytest.param(CHUNKED + b"0\r\n", b"x: y\r\n", id="trailers"),
+        pytest.param(CHUNKED + b"ffff\r\n", b"x", id="chunk"),
+        pytest.param(OK + b"\r\n", b"x", id="body without length"),
+        pytest.param(OK + b"content-length: 100\r\n\r\n", b"x", id="body"),
+        pytest.param(CHUNKED, b"1\r\nx\r\n", id="chunks"),
+        pytest.param(GZIPPED, EMPTY_BLOCK, id="empty blocks"),
+        pytest.param(FOUND + b"content-length: 1000\r\n\r\n", b"x", id="body of a redirect"),
+    ],
+)
+@pytest.mark.parametrize("tls", [False, True])
+def test_trickling_reply_is_given_up_at_the_deadline(
+    opened: Open, certificate: Path, clock: MovedClock, head: bytes, drop: bytes, *, tls: bool
+) -> None:
+    settings = WholeExchangeSettings(connect_timeout=240.0, verify=str(certificate))
+    with Loopback(trickling(head, drop, clock), certificate if tls else None) as server:
+        error = failure_of(opened(settings), write(server.base))
+    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
+    assert "still coming in" in error.detail
+
+
+def test_trickling_proxy_is_given_up_at_the_deadline(opened: Open, clock: MovedClock) -> None:
+    with Loopback(trickling(OK, b"x: y\r\n", clock)) as proxy:
+        settings = WholeExchangeSettings(connect_timeout=240.0, proxies={"https": proxy.base})
+        error = failure_of(opened(settings), ask(SERVICE))
+    assert (error.failure, error.sent) == (Failure.NOT_SENT, False)
+
+
+def test_trickling_handshake_through_a_proxy_that_speaks_tls_is_given_up_at_the_deadline(
+    opened: Open, certificate: Path, clock: MovedClock
+) -> None:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(OK + b"\r\n")
+        # The client's greeting; then the beginning of a long record, as if from the host beyond the proxy.
+        peer.socket.recv(65536)
+        peer.send(b"\x16\x03\x03\x3f\xff\x02")
+        # The deadline of the whole exchange is later than the time to connect.
+        for seconds in (0.0, 0.4 * PAST_THE_DEADLINE, PAST_THE_DEADLINE):
+            clock.ahead += seconds
+            for _ in range(5):
+                peer.send(b"\0")
+                peer.pause(0.01)
+        peer.pause()
+
+    with Loopback(serve, certificate) as proxy:
+        settings = WholeExchangeSettings(240.0, proxies={"https": proxy.base}, verify=str(certificate))
+        error = failure_of(opened(settings), ask(SERVICE))
+    assert (error.failure, error.sent) == (Failure.NOT_SENT, False)
+
+
+def repeating(head: bytes, part: bytes, seconds: float) -> Callable[[Peer], None]:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(head)
+        while not peer.stopping.is_set():
+            peer.send(part)
+            peer.pause(seconds)
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("serve", "limit", "detail"),
+    [
+        pytest.param(read_and(), 240.0, "", id="closed"),
+        pytest.param(read_and(b"\0\1\2\r\n\r\n"), 240.0, "", id="no HTTP"),
+        pytest.param(read_and(then="reset"), 240.0, "", id="reset"),
+        pytest.param(read_and(http_reply(407)), 240.0, "407", id="wants credentials"),
+        pytest.param(read_and(http_reply(502)), 240.0, "502", id="finds no host"),
+        pytest.param(read_and(OK + b"x: y", then="stall"), 0.3, "no connection within the time limit", id="stalled"),
+        pytest.param(read_and(then="stall"), 0.3, "no connection within the time limit", id="silent"),
+        pytest.param(repeating(OK + b"x-slow: ", b"x", 0.05), 0.3, "", id="trickling"),
+        pytest.param(repeating(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05), 0.3, "", id="interim replies"),
+        pytest.param(
+            repeating(OK, b"x: y\r\n" * 1000, 0.0),
+            240.0,
+            "the headers of the proxy's reply are too large",
+            id="endless headers",
+        ),
+        pytest.param(read_and(OK + b"\r\njunkjunkjunk"), 240.0, "", id="no TLS behind the tunnel"),
+        pytest.param(read_and(OK + b"\r\n", then="stall"), 0.3, "", id="silent behind the tunnel"),
+    ],
+)
+def test_request_for_which_a_proxy_opens_no_tunnel_is_known_to_be_unsent(
+    opened: Open, serve: Callable[[Peer], None], limit: float, detail: str
+) -> None:
+    with Loopback(serve) as proxy:
+        error = failure_of(opened(through(proxy.base, limit=limit)), write(SERVICE))
+        assert proxy.accepted == 1
+    assert error.failure in (Failure.NOT_SENT, Failure.TLS)
+    assert not error.sent
+    assert detail in error.detail
+
+
+def test_request_lost_in_a_tunnel_may_have_been_sent(opened: Open, certificate: Path) -> None:
+    seen: list[bytes] = []
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(OK + b"\r\n")
+        with server_side(certificate).wrap_socket(peer.socket, server_side=True) as service:
+            seen.append(service.recv(65536))
+
+    with Loopback(serve) as proxy:
+        error = failure_of(opened(through(proxy.base, verify=str(certificate))), write("https://127.0.0.1:1"))
+    assert (error.failure, error.sent) == (Failure.BROKEN, True)
+    assert seen[0].startswith(b"POST / ")
+
+
+def test_request_lost_by_a_proxy_without_a_tunnel_may_have_been_sent(opened: Open) -> None:
+    with Loopback(read_and()) as proxy:
+        error = failure_of(opened(through(proxy.base)), ask("http://service.invalid"))
+    assert (error.failure, error.sent) == (Failure.BROKEN, True)
+
+
+def test_request_lost_by_tls_that_breaks_may_have_been_sent(opened: Open, certificate: Path) -> None:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send_below_tls(b"\x17\x03\x03\x00\x20" + b"garbage, not encrypted by anyone")
+
+    with Loopback(serve, certificate) as server:
+        error = failure_of(opened(replace(PATIENT, verify=str(certificate))), write(server.base))
+    assert (error.failure, error.sent) == (Failure.BROKEN, True)
+
+
+def test_refused_connection_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+
+    def two_addresses(host: str | bytes, *arguments: object, **named: object) -> list[object]:
+        if host not in ("service.invalid", b"service.invalid"):
+            return real(host, *arguments, **named)  # type: ignore[arg-type, return-value]
+        return [found for each in ("127.0.0.1", "127.0.0.2") for found in real(each, *arguments, **named)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
+    port = closed_port()
+    settings = replace(PATIENT, proxies={"https": f"http://127.0.0.1:{port}"})
+    for base in (f"http://127.0.0.1:{port}", f"http://service.invalid:{port}", SERVICE):
+        error = failure_of(opened(settings), ask(base))
+        assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+
+
+def test_host_without_an_address_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = failure_of(opened(PATIENT), ask("http://host.invalid"))
+    assert (error.failure, error.detail) == (Failure.NOT_SENT, "gaierror: Name or service not known")
+
+
+def test_connection_not_made_in_time_is_given_up(opened: Open) -> None:
+    send = opened(QUICK_CONNECT)
+    with deaf_port() as port, Loopback(lambda peer: peer.pause()) as silent:
+        for base in (f"http://127.0.0.1:{port}", silent.base.replace("http", "https")):
+            error = failure_of(send, ask(base))
+            assert (error.failure, error.detail) == (Failure.NOT_SENT, "no connection within the time limit")
+
+
+def test_connection_made_at_the_deadline_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    clock = MovedClock()
+
+    def connect(new: socket.socket, _: object) -> None:
+        made.append(new)
+        clock.ahead += PAST_THE_DEADLINE
+
+    monkeypatch.setattr(connections, "time", clock)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    with Transport(PATIENT) as transport:
+        failure_of(transport.send, ask("http://127.0.0.1:9"))
+    assert [each.fileno() for each in made] == [-1]
+
+
+def test_tls_to_a_plain_port_is_an_error_of_tls(opened: Open) -> None:
+    def serve(peer: Peer) -> None:
+        peer.socket.recv(1000)
+        peer.send(http_reply(400))
+
+    with Loopback(serve) as server:
+        error = failure_of(opened(PATIENT), ask(server.base.replace("http", "https")))
+    assert (error.failure, error.sent) == (Failure.TLS, False)
+
+
+def test_plain_http_to_a_tls_port_is_a_broken_reply(opened: Open, certificate: Path) -> None:
+    with Loopback(answering(http_reply()), certificate) as server:
+        error = failure_of(opened(PATIENT), ask(server.base.replace("https", "http")))
+    assert error.failure is Failure.BROKEN
+
+
+AUTHORITY = make_certificate("authority")
+OTHER_AUTHORITY = make_certificate("other authority")
+NODE = make_certificate("node", AUTHORITY)
+EXPIRED = make_certificate("node", AUTHORITY, expired=True)
+
+
+# The certificates are for the address alone.
+REFUSED_CERTIFICATES = {
+    "no authority is given": (NODE, None, "127.0.0.1"),
+    "of another authority": (NODE, OTHER_AUTHORITY, "127.0.0.1"),
+    "for another name": (NODE, AUTHORITY, "localhost"),
+    "expired": (EXPIRED, AUTHORITY, "127.0.0.1"),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED_CERTIFICATES)
+@pytest.mark.parametrize("way", ["straight", "tunnel", "proxy"])
+def test_refused_certificate_ends_the_request_unsent(opened: Open, tmp_path: Path, fault: str, way: str) -> None:
+    shown, trusted, host = REFUSED_CERTIFICATES[fault]
+    server_file, authority = tmp_path / "server.pem", tmp_path / "authority.pem"
+    server_file.write_bytes(shown.key_pem + shown.pem)
+    if trusted:
+        authority.write_bytes(trusted.pem)
+
+    def tunnel(peer: Peer) -> None:
+        peer.request()
+        peer.send(OK + b"\r\n")
+        server_side(server_file).wrap_socket(peer.socket, server_side=True).close()
+
+    verify = str(authority) if trusted else True
+    with Loopback(tunnel) if way == "tunnel" else Loopback(answering(http_reply()), server_file) as server:
+        if way == "straight":
+            error = failure_of(opened(replace(PATIENT, verify=verify)), write(f"https://{host}:{server.port}"))
+        else:
+            proxy = f"{'https' if way == 'proxy' else 'http'}://{host}:{server.port}"
+            error = failure_of(opened(through(proxy, verify=verify)), write(f"https://{host}:1"))
+        assert server.accepted == 1
+    assert (error.failure, error.sent) == (Failure.UNTRUSTED, False)
+    assert "certificate" in error.detail
+
+
+@pytest.mark.parametrize("base", ["http://[::1", "ftp://127.0.0.1", "http://"])
+def test_address_that_is_none_is_an_error_of_configuration(opened: Open, base: str) -> None:
+    error = failure_of(opened(PATIENT), ask(base))
+    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
+
+
+@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak", " line"])
+def test_header_that_cannot_be_sent_is_an_error_of_configuration(opened: Open, value: str) -> None:
+    with Loopback(answering(http_reply())) as server:
+        error = failure_of(opened(PATIENT), Request("GET", "/", base=server.base, headers={"Authorization": value}))
+        assert server.accepted == 0
+    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
+    assert "Authorization" in error.detail
+    assert "line" not in str(error)
+    assert value not in str(error)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://me:s3cr3t@host:port",
+        "socks9://me:s3cr3t@host:1080",
+        "http://me:s3cr3t%E2%82%AC@127.0.0.1:{port}",
+        "http://me:s3cr3t%ff@127.0.0.1:{port}",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_proxy_that_cannot_be_used_is_an_error_of_configuration(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, proxy: str, scheme: str
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    with Loopback(read_and()) as server:
+        monkeypatch.setenv(f"{scheme}_proxy", proxy.format(port=server.port))
+        error = failure_of(opened(PATIENT), ask(f"{scheme}://service.invalid"))
+        assert server.accepted == 0
+    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
+    assert "s3cr3t" not in error.detail
+
+
+def test_certificates_of_the_environment_that_are_missing_are_an_error_of_configuration(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "missing.pem"))
+    send = opened(PATIENT)
+    error = failure_of(send, ask(f"https://127.0.0.1:{closed_port()}"))
+    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
+    assert "REQUESTS_CA_BUNDLE" in error.detail
+    # They are not needed without TLS.
+    with Loopback(answering(http_reply(200, b"plain"))) as server:
+        assert send(ask(server.base)).body == b"plain"
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (requests.exceptions.ConnectTimeout("slow"), Failure.NOT_SENT),
+        (requests.exceptions.ConnectionError("broken"), Failure.BROKEN),
+        (requests.exceptions.SSLError("tls"), Failure.BROKEN),
+        (requests.exceptions.ProxyError("proxy"), Failure.BROKEN),
+        (requests.exceptions.ReadTimeout("slow"), Failure.TIMEOUT),
+        (requests.exceptions.ChunkedEncodingError("cut"), Failure.BROKEN),
+        (requests.exceptions.InvalidHeader("two lengths"), Failure.BROKEN),
+        (requests.exceptions.InvalidProxyURL("proxy"), Failure.CONFIGURATION),
+        (requests.exceptions.InvalidSchema("socks"), Failure.CONFIGURATION),
+        (urllib3.exceptions.ProtocolError("cut"), Failure.BROKEN),
+        (urllib3.exceptions.DecodeError("gzip"), Failure.BROKEN),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), Failure.BROKEN),
+        (ValueError("no integer"), Failure.BROKEN),
+        (OSError("?"), Failure.BROKEN),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_of_requests_counts_by_its_type(requests_mock: Mocker, error: Exception, failure: Failure) -> None:
+    requests_mock.get("http://service.invalid/path", exc=error)
+    with Transport(PATIENT) as transport:
+        assert failure_of(transport.send, ask("http://service.invalid")).failure is failure
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"content-length: 2\r\ncontent-length: 2\r\n\r\n{}", id="same length twice"),
+        pytest.param(b"Transfer-Encoding: Chunked\r\n\r\n" + CHUNKED_BODY, id="chunked"),
+        # RFC 9112, section 6.3: Transfer-Encoding overrides Content-Length.
+        pytest.param(
+            b"transfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n" + CHUNKED_BODY, id="chunked and length"
+        ),
+        pytest.param(
+            b"transfer-encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0;c\r\nx: y\r\n\r\n", id="extension and trailer"
+        ),
+    ],
+)
+def test_odd_reply_with_a_clear_end_is_read(opened: Open, rest: bytes) -> None:
+    with Loopback(answering(OK + rest)) as server:
+        assert opened(PATIENT)(Request("GET", "/", base=server.base)).body == b"{}"
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+@pytest.mark.parametrize(
+    ("method", "first"),
+    [
+        pytest.param("GET", http_reply(200, b"first") + ANOTHER[:30], id="the begin of one"),
+        pytest.param("GET", http_reply(200, b"first") + ANOTHER * 2_000, id="more than is received at once"),
+        pytest.param("GET", CHUNKED + CHUNKED_BODY + ANOTHER, id="behind chunks"),
+        pytest.param("HEAD", http_reply(200, b"body"), id="body of a reply to HEAD"),
+        pytest.param("GET", http_reply(103), id="behind an interim reply"),
+    ],
+)
+def test_bytes_behind_a_reply_are_not_the_reply_to_the_next_request(
+    opened: Open, certificate: Path, method: str, first: bytes, *, is_tls: bool
+) -> None:
+    seen: list[bytes] = []
+    serve = answering(first, http_reply(200, b"second"), seen=seen)
+    with Loopback(serve, certificate if is_tls else None) as server:
+        send = opened(replace(PATIENT, verify=str(certificate)))
+        if first.startswith(b"HTTP/1.1 103"):
+            assert failure_of(send, Request(method, "/", base=server.base)).failure is Failure.BROKEN
+        else:
+            assert send(Request(method, "/", base=server.base)).body in (b"first", b"{}", b"")
+        assert [send(write(server.base)).body for _ in range(2)] == [b"second"] * 2
+        # Nothing came behind the second reply.
+        assert server.accepted == 2
+    assert len(seen) == 3
+
+
+def test_connection_that_broke_is_not_used_again(opened: Open) -> None:
+    seen: list[bytes] = []
+
+    def serve(peer: Peer) -> None:
+        seen.append(peer.request())
+        peer.send(b"nonsense\r\n\r\n" if len(seen) == 1 else http_reply(200, b"fine"))
+        peer.wait_for_the_end()
+
+    with Loopback(serve) as server:
+        send = opened(PATIENT)
+        assert failure_of(send, ask(server.base)).failure is Failure.BROKEN
+        assert send(ask(server.base)).body == b"fine"
+        assert server.accepted == 2
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_limit_of_headers_is_exact_although_the_body_comes_with_them(*, over: int) -> None:
+    body = b"z" * 200_000
+    lines = [b"x-%d: %b\r\n" % (number, b"y" * 1_000) for number in range(97)]
+    start = OK + b"content-length: %d\r\n" % len(body) + b"".join(lines)
+    last = b"x: %b\r\n\r\n" % (b"y" * (MAX_HEAD_BYTES + over - len(start) - len(b"x: \r\n\r\n")))
+    with Loopback(read_and(start + last + body)) as server, Transport(PATIENT) as transport:
+        if over:
+            assert failure_of(transport.send, ask(server.base)).failure is Failure.TOO_LARGE
+        else:
+            response = transport.send(ask(server.base))
+            assert (response.body, len(response.headers)) == (body, 99)
+
+
+@pytest.mark.parametrize("status", [200, 302, 500])
+def test_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, status: int) -> None:
+    compressor = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)
+    bomb = b"".join(compressor.compress(b"0" * 1_000_000) for _ in range(50)) + compressor.flush()
+    with Loopback(answering(http_reply(status, bomb, content_encoding="gzip", location="/there"))) as server:
+        send = opened(PATIENT)
+        tracemalloc.start()
+        try:
+            error = failure_of(send, Request("GET", "/", base=server.base, max_bytes=1_000_000))
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert error.failure is Failure.TOO_LARGE
+    assert peak_bytes < 20_000_000
+
+
+def test_large_reply_is_limited_by_the_connection(opened: Open) -> None:
+    with Loopback(answering(http_reply(200, b"x" * 3000))) as server:
+        large = Request("GET", "/", base=server.base, max_bytes=10, large_reply=True)
+        assert len(opened(replace(PATIENT, max_large_reply_bytes=3000))(large).body) == 3000
+        error = failure_of(opened(replace(PATIENT, max_large_reply_bytes=2999)), large)
+    assert error.failure is Failure.TOO_LARGE
+
+
+def test_each_request_has_the_whole_time_and_may_ask_for_more(opened: Open, clock: MovedClock) -> None:
+    late = [0.4 * PAST_THE_DEADLINE] * 5 + [2 * PAST_THE_DEADLINE]
+
+    def serve(peer: Peer) -> None:
+        while peer.request():
+            clock.ahead += late.pop(0)
+            peer.send(http_reply(200, b"x"))
+
+    with Loopback(serve) as server:
+        send = opened(TransportSettings(connect_timeout=240.0, read_timeout=PAST_THE_DEADLINE))
+        assert [send(ask(server.base)).body for _ in range(5)] == [b"x"] * 5
+        assert send(replace(ask(server.base), read_timeout=3 * PAST_THE_DEADLINE)).body == b"x"
+        assert server.accepted == 1
