@@ -119,7 +119,7 @@ class Transport:
         :raises TransportError: if no whole reply was received.
         :raises TaskStoppedError: if the task is to end.
         """
-        stops = (self._stop, cancelled or self._stop)
+        stops = (self._stop, cancelled) if cancelled else (self._stop,)
         for stop in stops:
             stop.check()
         base = self._base(request.base)

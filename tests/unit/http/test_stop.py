@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -20,12 +21,12 @@ from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.conversations import FakeClock, text_call
 from tests.unit.http.sending import PATIENT, ask
+from tests.unit.http.tunnels import through
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
 from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
-    from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Conversation
 
@@ -152,6 +153,24 @@ class TestATransport:
 
         assert not caught.value.sent
 
+    def test_ends_while_a_proxy_opens_its_tunnel(self, stop: Stop) -> None:
+        asked = threading.Event()
+
+        def silent(peer: Peer) -> None:
+            peer.request()
+            asked.set()
+            peer.pause()
+
+        with (
+            Loopback(silent) as proxy,
+            Transport(through(proxy.base), stop) as transport,
+            terminated_after(asked),
+            pytest.raises(TaskStoppedError) as caught,
+        ):
+            transport.send(ask("https://service.invalid"))
+
+        assert not caught.value.sent
+
     def test_sends_nothing_after_the_stop(self, stop: Stop) -> None:
         with Loopback(answering(http_reply())) as server, Transport(PATIENT, stop) as transport:
             terminate()
@@ -178,36 +197,27 @@ class TestATransport:
             assert server.accepted == 0
         assert not caught.value.sent
 
-    def test_of_another_thread_sends_nothing_after_it_has_connected(self, stop: Stop, certificate: Path) -> None:
-        """The connection is made, and the stop comes before the request is written."""
+    def test_of_another_thread_sends_nothing_over_a_connection_that_is_made(
+        self, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         seen: list[bytes] = []
-        with Loopback(answering(http_reply(), seen=seen)) as server, Transport(PATIENT, stop) as transport:
-            transport.send(ask(server.base))
-            failures: list[BaseException] = []
+        find = requests.Session.get_adapter
 
-            def send() -> None:
-                try:
-                    transport.send(ask(server.base))
-                except BaseException as error:  # noqa: BLE001 this is what is tested
-                    failures.append(error)
+        def stopped(session: requests.Session, url: str) -> requests.adapters.BaseAdapter:
+            stop.requested = True
+            return find(session, url)
 
-            original = stop.check
-            checks = []
-
-            def check_later() -> None:
-                # The stop comes between the check before the request and that before its bytes are sent.
-                checks.append(1)
-                if len(checks) == 2:
-                    stop.requested = True
-                original()
-
-            stop.check = check_later  # type: ignore[method-assign]
-            thread = threading.Thread(target=send)
-            thread.start()
-            thread.join(LONG_SECONDS)
-
+        with (
+            Loopback(answering(http_reply(), seen=seen)) as server,
+            Transport(PATIENT, stop) as transport,
+            ThreadPoolExecutor() as pool,
+        ):
+            pool.submit(transport.send, ask(server.base)).result(LONG_SECONDS)
+            monkeypatch.setattr(requests.Session, "get_adapter", stopped)
+            with pytest.raises(TaskStoppedError):
+                pool.submit(transport.send, ask(server.base)).result(LONG_SECONDS)
+            assert server.accepted == 1
         assert len(seen) == 1
-        assert [type(failure) for failure in failures] == [TaskStoppedError]
 
 
 class TestAConversation:

@@ -163,6 +163,18 @@ def test_trickling_reply_is_given_up_at_the_deadline(
     assert "still coming in" in error.detail
 
 
+def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: Open, clock: MovedClock) -> None:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        clock.ahead += PAST_THE_DEADLINE / 2 - 0.3
+        peer.send(HALF_A_BODY)
+        peer.pause()
+
+    with Loopback(serve) as server:
+        error = failure_of(opened(WholeExchangeSettings(connect_timeout=240.0)), write(server.base))
+    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
+
+
 def test_trickling_proxy_is_given_up_at_the_deadline(opened: Open, clock: MovedClock) -> None:
     with Loopback(trickling(OK, b"x: y\r\n", clock)) as proxy:
         settings = WholeExchangeSettings(connect_timeout=240.0, proxies={"https": proxy.base})
@@ -282,6 +294,25 @@ def test_refused_connection_is_described_by_the_system(opened: Open, monkeypatch
     for base in (f"http://127.0.0.1:{port}", f"http://service.invalid:{port}", SERVICE):
         error = failure_of(opened(settings), ask(base))
         assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+
+
+def test_each_address_of_a_host_has_what_is_left_of_the_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, clock: MovedClock
+) -> None:
+    limits: list[float] = []
+
+    def connect(new: socket.socket, _: object) -> None:
+        limits.append(new.gettimeout() or 0.0)
+        clock.ahead += 300
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))] * 3)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    # 480 seconds in all, of which at most 240 for a connection.
+    assert failure_of(opened(PATIENT), ask("http://service.invalid")).failure is Failure.NOT_SENT
+    assert len(limits) == 2
+    assert limits[0] == pytest.approx(240, abs=1)
+    assert limits[1] <= 180
 
 
 def test_host_without_an_address_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
