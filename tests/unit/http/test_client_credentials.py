@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import threading
@@ -24,8 +23,8 @@ from airflow_provider_mediaops.http.auth import HeaderAuth, RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Returned, TransportError, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.runner import arun, run
-from tests.unit.conversations import FakeClock, on_a_loop, pauses_of, replay, requests_of, text_call
+from airflow_provider_mediaops.http.runner import run
+from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.keys import memory_backend
 
@@ -193,34 +192,6 @@ class TestCallsThatNeedATokenAtTheSameTime:
 
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(ask, range(8))) == ["good"] * 8
-        assert asked.count("/token") == 1
-
-    def test_tasks_of_an_event_loop_fetch_it_once_and_do_not_block_the_loop(self) -> None:
-        tokens = Tokens(FakeClock())
-        asked: list[str] = []
-
-        async def ask_all() -> list[str]:
-            others_wait = asyncio.Event()
-            waiting = 0
-
-            async def send(request: Request) -> Response:
-                asked.append(request.path)
-                if request.path != "/token":
-                    return GOOD
-                await others_wait.wait()
-                return tokens.granted("t1")
-
-            async def sleep(_: Wait) -> None:
-                nonlocal waiting
-                waiting += 1
-                if waiting == 7:
-                    others_wait.set()
-                await asyncio.sleep(0)
-
-            asks = (arun(tokens.client.ask(text_call()), send, sleep, in_thread=asyncio.to_thread) for _ in range(8))
-            return list(await asyncio.wait_for(asyncio.gather(*asks), 240))
-
-        assert on_a_loop(ask_all()) == ["good"] * 8
         assert asked.count("/token") == 1
 
     def test_a_token_that_all_calls_were_refused_with_is_replaced_once(self) -> None:

@@ -63,36 +63,6 @@ def test_what_will_fail_again_is_not_tried_again(error: MediaOpsError) -> None:
     assert RetryPolicy().start(FakeClock().clock).pause_after(error) is None
 
 
-@given(
-    max_attempts=st.integers(1, 12),
-    max_wait=st.floats(0, 300),
-    base=st.floats(0.001, 5),
-    cap=st.floats(0.001, 60),
-    tries=st.lists(st.tuples(st.floats(0, 90), st.none() | st.floats(0, 400), st.floats(0, 1)), max_size=30),
-)
-def test_no_call_is_tried_too_often_or_too_late(
-    max_attempts: int, max_wait: float, base: float, cap: float, tries: list[tuple[float, float | None, float]]
-) -> None:
-    fake = FakeClock()
-    attempts = RetryPolicy(max_attempts, max_wait, base, cap).start(fake.clock)
-    begun = 1
-    for duration, asked, share in tries:
-        fake.wait(duration)
-        fake.share = share
-        pause = attempts.pause_after(failed(asked))
-        if pause is None:
-            break
-        if asked:
-            assert pause == asked
-        else:
-            assert 0.0 <= pause <= min(cap, base * 2 ** (begun - 1))
-        fake.wait(pause)
-        begun += 1
-        # The next try begins within the time limit; rounding of the clock's additions aside.
-        assert fake.seconds <= max_wait + 1e-6
-    assert begun <= max_attempts
-
-
 def test_the_real_clock() -> None:
     clock = Clock()
     assert clock.monotonic() <= clock.monotonic()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ import pytest
 
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
-    Call,
     Emit,
     Failure,
     Request,
@@ -20,7 +18,7 @@ from airflow_provider_mediaops.http.exchange import (
     observed,
 )
 from airflow_provider_mediaops.http.runner import arun, astream, run, stream
-from tests.unit.conversations import ask_once, on_a_loop, replay, text_call
+from tests.unit.conversations import on_a_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -191,12 +189,6 @@ def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.Monke
     assert slept == [3_600.0] * 2
 
 
-def test_a_single_call_needs_no_client() -> None:
-    assert replay(ask_once(text_call()), [Response(200, {}, b"hello")]) == "hello"
-    length = Call(GET, lambda response: len(response.body))
-    assert replay(ask_once(length), [Response(200, {}, b"four")]) == 4
-
-
 def working(steps: list[Blocking[object]]) -> Conversation[list[object]]:
     """Each step, and what came of it."""
     came: list[object] = []
@@ -280,11 +272,6 @@ class TestAnIteratorThatIsExhausted:
 
         with pytest.raises(RuntimeError, match="StopIteration"):
             carry_out()
-
-    def test_which_threads_may_be_used_has_to_be_said(self) -> None:
-        for driver in (arun, astream):
-            parameter = inspect.signature(driver).parameters["in_thread"]
-            assert parameter.default is inspect.Parameter.empty
 
 
 class TestWrapping:
