@@ -97,7 +97,7 @@ class Client:
             host = self._current
             try:
                 permit = yield from self._permit_for(call.request)
-                attempts.permitted()
+                attempts.begin_max_wait()
                 host = self._current
                 signed = self._signed(call.request, self.base_urls[host])
                 return (yield from self._try_once(call, signed, permit))

@@ -54,12 +54,7 @@ _REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
 
 
 class Deadline:
-    """
-    The time at which one exchange ends, and whether and when its request began to be sent.
-
-    :param seconds: the time that it may take from now.
-    :param stops: whether the task or the request is to end; then no other wait of the exchange begins.
-    """
+    """The time at which one exchange ends, or is ended, and whether and when its request began to be sent."""
 
     __slots__ = ("_ends", "_stops", "may_have_sent", "sent_at")
 
@@ -109,12 +104,7 @@ class HeadTooLargeError(http.client.HTTPException):
 
 
 class _Incoming(io.RawIOBase):
-    """
-    The bytes that a connection receives for one exchange, each wait bounded by the deadline.
-
-    :param raw: the socket as a file; closing it closes the socket if it has no other user.
-    :param connected: the socket.
-    """
+    """The bytes that a connection receives for one exchange, each wait bounded by the deadline."""
 
     def __init__(self, raw: io.RawIOBase, connected: socket.socket) -> None:
         super().__init__()
@@ -249,11 +239,7 @@ class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
 
 
 class _BoundedSocket:
-    """
-    A TLS connection within TLS to a proxy, each wait bounded by the deadline.
-
-    :param connected: the socket.
-    """
+    """A TLS connection within TLS to a proxy, each wait bounded by the deadline."""
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected

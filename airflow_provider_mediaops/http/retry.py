@@ -48,14 +48,7 @@ class RetryPolicy:
 
 @dataclass(slots=True)
 class Attempts:
-    """
-    The tries of one call so far.
-
-    :param policy: the bounds.
-    :param clock: the source of time and chance.
-    :param started: when ``max_wait`` began, on the clock.
-    :param failed: the number of failed tries.
-    """
+    """The tries of one call so far, and when ``max_wait`` began."""
 
     policy: RetryPolicy
     clock: Clock
@@ -63,7 +56,7 @@ class Attempts:
     failed: int = field(default=0, init=False)
     _permitted: bool = field(default=False, init=False)
 
-    def permitted(self) -> None:
+    def begin_max_wait(self) -> None:
         """Begin ``max_wait`` at the first permit to send; later ones change nothing."""
         if not self._permitted:
             self._permitted, self.started = True, self.clock.monotonic()
@@ -92,11 +85,7 @@ class Attempts:
 
 @dataclass(slots=True)
 class LongWaits:
-    """
-    The waits of a task in the triggerer for a time that the service named, longer than any call waits.
-
-    :param clock: the source of time and chance.
-    """
+    """The waits of a task in the triggerer for a time that the service named, longer than any call waits."""
 
     clock: Clock
     _fruitless: int = field(default=0, init=False)

@@ -62,15 +62,10 @@ _FIRST_FINAL_STATUS = 200
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """
-    A base address as requests writes it, and the proxies on the way there.
-
-    :param address: the address.
-    :param origin: the start of it: scheme, host and port.
-    :param proxies: proxy addresses by scheme.
-    """
+    """A base address as requests writes it, and the proxies on the way there, by scheme."""
 
     address: str
+    #: Its scheme, host and port.
     origin: str
     proxies: dict[str, str] = field(repr=False)
 
@@ -80,10 +75,6 @@ class _PreparedRequest(requests.PreparedRequest):
     A request whose parts are ready to be sent.
 
     requests.Request would parse and escape an address that is escaped already, and check the headers a second time.
-
-    :param request: the request.
-    :param base: its base address.
-    :param headers: all of its headers, checked.
     """
 
     def __init__(self, request: Request, base: _Base, headers: Mapping[str, str]) -> None:
@@ -220,8 +211,6 @@ class _RawReply:
     The methods of urllib3's reply that are used.
 
     It has no ``_original_response``. So requests looks for no cookies in it, which takes longer than to read headers.
-
-    :param response: the reply of urllib3.
     """
 
     def __init__(self, response: Any) -> None:
