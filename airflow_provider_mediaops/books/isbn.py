@@ -1,9 +1,17 @@
-"""ISBNs as people write them, and the thirteen digits that the book database takes (ISO 2108)."""
+"""
+ISBNs as people and programs write them, and the thirteen digits that the book database takes (ISO 2108).
+
+A number is taken out of its cell, never guessed: it counts if it is whole and its check digit fits.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -13,12 +21,42 @@ _PLAIN = re.compile(r"97(?:8[0-9]|9[1-9])[0-9]{9}")
 # word, "10" and "13" are part of the label only where a number of that length follows.
 _LABEL = re.compile(r"(?:URN:)?E?ISBN(?:10(?=:?.{10}\Z)|13(?=:?.{13}\Z))?:?")
 _DIGITS = re.compile(r"[0-9]*X?")
-# Spreadsheets write a column of numbers as 9780140449136.0 or 9.78014E+12.
-_WHOLE_NUMBER = re.compile(r"\s*([0-9]+)\.0+\s*")
-_ROUNDED = re.compile(r"\s*[0-9][.,][0-9]+[eE]\+?12\s*")
 _MINUS = "\N{MINUS SIGN}"
-_SBN, _ISBN10, _ISBN13 = 9, 10, 13
+_SBN, _ISBN10, _ISBN13, _ADD_ON, _SHORTEST = 9, 10, 13, 5, 8
 _SHOWN = 40
+# A cell of millions of characters is no number, and each pattern would read all of it.
+_LONGEST = 10_000
+
+# Signs that stand for a hyphen in some exports, and letters that look like X, which ISO 2108 means.
+_HYPHENS = "\N{MIDDLE DOT}\N{BULLET}\N{MACRON}\N{HYPHEN BULLET}\N{KATAKANA-HIRAGANA PROLONGED SOUND MARK}\u2500"
+_LIKE_X = (
+    "\N{CYRILLIC CAPITAL LETTER HA}\N{CYRILLIC SMALL LETTER HA}\N{GREEK CAPITAL LETTER CHI}\N{GREEK SMALL LETTER CHI}"
+)
+_SIGNS = str.maketrans(dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_LIKE_X, "X"))
+# What may stand around a number: the quotes of a spreadsheet's ="…", an apostrophe, brackets, the end of a sentence.
+_WRAPS = " \t\r\n=\"'`()[]{}<>.,;:#*\xab\xbb\xb4\u2018\u2019\u201a\u201c\u201d\u201e"
+# Spreadsheets write a column of numbers as 9780140449136.0, 9,780,140,449,136 or 9.78014E+12.
+_WHOLE_NUMBER = re.compile(r"([0-9]+)(?:[.,]0*)?")
+_THOUSANDS = re.compile(r"([0-9]{1,3}([.,'])[0-9]{3}(?:\2[0-9]{3})+)(?:[.,]0+)?")
+_POWER = re.compile(r"([0-9])[.,]([0-9]+)E\+?([0-9]{1,2})")
+# Of other signs between the parts, only those of a whole ISBN-13 are certain to be one.
+_PARTS = re.compile(r"97[89]([./])[0-9]+\1[0-9]+\1[0-9]+\1[0-9]")
+_URL = re.compile(r"(?:HTTPS?://|WWW\.)\S+")
+_URL_END = re.compile(r"[/=]([0-9][0-9-]*X?)/?\Z")
+_WORDED_LABEL = re.compile(
+    r"(?<![A-Z])(?:URN\s*:\s*)?(?:[EP][\s-]?)?(?:ISBN|EAN)S?"
+    r"(?:[\s-]*\(?1[03](?![0-9])\)?)?(?:\s*N[OR]?[.°º])?[\s#:=.-]*(?![A-Z])"
+)
+# The subfields of MARC: $a has the number, $q a remark, $z a number that is not to be used.
+_SUBFIELD = re.compile(r"[$‡ǂ|]([A-Z])(?=[\s0-9])")
+_REMARK = re.compile(r"\(([^()]*)\)")
+_BETWEEN = re.compile(r"[;|\t\r\n\"“”'\[\]{}<>&]|\s:\s|\sAND\s")
+_COMMA = re.compile(r"[,/]")
+_TOKEN = re.compile(r"([0-9][0-9-]*X?)(?![0-9A-Z-])(?![.,][0-9])")
+# What may stand by itself within a number that is written with blanks.
+_IN_NUMBER = ("-", "--", "X")
+_NUMBER = re.compile(r"[0-9][0-9 -]*X?")
+_SHORT_NUMBER = re.compile(r"[0-9 -]+")
 
 
 class InvalidIsbnError(InvalidArgumentError):
@@ -39,36 +77,61 @@ class InvalidIsbnError(InvalidArgumentError):
         return InvalidIsbnError, (self.text, self.reason)
 
 
+class CellIsbns(NamedTuple):
+    """
+    The ISBNs of a cell.
+
+    :param isbn13s: the thirteen digits of each book, in the order of the cell; one book counts once.
+    :param zeros: how many leading zeros were put back.
+    """
+
+    isbn13s: tuple[str, ...]
+    zeros: int = 0
+
+
 def normalise(text: str | int) -> str:
     """
     Return the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing.
 
-    Blanks and hyphens of every kind are separators; digits of every script count; a label such as ``ISBN-13:`` or
-    ``urn:isbn:`` may stand before them, and the ``.0`` of a spreadsheet's number after them.
-
-    :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7``; a number as a template may render it.
+    :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7 (pbk.)``; a number as a template may render
+        it.
     :returns: for example ``9780131103627``.
-    :raises InvalidIsbnError: if the text is not the ISBN of a book; the message has the reason.
+    :raises InvalidIsbnError: if the text is not the ISBN of one book; the message has the reason.
     """
-    text = str(text)
+    isbn13s = isbns_in(text := str(text)).isbn13s
+    if len(isbn13s) > 1:
+        raise InvalidIsbnError(text, f"it holds {len(isbn13s)} different ISBNs; give one of them")
+    return isbn13s[0]
+
+
+def isbns_in(text: str, *, repair_zeros: bool = False) -> CellIsbns:
+    """
+    Return the ISBNs of a cell as catalogues, spreadsheets and data frames write them.
+
+    Blanks and hyphens of every kind are separators; digits of every script count. Quotes, brackets, labels such as
+    ``ISBN-13:``, the address of a page and remarks such as ``(pbk.) : $9.99`` are taken off.
+
+    :param text: the cell.
+    :param repair_zeros: whether a number of 8 or 9 characters is read with the zeros before it that a spreadsheet has
+        taken away, if its check digit fits then.
+    :returns: one book or more.
+    :raises InvalidIsbnError: if there is none; the message has the reason.
+    """
     if _PLAIN.fullmatch(text) and _has_check_digit(text):
-        return text
-    if _ROUNDED.fullmatch(text):
-        raise InvalidIsbnError(text, "a spreadsheet has rounded it; format the column as text there")
-    whole = _WHOLE_NUMBER.fullmatch(text)
-    number = _compact(whole[1] if whole else text)
-    if not number:
-        raise InvalidIsbnError(text, "it holds no digits")
-    if not _DIGITS.fullmatch(number):
-        raise InvalidIsbnError(text, _misplaced(number))
-    _check_length(text, number)
-
-    from stdnum import exceptions, isbn
-
-    try:
-        return str(isbn.to_isbn13(isbn.validate(number)))
-    except exceptions.InvalidChecksum:
-        raise InvalidIsbnError(text, "its check digit does not fit the other digits, so one of them is wrong") from None
+        return CellIsbns((text,))
+    if len(text) > _LONGEST:
+        raise InvalidIsbnError(text, f"it has more than {_LONGEST:,} characters")
+    plain = _plain_of(text)
+    number = _whole_of(text, plain)
+    if number is not None and (isbn13 := _isbn13_of(number)):
+        return CellIsbns((isbn13,))
+    found = _found_in(text, plain)
+    if found:
+        return CellIsbns(tuple(dict.fromkeys(found)))
+    is_short = number is not None and _SHORTEST <= len(number) < _ISBN10
+    if repair_zeros and number and is_short and (isbn13 := _isbn13_of(number.zfill(_ISBN10))):
+        return CellIsbns((isbn13,), _ISBN10 - len(number))
+    raise InvalidIsbnError(text, _reason(number if number is not None else _compact(plain), plain))
 
 
 def _has_check_digit(digits: str) -> bool:
@@ -77,22 +140,178 @@ def _has_check_digit(digits: str) -> bool:
     return (sum(codes[::2]) + 3 * sum(codes[1::2])) % 10 == 0
 
 
-def _compact(text: str) -> str:
-    # NFKC makes plain letters and digits of full-width ones.
-    plain = unicodedata.normalize("NFKC", text)
-    kept = "".join(_digit_or_itself(char) for char in plain if not _is_separator(char)).upper()
+def _isbn13_of(number: str) -> str | None:
+    """Return the thirteen digits of a number without separators; None if it is no ISBN of a book."""
+    if len(number) == _ISBN13:
+        return number if _PLAIN.fullmatch(number) and _has_check_digit(number) else None
+    if len(number) == _ISBN13 + _ADD_ON:
+        # The bar code of a book with its price beside it.
+        return _isbn13_of(number[:_ISBN13]) if number.isdigit() else None
+    if len(number) != _ISBN10 or not _DIGITS.fullmatch(number):
+        return None
+    from stdnum import exceptions, isbn
+
+    try:
+        return str(isbn.to_isbn13(isbn.validate(number)))
+    except exceptions.ValidationError:
+        return None
+
+
+def _plain_of(text: str) -> str:
+    """Return a text in capitals, with plain digits, hyphens and blanks."""
+    if not text.isascii():
+        # NFKC makes plain letters and digits of full-width ones.
+        text = unicodedata.normalize("NFKC", text.translate(_SIGNS))
+        text = "".join(map(_plain_character, text))
+    elif not text.isprintable():
+        text = "".join(char if char.isprintable() or char in "\t\r\n" else " " for char in text)
+    return text.upper().replace("_", "-").replace("~", "-").strip()
+
+
+@lru_cache(maxsize=4096)
+def _plain_character(char: str) -> str:
+    if char in "\t\r\n" or char.isascii():
+        return char if char.isprintable() or char in "\t\r\n" else " "
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    # Pd: hyphens and dashes. Cf: invisible ones, such as soft hyphens and marks of direction.
+    kind = unicodedata.category(char)
+    if kind == "Pd" or char == _MINUS:
+        return "-"
+    return "" if kind == "Cf" else " " if char.isspace() or kind == "Cc" else char
+
+
+def _whole_of(text: str, plain: str) -> str | None:
+    """Return the characters of the number if the cell is one number; None if it is something else."""
+    body = plain.strip(_WRAPS)
+    if power := _POWER.fullmatch(body):
+        whole, part, exponent = power[1], power[2], int(power[3])
+        if len(part) < exponent or part[exponent:].strip("0"):
+            raise InvalidIsbnError(text, "a spreadsheet has rounded it; format the column as text there")
+        return whole + part[:exponent]
+    if thousands := _THOUSANDS.fullmatch(body):
+        return thousands[1].replace(thousands[2], "")
+    if whole_number := _WHOLE_NUMBER.fullmatch(body):
+        return whole_number[1]
+    if _PARTS.fullmatch(body):
+        return body.replace(".", "").replace("/", "")
+    number = _compact(body)
+    return number if number and _DIGITS.fullmatch(number) else None
+
+
+def _compact(plain: str) -> str:
+    kept = "".join(plain.replace("-", "").split())
     label = _LABEL.match(kept)
     return kept[label.end() :] if label else kept
 
 
-def _is_separator(char: str) -> bool:
-    # Pd: hyphens and dashes. Cf: invisible ones, such as soft hyphens and marks of direction.
-    return char.isspace() or char == _MINUS or unicodedata.category(char) in ("Pd", "Cf")
+def _found_in(text: str, plain: str) -> list[str]:
+    """Return the ISBNs in a cell that holds more than one number."""
+    if text[:1] in ("[", "{"):
+        with suppress(ValueError, RecursionError):
+            # A list in a cell: of texts, or of objects that have a number each.
+            return [isbn for leaf in _leaves(json.loads(text)) for isbn in _found_in(leaf, _plain_of(leaf))]
+    if len(subfields := _SUBFIELD.split(plain)) > 1:
+        before, *rest = subfields
+        codes, contents = rest[::2], rest[1::2]
+        named = [content for code, content in zip(codes, contents, strict=True) if code == "A"]
+        plain = ";".join(named or [before])
+    found: list[str] = []
+    for piece in _BETWEEN.split(_REMARK.sub(_without_remark, plain)):
+        if _URL.fullmatch(piece.strip()):
+            end = _URL_END.search(piece.strip().partition("#")[0])
+            found += filter(None, [_isbn13_of(end[1].replace("-", ""))] if end else [])
+            continue
+        for labelled in _WORDED_LABEL.sub(";", piece).split(";"):
+            found += _in_piece(labelled)
+    return found
 
 
-def _digit_or_itself(char: str) -> str:
-    digit = unicodedata.decimal(char, None)
-    return char if digit is None else str(digit)
+def _without_remark(remark: re.Match[str]) -> str:
+    return f";{remark[1]};" if sum(map(str.isdigit, remark[1])) >= _ISBN10 else ";"
+
+
+def _leaves(value: object) -> list[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [str(value)] if isinstance(value, (str, int)) and not isinstance(value, bool) else []
+
+
+def _in_piece(piece: str) -> list[str]:
+    """Return the ISBNs of a piece, in which commas and slashes may stand between numbers, or within one."""
+    parts = [part.strip(_WRAPS) for part in _COMMA.split(piece)]
+    found = [(isbn, length) for part in parts for isbn, length in _in_part(part)]
+    # Ten digits beside a shorter number may be the rest of thirteen that are damaged.
+    short = any(_SHORT_NUMBER.fullmatch(part) and len(_compact(part)) < _SBN for part in parts)
+    return [isbn for isbn, length in found if length != _ISBN10 or not short]
+
+
+def _in_part(part: str) -> list[tuple[str, int]]:
+    """Return the ISBNs at the beginning of a text, with their lengths, and those of thirteen digits after it."""
+    words = part.split()
+    numbers: list[str] = []
+    is_end = False
+    while words and not is_end and (words[0] in _IN_NUMBER or _TOKEN.match(words[0])):
+        word = words.pop(0)
+        match = _TOKEN.match(word)
+        numbers.append((match[1] if match else word).replace("-", ""))
+        is_end = match is not None and match.end() < len(word)
+    found = _of_numbers(list(filter(None, numbers)))
+    if numbers and not found:
+        return []
+    for word in words:
+        match = _TOKEN.match(word.strip(_WRAPS))
+        number = match[1].replace("-", "") if match else ""
+        if len(number) == _ISBN13 and (isbn13 := _isbn13_of(number)):
+            found.append((isbn13, _ISBN13))
+    return found
+
+
+def _of_numbers(numbers: list[str]) -> list[tuple[str, int]]:
+    """Return the ISBNs of numbers with blanks between them, which must all be part of one."""
+    whole = "".join(numbers)
+    if not whole:
+        return []
+    if isbn13 := _isbn13_of(whole):
+        return [(isbn13, len(whole))]
+    each = [(isbn13, len(number)) for number in numbers if (isbn13 := _isbn13_of(number))]
+    if len(each) == len(numbers):
+        return each
+    if len(whole) % _ISBN13 == 0:
+        parts = [_isbn13_of(whole[at : at + _ISBN13]) for at in range(0, len(whole), _ISBN13)]
+        if all(parts):
+            return [(part, _ISBN13) for part in parts if part]
+    return []
+
+
+def _reason(number: str, plain: str) -> str:
+    """Return what is wrong with a number without separators."""
+    if not any(map(str.isdigit, number)) and not number.strip(_WRAPS):
+        return "it holds no digits"
+    if not _DIGITS.fullmatch(number):
+        runs = (_compact(run) for run in _NUMBER.findall(plain))
+        wrong = next((run for run in runs if len(run) >= _SBN and not _isbn13_of(run)), None)
+        return _reason(wrong, "") if wrong else _misplaced(number)
+    return _reason_of_digits(number)
+
+
+def _reason_of_digits(number: str) -> str:
+    length = len(number)
+    is_long = length == _ISBN13
+    if length == _SBN:
+        return "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"
+    if length != _ISBN10 and not is_long:
+        return f"it must have 10 or 13 digits, not {length}"
+    if is_long and number.endswith("X"):
+        return "X can only be the last character of an ISBN-10"
+    if is_long and not number.startswith(("978", "979")):
+        return "its 13 digits begin with neither 978 nor 979"
+    if is_long and number.startswith("9790"):
+        return "numbers that begin with 979-0 belong to printed music (ISMN)"
+    return "its check digit does not fit the other digits, so one of them is wrong"
 
 
 def _misplaced(number: str) -> str:
@@ -100,22 +319,3 @@ def _misplaced(number: str) -> str:
     if strange is None:
         return "X can only be the last character of an ISBN-10"
     return f"{strange!r} does not belong in one"
-
-
-def _check_length(text: str, number: str) -> None:
-    length = len(number)
-    if length == _SBN:
-        reason = "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"
-    elif length not in (_ISBN10, _ISBN13):
-        reason = f"it must have 10 or 13 digits, not {length}"
-    elif length == _ISBN10:
-        return
-    elif number.endswith("X"):
-        reason = "X can only be the last character of an ISBN-10"
-    elif not number.startswith(("978", "979")):
-        reason = "its 13 digits begin with neither 978 nor 979"
-    elif number.startswith("9790"):
-        reason = "numbers that begin with 979-0 belong to printed music (ISMN)"
-    else:
-        return
-    raise InvalidIsbnError(text, reason)

@@ -1,43 +1,125 @@
-"""Check a list of ISBNs without the service: what is invalid, what is there twice, and what looking it up will cost."""
+"""Check a list of ISBNs without the service: what it holds, what is wrong with it, and what looking it up will cost."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_BATCHES, PLAN_RATES
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+
 _AT_ONCE = 5_000
 _DAY_SECONDS = 86_400
-_CREATE_TABLE = "CREATE TABLE books (isbn INTEGER PRIMARY KEY, times INTEGER, first INTEGER, next INTEGER)"
+_CREATE_TABLE = "CREATE TABLE books (isbn INTEGER PRIMARY KEY, times INTEGER, first TEXT, next TEXT, row INTEGER)"
 _COUNT = (
-    "INSERT INTO books VALUES (?, 1, ?, NULL) "
+    "INSERT INTO books VALUES (?, 1, ?, NULL, ?) "
     "ON CONFLICT (isbn) DO UPDATE SET times = times + 1, next = coalesce(next, excluded.first)"
 )
-_REPEATED = "SELECT isbn, times, first, next FROM books WHERE times > 1 ORDER BY first LIMIT ?"
+_REPEATED = "SELECT isbn, times, first, next FROM books WHERE times > 1 ORDER BY row LIMIT ?"
+# The reason within the error of a row.
+_REASON = re.compile(r"(?:.* is no ISBN|(?:.*: )?Line \d+): (.*)\.", re.DOTALL)
+# How many reasons are told apart, and how many of them a warning names.
+_MAX_REASONS, _NAMED_REASONS = 1_000, 3
+_MANY_INVALID = 0.05
+_LONGEST_EXAMPLE = 60
 
 
-@dataclass(frozen=True, slots=True)
-class ListedText:
+@dataclass(slots=True)
+class InvalidReason:
     """
-    A text of a list.
+    Why rows hold no ISBN of a book.
 
-    :param line: its line, or its row in a format without lines, from 1.
-    :param text: the text as it is.
-    :param error: why the row cannot be read; None if it can.
+    :param reason: what is wrong with them.
+    :param rows: how many there are.
+    :param example: the text of the first.
+    :param row: its number.
     """
 
-    line: int
-    text: str
-    error: str | None = None
+    reason: str
+    rows: int
+    example: str
+    row: int
+
+
+@dataclass(slots=True)
+class ListFigures:
+    """What is in a list: the figures that grow with each row."""
+
+    rows: int = 0
+    isbns: int = 0
+    missing: int = 0
+    invalid: int = 0
+    #: The rows whose cell holds more than one book, and those with zeros that were put back.
+    noted: int = 0
+    _reasons: dict[str, InvalidReason] = field(default_factory=dict)
+
+    def add(self, row: IsbnRow) -> None:
+        """
+        Count a row.
+
+        :param row: the row.
+        """
+        self.rows += 1
+        if row.isbn13:
+            self.isbns += 1
+            self.noted += row.note is not None
+        elif row.error:
+            self.invalid += 1
+            self._count(reason_of(row.error), row)
+        else:
+            self.missing += 1
+
+    def _count(self, reason: str, row: IsbnRow) -> None:
+        if known := self._reasons.get(reason):
+            known.rows += 1
+        elif len(self._reasons) < _MAX_REASONS:
+            self._reasons[reason] = InvalidReason(reason, 1, _shortened(row.text), row.number)
+
+    @property
+    def reasons(self) -> list[InvalidReason]:
+        """The commonest reasons, the first first."""
+        return sorted(self._reasons.values(), key=lambda each: -each.rows)[:_NAMED_REASONS]
+
+    def line(self) -> str:
+        """Return the figures in words."""
+        noted = f" ({self.noted:,} of them with a note)" if self.noted else ""
+        return f"{self.rows:,} rows, {self.isbns:,} ISBNs{noted}, {self.missing:,} missing, {self.invalid:,} invalid"
+
+    def reasons_line(self) -> str:
+        """Return the commonest reasons in words, each with an example."""
+        return "; ".join(f"{each.rows:,}x {each.reason} (row {each.row}: {each.example!r})" for each in self.reasons)
+
+    def warning(self) -> str | None:
+        """Return a warning if many rows are invalid, or no row holds an ISBN."""
+        if self.rows and not self.isbns:
+            why = f": {self.reasons_line()}" if self.invalid else ""
+            return f"Not one of {self.rows:,} rows holds an ISBN, {self.missing:,} are empty{why}."
+        if self.invalid > _MANY_INVALID * self.rows:
+            return f"{self.invalid:,} of {self.rows:,} rows hold no ISBN: {self.reasons_line()}."
+        return None
+
+
+def reason_of(error: str) -> str:
+    """
+    Return what is wrong with a row, without its text and its line.
+
+    :param error: the error of the row.
+    """
+    found = _REASON.fullmatch(error)
+    return found[1] if found else error
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +127,12 @@ class InvalidText:
     """
     A text that is no ISBN of a book.
 
-    :param line: its line or row.
+    :param line: its line or row; of several files, after the name of the file.
     :param text: the text.
     :param reason: what is wrong with it.
     """
 
-    line: int
+    line: int | str
     text: str
     reason: str
 
@@ -68,8 +150,8 @@ class RepeatedBook:
 
     isbn13: str
     times: int
-    first_line: int
-    next_line: int
+    first_line: int | str
+    next_line: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,69 +159,62 @@ class ListCheck:
     """
     What is in a list.
 
-    :param rows: how many rows it has.
-    :param invalid: how many of them are no ISBNs.
-    :param books: how many different books the others name.
+    :param figures: how many rows it has, and of which kinds.
+    :param books: how many different books they name.
     :param first_invalid: the first rows that are no ISBNs.
     :param repeated: how many books are there more than once.
     :param first_repeated: the first of these books.
     """
 
-    rows: int
-    invalid: int
+    figures: ListFigures
     books: int
     first_invalid: tuple[InvalidText, ...]
     repeated: int
     first_repeated: tuple[RepeatedBook, ...]
 
 
-def check_list(texts: Iterable[ListedText], limit: int) -> ListCheck:
+def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListCheck:
     """
     Check a list of any length in bounded memory; the books are counted in a temporary file.
 
-    :param texts: the rows.
+    :param rows: the rows, each with its line.
     :param limit: how many invalid texts and repeated books to return at most.
     :raises OSError: if the temporary file cannot be written; the message names its folder.
     """
-    rows = invalid = 0
+    figures = ListFigures()
     first_invalid: list[InvalidText] = []
-    remaining = iter(texts)
+    remaining = iter(rows)
     database = scratch_database(_CREATE_TABLE)
     try:
         while batch := list(islice(remaining, _AT_ONCE)):
-            rows += len(batch)
-            found: list[tuple[int, int]] = []
-            for each in batch:
-                isbn = _isbn_of(each)
-                if isinstance(isbn, int):
-                    found.append((isbn, each.line))
-                    continue
-                invalid += 1
-                if len(first_invalid) < limit:
-                    first_invalid.append(isbn)
+            found: list[tuple[int, int | str, int]] = []
+            for line, row in batch:
+                figures.add(row)
+                if row.isbn13:
+                    found.append((int(row.isbn13), line, figures.rows))
+                elif row.error and len(first_invalid) < limit:
+                    first_invalid.append(InvalidText(line, row.text, reason_of(row.error)))
             with naming_folder():
                 database.executemany(_COUNT, found)
-        return _counted(database, rows, invalid, tuple(first_invalid), limit)
+        return _counted(database, figures, tuple(first_invalid), limit)
     finally:
         database.close()
 
 
 def _counted(
-    database: sqlite3.Connection, rows: int, invalid: int, first_invalid: tuple[InvalidText, ...], limit: int
+    database: sqlite3.Connection, figures: ListFigures, first_invalid: tuple[InvalidText, ...], limit: int
 ) -> ListCheck:
     with naming_folder():
         books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
-        first_repeated = tuple(RepeatedBook(str(isbn), *more) for isbn, *more in database.execute(_REPEATED, (limit,)))
-    return ListCheck(rows, invalid, books, first_invalid, repeated, first_repeated)
+        found = database.execute(_REPEATED, (limit,))
+        first_repeated = tuple(
+            RepeatedBook(str(isbn), times, _number(first), _number(again)) for isbn, times, first, again in found
+        )
+    return ListCheck(figures, books, first_invalid, repeated, first_repeated)
 
 
-def _isbn_of(listed: ListedText) -> int | InvalidText:
-    if listed.error:
-        return InvalidText(listed.line, listed.text, listed.error)
-    try:
-        return int(normalise(listed.text))
-    except InvalidIsbnError as error:
-        return InvalidText(listed.line, listed.text, error.reason)
+def _number(line: str) -> int | str:
+    return int(line) if line.isdecimal() else line
 
 
 @dataclass(frozen=True, slots=True)

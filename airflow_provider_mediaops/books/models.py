@@ -25,7 +25,7 @@ _TEXTS = ("title", "title_long", "publisher", "language", "binding", "edition", 
 _LISTS = ("authors", "subjects", "dewey_decimal", "dimensions")
 _SEPARATOR = "; "
 
-Status = Literal["found", "not_found", "invalid", "failed", "not_asked"]
+Status = Literal["found", "not_found", "missing", "invalid", "failed", "not_asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +214,9 @@ class Lookup:
 
     :param input: the text that was looked up, as it was given.
     :param isbn13: its thirteen digits; None if the text is not the ISBN of a book.
-    :param status: ``found``; ``not_found``: the service has no record; ``invalid``: the text is not the ISBN of a
-        book, and no request was sent; ``failed``: the service did not answer; ``not_asked``: a list had no request
-        left for it.
+    :param status: ``found``; ``not_found``: the service has no record; ``missing``: there is no text; ``invalid``: it
+        is not the ISBN of a book; no request is sent for these two; ``failed``: the service did not answer;
+        ``not_asked``: a list had no request left for it.
     :param error: the reason why it is ``invalid``, ``failed`` or ``not_asked``.
     :param book: the record, if it was found.
     :param requests: the number of requests that it took; 0 for a repeated ISBN.

@@ -118,20 +118,39 @@ HOT_THREADS = Command(
 ISBN = Command(
     "isbn",
     "Check a list of ISBNs without asking the service",
-    "Read a list as EnrichIsbnsOperator does. Show what is wrong on which line, which books are there more than once, "
-    "and how many requests, how much quota and how much time an enrichment will take. Nothing is sent.",
+    "Read a list as EnrichIsbnsOperator does. Show the columns, the delimiter and the encoding that were recognised, "
+    "what is missing or wrong on which line, which books are there more than once, and how many requests, how much "
+    "quota and how much time an enrichment will take. Nothing is sent.",
     "airflow_provider_mediaops.cli.isbn:run",
     (
         Argument(
-            ("file",),
-            "list: .txt, .csv or .jsonl, each also with .gz, or .parquet; - is the standard input",
-            {"metavar": "FILE"},
+            ("files",),
+            "list: .txt, .csv, .tsv, .json or .jsonl, each also with .gz, .parquet or .xlsx; or a folder or a pattern; "
+            "- is the standard input",
+            {"metavar": "FILE", "nargs": "+"},
         ),
-        Argument(("--column",), "column or field that holds the ISBNs; not for .txt", {"default": "isbn"}),
+        Argument(
+            ("--column",),
+            "column or field that holds the ISBNs; given several times, the first that is filled in a row; columns "
+            "with a usual name if not given",
+            {"action": "append"},
+        ),
+        Argument(("--delimiter",), "character between the cells of a line; recognised if not given"),
+        Argument(("--encoding",), "encoding of the text; recognised if not given"),
+        Argument(
+            ("--several",),
+            "of several books in a cell: the first, or all as rows of their own",
+            {"choices": ("first", "rows"), "default": "first"},
+        ),
+        Argument(
+            ("--repair-zeros",),
+            "put back the zeros that a spreadsheet has taken away",
+            {"action": "store_true"},
+        ),
         Argument(
             ("--format",),
             "format of the standard input",
-            {"choices": ("txt", "csv", "jsonl", "parquet"), "default": "txt"},
+            {"choices": ("txt", "csv", "tsv", "json", "jsonl", "parquet", "xlsx"), "default": "txt"},
         ),
         Argument(
             ("--plan",),

@@ -11,23 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_RATES
-from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
+from airflow_provider_mediaops.books.batch.rows import rows_of_source
+from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
 from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, input_bytes
 from airflow_provider_mediaops.cli.result import Line, Result, TextTable
+from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
-from airflow_provider_mediaops.storage.sources import read_rows
+from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.result import Part
     from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_list import ListReading
 
 _PROGRESS_ROWS = 250_000
 _LONGEST_TEXT = 60
+_LISTED_FILES = 20
+# What the document says of each file.
+_FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -35,68 +43,113 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """
     Check a list.
 
-    :param options: ``file``, ``column``, ``format``, ``plan``, ``quota`` and ``limit``.
+    :param options: ``files``, ``column``, ``delimiter``, ``encoding``, ``several``, ``repair_zeros``, ``format``,
+        ``plan``, ``quota`` and ``limit``.
     :param terminal: has the standard input; shows how many rows of a long list are read.
-    :returns: what was found; an invalid row is a problem, and so is a list without rows.
-    :raises InvalidArgumentError: for a number out of its range.
-    :raises StorageError: if the file is no list, or lacks the column.
+    :returns: what was found; an invalid row is a problem, and so is a list without rows. An empty cell is none.
+    :raises InvalidArgumentError: for an option that cannot be used.
+    :raises StorageError: if a file is no list, or lacks the column.
     :raises OSError: if it cannot be read.
     """
     if options.limit < 0:
         raise InvalidArgumentError(f"--limit is 0 or more; not {options.limit}.")
     if options.quota is not None and options.quota < 1:
         raise InvalidArgumentError(f"--quota is 1 or more; not {options.quota}.")
-    with _source(options, terminal) as source:
+    delimiter, encoding = read_delimiter(options.delimiter), read_encoding(options.encoding)
+    with _sources(options, terminal) as sources:
         try:
-            check = check_list(_texts(source, options.column, terminal), options.limit)
+            listed = ListSource(sources, options.column, delimiter, encoding)
+            reading = listed.read(keep=False)
+            check = check_list(_rows(reading, options, terminal), options.limit)
         except InvalidSourceError as error:
             # What is wrong is in the file, not in how the command is used.
-            raise StorageError(_named(str(error), source, options.file)) from error
+            raise StorageError(_named(str(error), sources, options.files)) from error
+        warnings = [_named(warning, sources, options.files) for warning in reading.warnings()]
     plans = [options.plan] if options.plan else list(PLAN_RATES)
     costs = [
         lookup_cost(check.books, plan, bulk=bulk, daily_quota=options.quota) for plan in plans for bulk in (False, True)
     ]
-    document = {"file": options.file, **asdict(check), "costs": [asdict(cost) for cost in costs]}
-    return Result(document, _parts(options.file, check, costs), problem=bool(check.invalid) or not check.rows)
+    figures = check.figures
+    names = _names(sources, reading, options.files)
+    document = {
+        "files": [
+            {"file": name, **{key: getattr(facts, key) for key in _FACTS}}
+            for name, facts in zip(names, reading.facts, strict=True)
+        ],
+        **{key: getattr(figures, key) for key in ("rows", "isbns", "missing", "invalid")},
+        "books": check.books,
+        "reasons": [asdict(reason) for reason in figures.reasons],
+        "first_invalid": [asdict(each) for each in check.first_invalid],
+        "repeated": check.repeated,
+        "first_repeated": [asdict(each) for each in check.first_repeated],
+        "warnings": warnings,
+        "costs": [asdict(cost) for cost in costs],
+    }
+    parts = [*_file_parts(names, reading), *(Line(warning, "bad") for warning in warnings), *_parts(check, costs)]
+    return Result(document, parts, problem=bool(figures.invalid) or not figures.rows)
 
 
 @contextmanager
-def _source(options: argparse.Namespace, terminal: Terminal) -> Iterator[str]:
-    """Yield the path of the list; the standard input is copied to a file, for Parquet is not read from a pipe."""
-    if options.file != STANDARD_INPUT:
-        yield absolute_path(options.file)
+def _sources(options: argparse.Namespace, terminal: Terminal) -> Iterator[list[str]]:
+    """Yield the paths of the list; the standard input is copied to a file, for Parquet is not read from a pipe."""
+    if options.files != [STANDARD_INPUT]:
+        yield list(map(absolute_path, options.files))
         return
     with tempfile.TemporaryDirectory(prefix="mediaops-") as folder:
         path = Path(folder) / f"list.{options.format}"
         with path.open("wb") as file:
             shutil.copyfileobj(input_bytes(terminal), file)
-        yield str(path)
+        yield [str(path)]
 
 
-def _named(message: str, source: str, file: str) -> str:
-    return message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
+def _named(message: str, sources: list[str], files: list[str]) -> str:
+    for source, file in zip(sources, files, strict=True):
+        message = message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
+    return message
 
 
-def _texts(source: str, column: str, terminal: Terminal) -> Iterator[ListedText]:
-    for number, row in enumerate(read_rows(source, column), 1):
-        line = row.line or number
-        error = row.error and row.error.removeprefix(f"Line {line}: ").removesuffix(".")
-        yield ListedText(line, row.text, error)
-        if number % _PROGRESS_ROWS == 0:
-            terminal.say(f"{number:,} rows read")
+def _names(sources: list[str], reading: ListReading, files: list[str]) -> list[str]:
+    return [_named(facts.path, sources, files) for facts in reading.facts]
 
 
-def _parts(file: str, check: ListCheck, costs: list[LookupCost]) -> list[Part]:
-    name = "the standard input" if file == STANDARD_INPUT else file
-    if not check.rows:
-        return [Line(f"{name} holds no rows.", "bad")]
-    repeats = check.rows - check.invalid - check.books
-    counts = f"{check.rows:,} rows, {check.invalid:,} invalid, {repeats:,} repeated; books to look up: {check.books:,}"
-    parts: list[Part] = [Line(f"{name}: {counts}", "bad" if check.invalid else "good")]
+def _rows(reading: ListReading, options: argparse.Namespace, terminal: Terminal) -> Iterator[tuple[int | str, IsbnRow]]:
+    several = len(reading.files) > 1
+    line = 0
+
+    def noting() -> Iterator[SourceRow]:
+        nonlocal line
+        for number, row in enumerate(reading, 1):
+            line = row.line or number
+            if number % _PROGRESS_ROWS == 0:
+                terminal.say(f"{number:,} rows read")
+            yield row
+
+    for row in rows_of_source(noting(), options.several, repair_zeros=options.repair_zeros):
+        name = reading.facts[-1].path.rpartition("/")[2] if several else ""
+        yield f"{name}:{line}" if several else line, row
+
+
+def _file_parts(names: list[str], reading: ListReading) -> list[Part]:
+    shown = list(zip(names, reading.facts, strict=True))[:_LISTED_FILES]
+    parts: list[Part] = [Line(f"{name}: {facts.described}; {facts.rows:,} rows") for name, facts in shown]
+    more = len(names) - len(shown)
+    return [*parts, Line(f"{more:,} more files")] if more else parts
+
+
+def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
+    figures = check.figures
+    if not figures.rows:
+        return [Line("The list holds no rows.", "bad")]
+    repeats = figures.isbns - check.books
+    counts = f"{figures.line()}, {repeats:,} repeated; books to look up: {check.books:,}"
+    parts: list[Part] = [Line(counts, "bad" if figures.invalid else "good")]
+    if figures.reasons:
+        reasons = [[each.rows, each.reason, each.example] for each in figures.reasons]
+        parts += [Line(""), TextTable(("Rows", "What is wrong", "Example"), reasons, "Commonest reasons")]
     if check.first_invalid:
         rows = [[each.line, _shortened(each.text), each.reason] for each in check.first_invalid]
         invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
-        parts += [Line(""), invalid, *_more(check.invalid - len(rows))]
+        parts += [Line(""), invalid, *_more(figures.invalid - len(rows))]
     if check.first_repeated:
         again = [[each.isbn13, each.times, each.first_line, each.next_line] for each in check.first_repeated]
         columns = ("ISBN", "Times", "First line", "Next line")

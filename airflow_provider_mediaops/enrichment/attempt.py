@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.enrichment.deferred_list import list_beside
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
-    InvalidArgumentError,
     MediaOpsError,
     PermanentError,
 )
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
-    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.models import Lookup
+    from airflow_provider_mediaops.enrichment.checkpoint import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
     from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_list import ListSource
 
 # On an object store a commit is an object of its own, so there is at most one a second.
 _STORE_COMMIT_SECONDS = 1.0
@@ -53,9 +55,14 @@ class Enrichment(DatasetWork):
     :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
     :param destination: the path of the dataset.
     :param total: the number of rows of the list.
-    :param source: the path of the list; None if it is in no file.
+    :param source: the paths of the list: files, folders and patterns; None if it is in no file.
     :param version: the version of the source when the task began; None if it does not matter.
-    :param column: the column of the source that holds the ISBNs.
+    :param column: the columns of the source that hold the ISBNs, of which the first that is filled counts; None for
+        those with a usual name.
+    :param delimiter: the character between the cells of a line; None to recognise it.
+    :param encoding: the encoding of texts; None to recognise it.
+    :param several: of several books in a cell, whether the ``first`` is taken, or all, as ``rows`` of their own.
+    :param repair_zeros: whether numbers are read with the zeros before them that a spreadsheet has taken away.
     :param keep: which other columns of the source the dataset gets.
     :param columns: those columns with their types, if the dataset is a table.
     :param format: the format of the dataset; None means the suffix.
@@ -70,9 +77,13 @@ class Enrichment(DatasetWork):
     """
 
     total: int
-    source: str | None = None
+    source: Sequence[str] | None = None
     version: str | None = None
-    column: str = "isbn"
+    column: Sequence[str] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    several: Several = "first"
+    repair_zeros: bool = False
     keep: Keep = False
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     format: str | None = None
@@ -90,8 +101,34 @@ class Enrichment(DatasetWork):
         from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
         from airflow_provider_mediaops.storage.dataset import Dataset
 
-        view = enriched_view(self.columns)
+        view = enriched_view(self.columns, numbered=self.several == "rows")
         return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
+
+    @property
+    def named(self) -> str:
+        """The paths of the list in one text; empty if it is in no file."""
+        return ", ".join(self.source or ())
+
+    def listed(self) -> ListSource | None:
+        """Return the list that is in files; None if it is in none."""
+        from airflow_provider_mediaops.storage.source_list import ListSource
+
+        return None if self.source is None else ListSource.of(self.source, self.column, self.delimiter, self.encoding)
+
+    def rows(self, isbns: Iterable[Any] | None = None) -> Iterator[IsbnRow]:
+        """
+        Read the rows of the list, without the other columns.
+
+        :param isbns: the list, if it is in no file.
+        :returns: the rows, read as they are asked for.
+        :raises OSError: if the source cannot be read; the message names it.
+        :raises InvalidSourceError: if it is no list, or not to its end.
+        """
+        from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
+
+        if listed := self.listed():
+            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
+        return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
 class Attempt:
@@ -148,7 +185,10 @@ class Attempt:
         self._commit_seconds = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_COMMIT_SECONDS
         self._committed = clock()
         self._changed = False
-        self._source_rows = self._read_source(enrichment.keep) if self._keeps else iter(())
+        # Of each row that is read and not done: its number and its note.
+        self._read: deque[tuple[int, str | None]] = deque()
+        self._source_rows = self._read_source() if self._keeps else iter(())
+        self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
         if self._spending.has_budget and not is_done:
             self._save({**(state or self._checkpoint.state()), **self._spending.state()})
 
@@ -189,10 +229,10 @@ class Attempt:
         if client.limiter:
             rate += f", {client.limiter.per_second:g} requests a second"
         self._limits.rate = rate
-        source = self._enrichment.source
+        source = self._enrichment.named
         if source == str(list_beside(self._enrichment.destination)):
             # The file that holds a list for the triggerer.
-            source = None
+            source = ""
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         self._log(
             f"Enriching {left:,} ISBNs of {source or 'a list'} into {self._enrichment.destination}: {rate}{quota}."
@@ -216,11 +256,12 @@ class Attempt:
         :raises OSError: if the source cannot be read; the message names it.
         :raises InvalidSourceError: if it is no list, or not to its end.
         """
-        from airflow_provider_mediaops.books.batch.rows import IsbnRow
+        for row in self._rows_left():
+            self._read.append((row.number, row.note))
+            yield row
 
-        if self._isbns is not None:
-            return map(IsbnRow.of, islice(self._isbns, self._staging.rows, None))
-        return rows_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
+    def _rows_left(self) -> Iterator[IsbnRow]:
+        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
 
     def commit(self, update: BatchUpdate) -> None:
         """
@@ -229,10 +270,7 @@ class Attempt:
         :param update: the progress since the last update.
         :raises OSError: if it cannot be committed, or the source's columns cannot be read.
         """
-        if self._keeps:
-            self._checkpoint.add(update, self._columns_of)
-        else:
-            self._checkpoint.add(update)
+        self._checkpoint.add(update, self._input_of)
         self._changed = self._changed or update.changed
         is_due = self._changed or self._spending.is_low
         if is_due and self._clock() - self._committed >= self._commit_seconds:
@@ -262,16 +300,26 @@ class Attempt:
         self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
         return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
 
-    def _read_source(self, keep: Keep) -> Iterator[SourceRow]:
-        from airflow_provider_mediaops.storage.sources import read_rows
-
+    def _read_source(self) -> Iterator[tuple[int, SourceRow]]:
         # Read once more, row by row: the rows that wait for an answer would fill the memory with their columns.
-        return read_rows(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows, keep=keep)
+        listed = self._enrichment.listed()
+        return enumerate(listed.read(self._enrichment.keep) if listed else (), 1)
 
-    def _columns_of(self, lookup: Lookup) -> Mapping[str, Any] | None:
-        row = next(self._source_rows, None)
+    def _input_of(self, lookup: Lookup) -> InputRow:
+        from airflow_provider_mediaops.enrichment.checkpoint import InputRow
+
+        # A caller that has the rows from elsewhere gives them in the order of the list.
+        number, note = self._read.popleft() if self._read else (self._source_row[0] + 1, None)
+        shown = number if self._enrichment.several == "rows" else None
+        return InputRow(note, shown, self._columns_of(lookup, number) if self._keeps else None)
+
+    def _columns_of(self, lookup: Lookup, number: int) -> Mapping[str, Any] | None:
+        # A row of several books comes again for each.
+        at, row = self._source_row
+        while at < number:
+            at, row = self._source_row = next(self._source_rows, (number, None))
         if row is None or row.text != lookup.input:
-            what = f"source {self._enrichment.source} has changed while it was read; its next attempt starts anew"
+            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
             raise OSError(errno.ESTALE, what)
         return row.columns
 
@@ -297,7 +345,7 @@ class Attempt:
     def _isbns_left(self) -> Iterator[str]:
         """Yield the ISBNs of the rows that are left, unless an attempt has looked them up."""
         seen = self.resume.seen
-        return (row.isbn13 for row in self.rows() if row.isbn13 and row.isbn13 not in seen)
+        return (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in seen)
 
 
 def _usage_of(client: Client) -> Conversation[KeyUsage | None]:
@@ -312,38 +360,7 @@ def _usage_of(client: Client) -> Conversation[KeyUsage | None]:
 
 def _check_version(enrichment: Enrichment) -> None:
     """Raise if the source is not the one whose first rows were read before."""
-    from airflow_provider_mediaops.storage.sources import version_of
-
-    if enrichment.version and version_of(str(enrichment.source)) != enrichment.version:
-        what = f"source {enrichment.source} has changed since the task began; its next attempt starts anew"
+    listed = enrichment.listed()
+    if listed and enrichment.version and listed.version() != enrichment.version:
+        what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
         raise OSError(errno.ESTALE, what)
-
-
-def rows_of(source: str, column: str, *, skip: int = 0) -> Iterator[IsbnRow]:
-    """
-    Read the rows of a source.
-
-    :param source: its path.
-    :param column: the column that holds the ISBNs.
-    :param skip: how many rows to skip.
-    :returns: the rows, read as they are asked for.
-    """
-    from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.storage.sources import read_rows
-
-    return (IsbnRow.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
-
-
-def check_rows(rows: Iterable[IsbnRow]) -> int:
-    """
-    Make sure that every row holds an ISBN.
-
-    :param rows: the rows.
-    :returns: how many there are.
-    :raises ValueError: for the first row that holds none.
-    """
-    number = 0
-    for number, row in enumerate(rows, start=1):
-        if row.error:
-            raise InvalidArgumentError(f"Row {number}: {row.error}")
-    return number

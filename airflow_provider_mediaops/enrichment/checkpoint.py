@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -25,31 +25,50 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 _PREFIX = "source_"
+# The number of the input row, in a dataset in which a row may have become several.
+_INPUT_ROW = "input_row"
 # What stands before the record in the line of a row.
 _BOOK = b',"book":'
 
 
-def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
+class InputRow(NamedTuple):
+    """
+    The row of the list that a look-up is for.
+
+    :param note: what the user should know about how it was read.
+    :param number: its number, if the dataset has it; None if not.
+    :param columns: the values of the source's columns that are kept; None if there are none.
+    """
+
+    note: str | None = None
+    number: int | None = None
+    columns: Mapping[str, Any] | None = None
+
+
+_NO_INPUT = InputRow()
+
+
+def row_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> dict[str, Any]:
     """
     Return the row of a look-up.
 
     :param lookup: the look-up.
-    :param columns: the values of the source's columns that are kept; None if there are none.
-    :returns: ``input``, ``isbn13``, ``status``, ``error``, ``fetched_at``, ``reused`` and ``book``, the record as it
-        came or None; with columns, also ``source``.
+    :param row: the row of the list.
+    :returns: ``input``, ``isbn13``, ``status``, ``error``, ``note``, ``fetched_at``, ``reused`` and ``book``, the
+        record as it came or None; with columns, also ``source``; with a number, ``input_row`` comes first.
     """
-    return {**_head_of(lookup), "book": lookup.book.record if lookup.book else None, **_end_of(columns)}
+    return {**_head_of(lookup, row), "book": lookup.book.record if lookup.book else None, **_end_of(row.columns)}
 
 
-def line_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> bytes:
+def line_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> bytes:
     """
     Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it.
 
     :param lookup: the look-up.
-    :param columns: the values of the source's columns that are kept; None if there are none.
+    :param row: the row of the list.
     """
     book = lookup.book.json() if lookup.book else b"null"
-    return b"%b%b%b%b\n" % (json_line(_head_of(lookup))[:-1], _BOOK, book, _after_book(_end_of(columns)))
+    return b"%b%b%b%b\n" % (json_line(_head_of(lookup, row))[:-1], _BOOK, book, _after_book(_end_of(row.columns)))
 
 
 def _after_book(end: Mapping[str, Any]) -> bytes:
@@ -57,12 +76,14 @@ def _after_book(end: Mapping[str, Any]) -> bytes:
     return b"," + json_line(end)[1:] if end else b"}"
 
 
-def _head_of(lookup: Lookup) -> dict[str, Any]:
+def _head_of(lookup: Lookup, row: InputRow) -> dict[str, Any]:
     return {
+        **({} if row.number is None else {_INPUT_ROW: row.number}),
         "input": lookup.input,
         "isbn13": lookup.isbn13,
         "status": lookup.status,
         "error": lookup.error,
+        "note": row.note,
         "fetched_at": lookup.fetched_at,
         "reused": lookup.reused,
     }
@@ -101,6 +122,7 @@ ENRICHED = FlatView(
         "isbn13": str,
         "status": str,
         "error": str,
+        "note": str,
         "title": str,
         "title_long": str,
         "authors": str,
@@ -124,16 +146,18 @@ ENRICHED = FlatView(
 )
 
 
-def enriched_view(columns: Mapping[str, ColumnType]) -> FlatView:
+def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) -> FlatView:
     """
     Return the table of an enrichment with the columns of its source.
 
     :param columns: the columns that are kept, with their types. Their names get the prefix ``source_``, which no column
         of the provider has.
+    :param numbered: whether rows have the number of their input row, which comes first.
     :returns: the table; the columns of the source come last.
     """
-    if not columns:
+    if not columns and not numbered:
         return ENRICHED
+    number: dict[str, type[str | int | float | bool]] = {_INPUT_ROW: int} if numbered else {}
     types: dict[ColumnType, type[str | int | float]] = {"str": str, "int": int, "float": float}
     kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
 
@@ -141,7 +165,7 @@ def enriched_view(columns: Mapping[str, ColumnType]) -> FlatView:
         cells = cells_of(row.get("source"), columns)
         return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
 
-    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
+    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
 @dataclass(slots=True)
@@ -221,17 +245,15 @@ class Checkpoint:
         """The number of requests of all attempts."""
         return self._requests_before + (self._last.requests if self._last else 0)
 
-    def add(
-        self, update: BatchUpdate, columns_of: Callable[[Lookup], Mapping[str, Any] | None] = lambda _: None
-    ) -> None:
+    def add(self, update: BatchUpdate, input_of: Callable[[Lookup], InputRow] = lambda _: _NO_INPUT) -> None:
         """
         Add the progress of a batch.
 
         :param update: the progress since the last update.
-        :param columns_of: returns the source's columns of each row that is done; called in the order of the list.
+        :param input_of: returns the row of the list of each look-up that is done; called in the order of the list.
         :raises OSError: if the source cannot be read.
         """
-        lines = [line_of(lookup, columns_of(lookup)) for lookup in update.done]
+        lines = [line_of(lookup, input_of(lookup)) for lookup in update.done]
         self._last = update
         self.lines += lines
         for lookup in update.done:

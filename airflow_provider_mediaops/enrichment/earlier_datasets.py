@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -16,6 +17,7 @@ from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.path_checks import is_same_file
+from airflow_provider_mediaops.storage.source_columns import column_error
 from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceError
 from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
@@ -117,7 +119,7 @@ class EarlierDataset:
             else:
                 return
         keep = _LOOKED_UP[self.format]
-        for source_row in read_rows(self.path, "isbn13", skip=done, keep=keep, format=self.format):
+        for source_row in islice(read_rows(path_of(self.path), "isbn13", self.format, keep=keep), done, None):
             if source_row.error:
                 raise InvalidSourceError(f"{DATASET.name} {self.path}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
@@ -125,13 +127,17 @@ class EarlierDataset:
     def _check_columns(self) -> None:
         names: Collection[str]
         if self.format == "jsonl":
-            first = next(iter(read_rows(self.path, "isbn13", keep=True, format=self.format)), None)
+            first = next(iter(read_rows(path_of(self.path), "isbn13", self.format, keep=True)), None)
             if first is None:
                 # An enrichment of no rows is an empty file.
                 return
+            if first.error:
+                raise InvalidSourceError(f"{DATASET.name} {self.path}, line {first.error.removeprefix('Line ')}")
             names = first.columns or ()
         else:
-            names = table_names(path_of(self.path), "isbn13", self.format)
+            names = table_names(path_of(self.path), self.format)
+            if error := column_error("isbn13", names):
+                raise InvalidSourceError(f"{DATASET.name} {self.path}: {error}.")
         missing = [name for name in ("input", *_LOOKED_UP[self.format]) if name not in names]
         if missing:
             raise InvalidSourceError(f"{DATASET.name} {self.path}: there is no {missing[0]!r} in it.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_mediaops.arguments import optional, read_choice, read_flag, read_seconds, read_whole_number
-from airflow_provider_mediaops.enrichment.max_failures import MaxFailures, read_max_failures
+from airflow_provider_mediaops.enrichment.row_bounds import RowBound, read_row_bound
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
 from airflow_provider_mediaops.storage.source_columns import Keep, read_keep
@@ -14,13 +14,18 @@ from airflow_provider_mediaops.storage.source_columns import Keep, read_keep
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_mediaops.books.batch.rows import Several
+
 #: A value for each option that fits all values of the others: it stands for a template until that is rendered.
 STAND_INS: dict[str, Any] = {
     "keep_columns": True,
     "csv_formulas": "keep",
     "bulk": True,
     "bulk_verify": False,
+    "several": "first",
+    "repair_zeros": False,
     "on_invalid": "record",
+    "max_invalid": None,
     "max_failures": 0,
     "reuse_for": 0,
     "reuse_not_found_for": 0,
@@ -36,8 +41,11 @@ class EnrichmentOptions:
     csv_formulas: CsvFormulas
     bulk: bool
     bulk_verify: bool
+    several: Several
+    repair_zeros: bool
     on_invalid: str
-    max_failures: MaxFailures
+    max_invalid: RowBound | None
+    max_failures: RowBound
     reuse_seconds: float
     reuse_not_found_seconds: float
     max_requests: int | None
@@ -59,8 +67,11 @@ class EnrichmentOptions:
             csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),
             bulk=bulk,
             bulk_verify=bulk_verify,
+            several=cast("Several", read_choice("several", values["several"], ("first", "rows"))),
+            repair_zeros=read_flag("repair_zeros", values["repair_zeros"]),
             on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
-            max_failures=read_max_failures(values["max_failures"]),
+            max_invalid=None if values["max_invalid"] is None else read_row_bound("max_invalid", values["max_invalid"]),
+            max_failures=read_row_bound("max_failures", values["max_failures"]),
             reuse_seconds=read_seconds("reuse_for", values["reuse_for"]),
             reuse_not_found_seconds=read_seconds("reuse_not_found_for", values["reuse_not_found_for"]),
             max_requests=optional(read_whole_number, "max_requests", values["max_requests"], minimum=0),

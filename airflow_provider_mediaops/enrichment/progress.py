@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # A key at its limit meets it all the time, and one warning says enough for some minutes.
 _WARN_EVERY_SECONDS = 300.0
 
-_STATUSES: tuple[Status, ...] = ("found", "not_found", "invalid", "failed", "not_asked")
+_STATUSES: tuple[Status, ...] = ("found", "not_found", "missing", "invalid", "failed", "not_asked")
 
 
 @dataclass(slots=True)
@@ -86,7 +86,9 @@ class Progress:
         """Return a line with the rows by status, the rows a second, and the time that is left."""
         rows, rate = self.rows, self.per_second
         done = f"{rows:,}" if self.total is None else f"{rows:,} of {self.total:,}"
-        counts = [(status, count) for status, count in self._counts.items() if count or status != "not_asked"]
+        counts = [
+            (status, count) for status, count in self._counts.items() if count or status not in ("missing", "not_asked")
+        ]
         parts = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counts)
         if self.reused:
             failed = f", {self.refresh_failed:,} because the service gave no new answer" if self.refresh_failed else ""

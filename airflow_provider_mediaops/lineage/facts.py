@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _EXPORT = ("rows", "bytes", "pages", "duplicates", "complete", "changed")
 _CHANGES = ("compared", "added", "removed", "changed_records", "recovered", "kept")
 _ENRICHMENT = (
-    *("rows", "bytes", "found", "not_found", "invalid", "failed", "not_asked"),
+    *("rows", "bytes", "found", "not_found", "missing", "invalid", "failed", "not_asked"),
     *("reused", "stale", "refresh_failed", "requests"),
 )
 

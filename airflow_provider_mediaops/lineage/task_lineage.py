@@ -121,7 +121,7 @@ def enrichment_lineage(
     destination: str,
     format: str | None,
     *,
-    source: str | None,
+    source: Sequence[str],
     keep: object,
     columns: Mapping[str, ColumnType] | None,
     reuse: Sequence[str] = (),
@@ -133,7 +133,7 @@ def enrichment_lineage(
     :param conn_id: the id of the connection.
     :param destination: the path of the dataset.
     :param format: its format; None for the suffix of the path.
-    :param source: the path of the list; None if it is in no file.
+    :param source: the paths of the list; none if it is in no file.
     :param keep: which other columns of the list the dataset has (``keep_columns``).
     :param columns: those columns with their types; None if the list was not read by this attempt.
     :param reuse: the paths of the earlier datasets.
@@ -143,16 +143,14 @@ def enrichment_lineage(
     from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
     from airflow_provider_mediaops.storage.formats import format_of
     from airflow_provider_mediaops.storage.source_columns import read_keep
-    from airflow_provider_mediaops.storage.sources import has_columns
+    from airflow_provider_mediaops.storage.source_list import format_of_list
 
     reads = [LineageDataset(service_uri(BOOKS, conn_id, "books"))]
-    keeps = False
-    if source is not None:
-        reads.insert(0, LineageDataset(uri_of(source)))
-        keeps = has_columns(source) and read_keep(keep) is not False
+    reads[:0] = [LineageDataset(uri_of(path)) for path in source]
+    keeps = read_keep(keep) is not False and any(format_of_list(path) != "txt" for path in source)
     known: dict[str, str] | None = None
     if format_of(destination, format) == "jsonl":
-        known = dict.fromkeys(("input", "isbn13", "status", "error", "fetched_at"), "string")
+        known = dict.fromkeys(("input", "isbn13", "status", "error", "note", "fetched_at"), "string")
         known |= {"reused": "boolean", "book": "object"}
         known |= {"source": "object"} if keeps else {}
     elif columns is not None or not keeps:

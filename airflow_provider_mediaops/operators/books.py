@@ -24,12 +24,11 @@ from airflow_provider_mediaops.triggers.deferral import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
-    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -44,9 +43,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
-    Each row has the ``input`` as it was, its ``isbn13``, a ``status`` (``found``, ``not_found``, ``invalid``,
-    ``failed``, ``not_asked``), an ``error``, the time at which it was ``fetched_at``, whether it was ``reused`` and the
-    record: as it came under ``book`` in JSON lines, as columns in CSV and Parquet.
+    Each row has the ``input`` as it was, its ``isbn13``, a ``status`` (``found``, ``not_found``, ``missing``,
+    ``invalid``, ``failed``, ``not_asked``), an ``error``, a ``note`` on how it was read, the time at which it was
+    ``fetched_at``, whether it was ``reused`` and the record: as it came under ``book`` in JSON lines, as columns in CSV
+    and Parquet.
     The other columns of the source follow: under ``source`` in JSON lines, as ``source_<name>`` in CSV and Parquet.
 
     Every row that is done is saved beside the destination. A retry of the task resumes from there, also after its
@@ -57,11 +57,22 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     The summary holds ``path`` (absolute if it is local), ``rows``, the number of rows by status, ``reused``, ``stale``,
     ``refresh_failed``, ``requests``, ``rows_per_second``, ``bytes``, and whether it ``resumed`` an earlier attempt.
 
-    :param isbns: the ISBNs in any usual writing: a list, a text with commas, or the result of another task. Either this
-        or ``source``.
-    :param source: the path of a file on any object storage that holds them: ``.txt`` (one a line), ``.csv`` or
-        ``.jsonl``, each also with ``.gz``, or ``.parquet``. A row of it that cannot be read counts as invalid.
-    :param isbn_column: the column or field that holds them, in any format but ``.txt``.
+    :param isbns: the ISBNs in any usual writing: a list, a text with commas or lines, or the result of another task,
+        such as the rows of a query. Either this or ``source``.
+    :param source: the path of a file on any object storage that holds them: ``.txt`` (one a line), ``.csv``, ``.tsv``,
+        ``.json``, ``.jsonl``, each also with ``.gz``, ``.parquet`` or ``.xlsx``; a list of paths; a folder; or a
+        pattern. A row of it that cannot be read counts as invalid.
+    :param isbn_column: the column or field that holds them, without regard to case and blanks; of a list of names the
+        first that is filled in a row. None means the columns with a usual name, such as ``ISBN``, ``isbn_13``,
+        ``ISBN/UID`` or ``020$a``.
+    :param delimiter: the character between the cells of a line; None means that comma, semicolon, tab and pipe are
+        recognised.
+    :param encoding: the encoding of texts; None means that UTF-8 and UTF-16 are recognised, and other lines are read as
+        cp1252, with a warning.
+    :param several: of several books in a cell, whether the ``first`` is looked up, and the ``note`` names the others;
+        or all, as ``rows`` of their own with the number of the ``input_row``.
+    :param repair_zeros: whether a number of 8 or 9 characters is read with the zeros before it that a spreadsheet has
+        taken away, if its check digit fits then. The ``note`` says so.
     :param keep_columns: which other columns of the source the dataset gets: True for all, False for none, or a list of
         names.
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
@@ -76,7 +87,9 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         turns out to be there.
     :param bulk_verify: with ``bulk``: whether all books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
-        any request is spent.
+        any request is spent. An empty cell is ``missing``, not invalid.
+    :param max_invalid: how many rows may hold no ISBN before the task fails, without any request: a number, a share
+        such as ``"5%"``, or ``"all"``; None for no bound. More than 5 % are a warning.
     :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the
         task fails: a number; a share of the list, such as ``"5%"`` or 0.05; or ``"all"``. Everything done stays saved,
         and a retry asks again for the row that was one too many; those within the bound stay as they are. A refused
@@ -102,6 +115,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         "isbns",
         "source",
         "isbn_column",
+        "delimiter",
+        "encoding",
+        "several",
+        "repair_zeros",
         "keep_columns",
         "destination",
         "format",
@@ -109,6 +126,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         "bulk",
         "bulk_verify",
         "on_invalid",
+        "max_invalid",
         "max_failures",
         "reuse",
         "reuse_for",
@@ -116,21 +134,28 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         "max_requests",
         "books_conn_id",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns", "reuse"), "json")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("isbns", "source", "isbn_column", "keep_columns", "reuse"), "json"
+    )
 
     def __init__(
         self,
         *,
         destination: str | PurePath | ObjectStoragePath,
-        isbns: Sequence[str | int | None] | str | XComArg | None = None,
-        source: str | PurePath | ObjectStoragePath | None = None,
-        isbn_column: str = "isbn",
+        isbns: Sequence[Any] | str | XComArg | None = None,
+        source: str | PurePath | ObjectStoragePath | Sequence[str | PurePath | ObjectStoragePath] | None = None,
+        isbn_column: str | Sequence[str] | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        several: Literal["first", "rows"] = "first",
+        repair_zeros: bool | str = False,
         keep_columns: bool | Sequence[str] = True,
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
         bulk: bool | str = False,
         bulk_verify: bool | str = False,
         on_invalid: Literal["record", "fail"] = "record",
+        max_invalid: float | str | None = None,
         max_failures: float | str = 0,
         reuse: str | PurePath | ObjectStoragePath | Sequence[str | PurePath | ObjectStoragePath] | None = None,
         reuse_for: timedelta | float | str = _REUSE_FOR,
@@ -143,14 +168,19 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
-        self.source = path_text(source)
+        self.source = [path_text(path) for path in source] if isinstance(source, (list, tuple)) else path_text(source)
         self.isbn_column = isbn_column
+        self.delimiter = delimiter
+        self.encoding = encoding
+        self.several = several
+        self.repair_zeros = repair_zeros
         self.keep_columns = keep_columns
         self.format = format
         self.csv_formulas = csv_formulas
         self.bulk = bulk
         self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
+        self.max_invalid = max_invalid
         self.max_failures = max_failures
         reuse = ordered(reuse)
         self.reuse = [path_text(path) for path in reuse] if isinstance(reuse, (list, tuple)) else path_text(reuse)
@@ -175,10 +205,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         with ending_task():
             arguments = EnrichmentArguments.read(self._given, self.log.warning)
             # The lineage of the task has the paths as they are.
-            self.books_conn_id, self.isbn_column = arguments.books_conn_id, arguments.isbn_column
-            self.destination, self.source = arguments.destination, arguments.source
+            self.books_conn_id, self.destination = arguments.books_conn_id, arguments.destination
+            self.source = None if arguments.source is None else list(arguments.source)
             self.reuse = list(arguments.reuse) or None
-            version = self._version()
+            version = self._version(arguments)
             owner = arguments.owner(context, version)
             enrichment = arguments.enrichment(owner, version)
             summary = enrichment.dataset().published(owner)
@@ -218,9 +248,11 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         return summary
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.enrichment.list_arguments import read_source
         from airflow_provider_mediaops.lineage.task_lineage import enrichment_lineage
 
-        lists: dict[str, Any] = {"source": self.source, "keep": self.keep_columns, "columns": self._columns}
+        source = () if self.source is None else read_source(self.source)
+        lists: dict[str, Any] = {"source": source, "keep": self.keep_columns, "columns": self._columns}
         lists["reuse"] = read_reuse(self.reuse)
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
@@ -229,10 +261,14 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         with ending_at_execution_timeout(self):
             return super().resume_execution(next_method, next_kwargs, context)
 
-    def _version(self) -> str | None:
-        from airflow_provider_mediaops.storage.sources import version_of
+    def _version(self, arguments: EnrichmentArguments) -> str | None:
+        from airflow_provider_mediaops.storage.source_list import ListSource
 
-        return None if self.source is None else version_of(self.source)
+        if arguments.source is None:
+            return None
+        listed = ListSource(arguments.source)
+        listed.check_destination(arguments.destination)
+        return listed.version()
 
     def _check_reuse(self, enrichment: Enrichment) -> None:
         from airflow_provider_mediaops.enrichment.attempt_spending import earlier_datasets
@@ -242,24 +278,13 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
                 dataset.check()
 
     def _counted(self, enrichment: Enrichment, arguments: EnrichmentArguments) -> Enrichment:
-        """Return the enrichment with the figures of the whole source; a fault in it is raised now, not after days."""
-        from airflow_provider_mediaops.enrichment.attempt import check_rows
-        from airflow_provider_mediaops.enrichment.max_failures import allowed_failures
-        from airflow_provider_mediaops.storage.formats import format_of
-        from airflow_provider_mediaops.storage.sources import columns_of, count_rows
+        """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
+        from airflow_provider_mediaops.enrichment.survey import Survey
 
-        isbns, options = arguments.isbns, arguments.options
-        if isbns is None:
-            self.log.info("Reading %s.", self.source)
-        if options.on_invalid == "fail":
-            total = check_rows(self._rows(isbns))
-        else:
-            total = count_rows(str(self.source), self.isbn_column) if isbns is None else len(isbns)
-        columns: dict[str, ColumnType] = {}
-        if enrichment.keep and (enrichment.keep is not True or format_of(self.destination, self.format) != "jsonl"):
-            columns = columns_of(str(self.source), self.isbn_column, enrichment.keep)
-        bound = allowed_failures(options.max_failures, total)
-        return replace(enrichment, total=total, columns=columns, max_failures=bound)
+        if enrichment.source is not None:
+            self.log.info("Reading %s.", enrichment.named)
+        survey = Survey(enrichment, arguments.options, self.log.info, self.log.warning)
+        return survey.counted(arguments.isbns)
 
     def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
         from airflow_provider_mediaops.enrichment.attempt import Attempt
@@ -282,7 +307,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
         from airflow_provider_mediaops.enrichment.deferred_list import list_beside, write_list
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
-        from airflow_provider_mediaops.storage.sources import version_of
+        from airflow_provider_mediaops.storage.source_list import ListSource
         from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 
         warn_if_deferred_to_local(self.destination, self.log.warning)
@@ -292,7 +317,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = list_beside(self.destination)
             write_list(path, isbns)
-            enrichment = replace(enrichment, source=str(path), version=version_of(path), column="isbn")
+            listed = ListSource([str(path)], ["isbn"])
+            enrichment = replace(enrichment, source=[str(path)], version=listed.version(), column=["isbn"])
         trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
         if not can_defer(self, trigger):
             return
@@ -302,9 +328,3 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             kwargs={"columns": dict(enrichment.columns)},
             timeout=deferral_timeout(self, started),
         )
-
-    def _rows(self, isbns: Sequence[Any] | None) -> Iterator[IsbnRow]:
-        from airflow_provider_mediaops.books.batch.rows import IsbnRow
-        from airflow_provider_mediaops.enrichment.attempt import rows_of
-
-        return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)

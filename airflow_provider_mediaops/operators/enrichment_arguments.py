@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from airflow_provider_mediaops.arguments import (
     path_text,
     read_identifier,
     read_path,
-    read_text,
     read_texts,
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -20,7 +18,7 @@ from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_o
 from airflow_provider_mediaops.task_failure import is_end_templated, is_templated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow.sdk import Context
 
@@ -35,7 +33,7 @@ class EnrichmentArguments:
     The arguments of an enrichment, rendered and read; those of the operator of the same names describe them.
 
     :param isbns: the list; None if it is in a file.
-    :param source: the absolute path of that file, or None.
+    :param source: the absolute paths of that file or of several, of folders and patterns; or None.
     :param reuse: the absolute paths of earlier datasets.
     :param options: the arguments that say how the list is looked up, and how its dataset is written.
     """
@@ -43,9 +41,11 @@ class EnrichmentArguments:
     books_conn_id: str
     destination: str
     format: str | None
-    isbn_column: str
+    isbn_column: tuple[str, ...] | None
+    delimiter: str | None
+    encoding: str | None
     isbns: list[Any] | None
-    source: str | None
+    source: tuple[str, ...] | None
     reuse: tuple[str, ...]
     options: EnrichmentOptions
 
@@ -58,22 +58,27 @@ class EnrichmentArguments:
         :param warn: logs a warning about a relative path.
         :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
         """
+        from airflow_provider_mediaops.enrichment.list_arguments import (
+            read_columns,
+            read_delimiter,
+            read_encoding,
+            read_isbns,
+        )
+
         options = _options(given)
         conn_id = read_identifier("books_conn_id", given["books_conn_id"])
         destination = _absolute("destination", given, warn)
         _check_format(destination, given["format"])
-        # A template with native objects makes a number of a text of digits.
-        column = _read_column(given["isbn_column"])
+        column = read_columns(given["isbn_column"])
+        delimiter, encoding = read_delimiter(given["delimiter"]), read_encoding(given["encoding"])
         isbns = source = None
         if given["source"] is None:
-            isbns = _read_isbns(given["isbns"])
+            isbns = read_isbns(given["isbns"], column)
         else:
-            _check_source(read_path("source", given["source"]), options.keep_columns)
-            source = _absolute("source", given, warn)
-            _check_destination(source, destination)
+            source = _absolute_source(given["source"], warn)
         reuse = _absolute_reuse(given, warn)
         _check_reuse(reuse, destination, given["format"])
-        return cls(conn_id, destination, given["format"], column, isbns, source, reuse, options)
+        return cls(conn_id, destination, given["format"], column, delimiter, encoding, isbns, source, reuse, options)
 
     def owner(self, context: Context, version: str | None) -> Owner:
         """
@@ -87,7 +92,7 @@ class EnrichmentArguments:
             "destination": self.destination,
             "format": self.format,
             "list": [self.source, version] if self.isbns is None else digest_of(self.isbns),
-            "isbn_column": self.isbn_column,
+            "read": [self.isbn_column, self.delimiter, self.encoding, options.several, options.repair_zeros],
             "books_conn_id": self.books_conn_id,
             "csv_formulas": options.csv_formulas,
             "keep_columns": options.keep_columns,
@@ -103,17 +108,20 @@ class EnrichmentArguments:
         :param version: the version of the source; None if the list is in no file.
         """
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
-        from airflow_provider_mediaops.storage.sources import has_columns
 
         options = self.options
         return Enrichment(
             owner=asdict(owner),
             destination=self.destination,
             total=0,
-            source=self.source,
+            source=None if self.source is None else list(self.source),
             version=version,
-            column=self.isbn_column,
-            keep=self.source is not None and has_columns(self.source) and options.keep_columns,
+            column=None if self.isbn_column is None else list(self.isbn_column),
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            several=options.several,
+            repair_zeros=options.repair_zeros,
+            keep=self.source is not None and options.keep_columns,
             format=self.format,
             csv_formulas=options.csv_formulas,
             bulk=options.bulk,
@@ -132,6 +140,14 @@ def check_known(given: Mapping[str, Any]) -> None:
     :param given: every argument by its name, as it was given.
     :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
     """
+    from airflow_provider_mediaops.enrichment.list_arguments import (
+        read_columns,
+        read_delimiter,
+        read_encoding,
+        read_isbns,
+        read_source,
+    )
+
     source, destination = given["source"], given["destination"]
     if (given["isbns"] is None) == (source is None):
         raise InvalidArgumentError("Give either isbns or source.")
@@ -140,16 +156,17 @@ def check_known(given: Mapping[str, Any]) -> None:
     if not is_templated(destination):
         read_path("destination", destination)
     _check_known_options(given)
-    if not is_templated(given["isbn_column"]):
-        _read_column(given["isbn_column"])
+    for name, read in (("isbn_column", read_columns), ("delimiter", read_delimiter), ("encoding", read_encoding)):
+        if not is_templated(given[name]):
+            read(given[name])
     if source is not None:
         _check_known_source(given)
-    elif not is_templated(given["isbns"]):
-        _read_isbns(given["isbns"])
+    elif not is_templated(given["isbns"], given["isbn_column"]):
+        read_isbns(given["isbns"], read_columns(given["isbn_column"]))
     if not is_templated(given["format"]) and (given["format"] is not None or not is_end_templated(destination)):
         _check_format(destination, given["format"])
-    if not is_templated(source, destination):
-        _check_destination(source, destination)
+    if source is not None and not is_templated(source, destination):
+        _check_destination(read_source(source), destination)
     _check_known_reuse(given)
 
 
@@ -167,11 +184,17 @@ def _check_known_options(given: Mapping[str, Any]) -> None:
 
 
 def _check_known_source(given: Mapping[str, Any]) -> None:
-    source, keep = given["source"], given["keep_columns"]
-    if not is_templated(source):
-        source = read_path("source", source)
-    if not is_end_templated(source.removesuffix(".gz") if isinstance(source, str) else source):
-        _check_source(source, None if is_templated(keep) else keep)
+    from airflow_provider_mediaops.enrichment.list_arguments import read_source
+    from airflow_provider_mediaops.storage.source_list import check_suffix
+
+    source = given["source"]
+    if isinstance(source, (list, tuple)) and not is_templated(*source):
+        read_source(source)
+    for path in source if isinstance(source, (list, tuple)) else [source]:
+        if not is_templated(path):
+            read_path("source", path)
+        if not is_end_templated(path):
+            check_suffix(str(path))
 
 
 def _check_known_reuse(given: Mapping[str, Any]) -> None:
@@ -183,27 +206,21 @@ def _check_known_reuse(given: Mapping[str, Any]) -> None:
         _check_reuse(paths, destination, format)
 
 
-def _check_source(source: object, keep: object) -> None:
-    from airflow_provider_mediaops.storage.sources import has_columns
-
-    if not has_columns(str(source)) and keep not in (None, True, False):
-        raise InvalidArgumentError(f"keep_columns is {keep!r}, but {str(source)!r} has one text a line.")
-
-
 def _check_format(destination: object, format: str | None) -> None:
     from airflow_provider_mediaops.storage.formats import format_of
 
     format_of(destination, format)
 
 
-def _check_destination(source: object, destination: object) -> None:
+def _check_destination(source: Sequence[str], destination: object) -> None:
     from airflow_provider_mediaops.storage.path_checks import is_same_file
 
-    if source is not None and is_same_file(source, destination):
-        raise InvalidArgumentError(
-            f"source and destination are the same file, {str(destination)!r}: the dataset would replace the "
-            "list. Choose another destination."
-        )
+    for path in source:
+        if is_same_file(path, destination):
+            raise InvalidArgumentError(
+                f"source and destination are the same file, {str(destination)!r}: the dataset would replace the "
+                "list. Choose another destination."
+            )
 
 
 def _absolute(name: str, given: Mapping[str, Any], warn: Callable[[str], None]) -> str:
@@ -239,17 +256,8 @@ def _check_reuse(paths: Sequence[str], destination: str, format: str | None) -> 
         reuse_format(path, destination, format)
 
 
-def _read_column(value: object) -> str:
-    column = read_text("isbn_column", value)
-    if not column:
-        raise InvalidArgumentError("isbn_column is empty: give the name of the column or field, or leave it out.")
-    return column
+def _absolute_source(value: object, warn: Callable[[str], None]) -> tuple[str, ...]:
+    from airflow_provider_mediaops.enrichment.list_arguments import read_source
+    from airflow_provider_mediaops.storage.path_checks import absolute
 
-
-def _read_isbns(value: object) -> list[Any]:
-    if isinstance(value, str):
-        return list(read_texts("isbns", value))
-    value = ordered(value)
-    if isinstance(value, bytes) or not isinstance(value, Sequence):
-        raise InvalidArgumentError(f"isbns is a list of texts, or one text with commas, not a {type(value).__name__}.")
-    return list(value)
+    return tuple(absolute(path, "source", warn) for path in read_source(value))

@@ -74,6 +74,7 @@ class EnrichmentSummary(TypedDict):
     rows: int
     found: int
     not_found: int
+    missing: int
     invalid: int
     failed: int
     not_asked: int

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -10,17 +13,89 @@ from typing import Any, Literal
 from airflow_provider_mediaops.arguments import read_flag, read_texts, refused, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.source_lines import no_utf8, readable
 
 #: Which columns are kept beside the one that is read: all, none, or those with these names.
 Keep = bool | Sequence[str]
 #: The type of a column in a table.
 ColumnType = Literal["str", "int", "float"]
 
+# The words for an empty cell, as spreadsheets, data frames and databases write them.
+_MISSING = frozenset(
+    (
+        *("", "nan", "null", "none", "n/a", "#n/a", "#n/a n/a", "na", "<na>", "nat", "nil", "undefined", "\\n"),
+        *("-", "--", "\N{EN DASH}", "\N{EM DASH}", "?"),
+    )
+)
+_AROUND = " \t\r\n=\"'[]{}\ufeff\xa0"
+# The names of columns of ISBNs in the exports of shops, catalogues and library systems, without their signs.
+_ISBN_NAMES = (
+    *("isbn", "isbn13", "isbn10", "isbnuid", "isbns", "isbnean", "eanisbn", "isbn13ean", "isbneanupc", "ean", "ean13"),
+    *("020a", "marc020a", "marc020", "isbnnumber", "isbnno", "isbnnr", "isbnnummer", "numeroisbn", "nisbn", "noisbn"),
+    *("codeisbn", "isbncode", "bookisbn", "primaryisbn13", "primaryisbn10", "printisbn", "isbnprint", "eisbn"),
+)
+# A name that holds a number as long as an ISBN is no name.
+_NUMBER = re.compile(r"[0-9](?:[-\s.]?[0-9]){7,11}[-\s.]?[0-9Xx]")
 # The number of columns that an error names, and the characters of each name.
 _MAX_NAMES, _MAX_NAME_LENGTH = 20, 40
 # The columns of a table are kept in memory, and handed from a task to a triggerer through Airflow's database.
 _MAX_COLUMNS, _MAX_COLUMN_CHARACTERS = 1_000, 50_000
+
+
+def is_missing(text: str) -> bool:
+    """
+    Return whether a cell is empty, or has one of the words that programs write into an empty one.
+
+    :param text: the cell.
+    """
+    # A number, as most cells are.
+    return not text[:1].isdigit() and text.strip(_AROUND).casefold() in _MISSING
+
+
+def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int]:
+    """
+    Find the columns that are read.
+
+    :param wanted: their names, of which the first that is filled counts; without regard to case and blanks, unless one
+        has exactly that name. None for the names that exports give to ISBNs.
+    :param names: the names of all columns.
+    :returns: the places of those that are there, in the order of ``wanted``; none if there is none.
+    :raises ValueError: if two columns have one of the names; the message says so.
+    """
+    places: list[int] = []
+    for name, key in [(name, _folded) for name in wanted] if wanted else [(name, _bare) for name in _ISBN_NAMES]:
+        exact = [place for place, other in enumerate(names) if other == name]
+        found = exact or [place for place, other in enumerate(names) if key(other) == key(name)]
+        if len(found) > 1:
+            raise ValueError(f"there are {len(found)} columns {names[found[0]]!r}; give them different names")
+        places += [place for place in found if place not in places]
+    return places
+
+
+def left_out(wanted: Sequence[str] | None, names: Sequence[str], places: Sequence[int]) -> set[int]:
+    """
+    Return the places of the columns that are read and not kept: all that the user names, or the one of the name ISBN.
+
+    :param wanted: the names that were looked for; None for those of exports.
+    :param names: the names of all columns.
+    :param places: the places of those that are read.
+    """
+    return {place for place in places if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
+
+
+def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
+    """
+    Return the error of a file that lacks the columns.
+
+    :param wanted: the names that were looked for; None for those of exports.
+    :param names: the names of all columns.
+    """
+    listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    what = " or ".join(map(repr, wanted or ["isbn"]))
+    if any(_NUMBER.search(name) for name in names):
+        listed = f"{listed}{more}. Its first line is no header: add a line with names before it"
+        return f"there is no column {what}, but {listed}"
+    return f"there is no column {what}, but {listed}{more}{'' if wanted else '; name it in isbn_column'}"
 
 
 def column_error(column: str, names: Sequence[str]) -> str | None:
@@ -33,14 +108,21 @@ def column_error(column: str, names: Sequence[str]) -> str | None:
     if column in names:
         number = names.count(column)
         return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
-    listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"there is no column {column!r}, but {listed}{more}"
+    return no_column([column], names)
+
+
+def _folded(name: str) -> str:
+    return "".join(name.split()).casefold()
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name, without accents."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    return "".join(char for char in plain if char.isascii() and char.isalnum())
 
 
 def _start_of(text: str) -> str:
-    text = text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…"
-    return f"'{readable(text)}'" if no_utf8(text) else repr(text)
+    return repr(text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…")
 
 
 def read_keep(value: object) -> Keep:
@@ -61,59 +143,61 @@ def read_keep(value: object) -> Keep:
     return names
 
 
-def places_of(header: Sequence[str], column: str, keep: Keep) -> tuple[list[tuple[int, str]], str | None]:
+def places_of(header: Sequence[str], read: Collection[int], keep: Keep) -> list[tuple[int, str]]:
     """
     Find the columns that are kept.
 
     A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``.
 
     :param header: the names of all columns.
-    :param column: the one that is read.
-    :param keep: which of the others are kept; by name, the one that is read can be kept as well.
-    :returns: the place and the new name of each; and an error if one is missing, or there are two.
+    :param read: the places of those that are read.
+    :param keep: which of the others are kept; by name, one that is read can be kept as well.
+    :returns: the place and the new name of each.
+    :raises ValueError: if one is missing, or there are two; the message says so.
     """
     if not isinstance(keep, bool):
-        error = next(filter(None, (column_error(name, header) for name in keep)), None)
-        return [(header.index(name), clean(name)) for name in keep] if not error else [], error
+        if error := next(filter(None, (column_error(name, header) for name in keep)), None):
+            raise ValueError(error)
+        return [(header.index(name), clean(name)) for name in keep]
     places: dict[str, int] = {}
     taken = {clean(name) for name in header}
     # The next number of each name: to begin anew with each column would take quadratic time.
     numbers: dict[str, Iterator[int]] = {}
     for place, text in enumerate(header if keep else ()):
         name = clean(text)
-        if not name or text == column:
+        if not name or place in read:
             continue
         if name in places:
             following = numbers.setdefault(name, count(2))
             name = next(new for number in following if (new := f"{name}_{number}") not in taken)
             taken.add(name)
         places[name] = place
-    return [(place, name) for name, place in places.items()], None
+    return [(place, name) for name, place in places.items()]
 
 
 def clean(name: str) -> str:
     """
-    Return a name without what no database takes: NUL, bytes that are not UTF-8, and lone surrogates.
+    Return a name without characters that no database takes: NUL and lone surrogates.
 
     :param name: the name.
     """
     if name.isascii() and "\0" not in name:
         return name
-    return readable(name).replace("\0", "").encode("utf-8", "backslashreplace").decode()
+    return name.replace("\0", "").encode("utf-8", "backslashreplace").decode()
 
 
-def fields_of(record: Mapping[str, Any], column: str, keep: Keep) -> dict[str, Any]:
+def finite(value: Any) -> Any:
     """
-    Return the fields of a JSON object that are kept.
+    Return a value without NaN and infinity, which JSON does not have.
 
-    :param record: the object.
-    :param column: the field that is read.
-    :param keep: which of the others are kept.
-    :returns: their values as they are; by name, a field that is missing is None.
+    :param value: plain values, perhaps nested.
+    :returns: the same with None in their place.
     """
-    if isinstance(keep, bool):
-        return {clean(name): value for name, value in record.items() if name != column} if keep else {}
-    return {clean(name): record.get(name) for name in keep}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    return list(map(finite, value)) if isinstance(value, list) else value
 
 
 def check_number(names: Collection[str]) -> str | None:

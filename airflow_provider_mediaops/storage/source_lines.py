@@ -1,11 +1,13 @@
-"""Read the lines of a text file on any storage, plain or compressed with gzip, in bounded memory."""
+"""Read the lines of a text file on any storage, in any encoding, plain or compressed with gzip, in bounded memory."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.file_role import FileRole
 
 GZIP = ".gz"
-# The part of the first line that is searched for signs of another format, and the part of a file that is read at once.
+#: The encoding of a line that is no UTF-8, if none is given: that of Windows in Western Europe and America.
+FALLBACK = "cp1252"
+# The part of a file that is searched for signs of another format, and the part that is read at once.
 _HEAD_BYTES = 4096
 _BLOCK_BYTES = 256 * 1024
 # The compressed bytes that are read at once. After each member the rest is copied, so more would cost more.
@@ -28,9 +32,7 @@ _GZIP_WINDOW = 31
 # A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
 _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
-# The decoder maps a byte that is not UTF-8 to one of these surrogates.
-_BYTE = re.compile("[\udc80-\udcff]")
-_QUOTED = re.compile(b'"[^"]*"')
+_QUOTED = re.compile('"[^"]*"')
 
 
 class InvalidSourceError(InvalidArgumentError):
@@ -59,41 +61,85 @@ class SourceLines:
     """
     The lines of a file as text, and the number of the last one.
 
-    A byte that is not UTF-8 becomes a lone surrogate, because it matters only in the column that is read.
+    Without an encoding, a file is UTF-16 or UTF-32 if its bytes say so; otherwise each line is UTF-8, or cp1252 if it
+    is none.
 
     :param path: the file. A list is compressed with gzip if its suffix says so, a dataset never.
     :param role: what it is to the user.
+    :param encoding: the encoding that the user gives; None to recognise it.
     """
 
-    def __init__(self, path: ObjectStoragePath, role: FileRole) -> None:
+    def __init__(self, path: ObjectStoragePath, role: FileRole, encoding: str | None = None) -> None:
         self._path = path
         self._packed = role.is_list and path.name.lower().endswith(GZIP)
-        self.role = role
+        self._given = encoding
         self._blank = 0
+        self.role = role
         self.number = 0
-        #: Whether a line up to here has bytes that are not UTF-8.
-        self.has_invalid_utf8 = False
-        #: Whether all lines have been read.
-        self.ended = False
+        #: The encoding that was recognised, once a line is read.
+        self.encoding = encoding or "utf-8"
+        #: The first line that is no UTF-8 and was read as cp1252; None if there is none.
+        self.fallback_line: int | None = None
 
     def __iter__(self) -> Iterator[str]:
         with self.role.naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
             blocks = _unzipped(file.read) if self._packed else iter(lambda: file.read(_BLOCK_BYTES), b"")
-            for line in self._split(blocks):
+            for line in self._split(self._in_bytes_with_line_ends(blocks)):
                 self.number += 1
+                text = self._decoded(line)
                 if self.number == 1:
-                    self._check_text(line[:_HEAD_BYTES])
-                encoding = "utf-8-sig" if self.number == 1 else "utf-8"
-                try:
-                    text = line.decode(encoding)
-                except UnicodeDecodeError:
-                    self.has_invalid_utf8 = True
-                    text = line.decode(encoding, "surrogateescape")
-                # The readers strip texts. Bytes have other blanks than texts, such as no-break spaces.
+                    text = text.removeprefix("\ufeff")
+                    self._check_text(text[:_HEAD_BYTES])
+                # Bytes have other blanks than texts, such as no-break spaces.
                 if text.isspace():
                     self._count_blank()
                 yield text
-        self.ended = True
+
+    def _in_bytes_with_line_ends(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """Check how the file begins; return its blocks in an encoding in which LF is one byte, as in ASCII."""
+        head = b""
+        while len(head) < _HEAD_BYTES and (block := next(blocks, b"")):
+            head += block
+        self._check_kind(head[:_HEAD_BYTES])
+        blocks = chain((head,), blocks) if head else blocks
+        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.role.is_list else None)
+        if wide is None or "\n".encode(wide) == b"\n":
+            return blocks
+        self.encoding = wide
+        return self._transcoded(blocks, wide)
+
+    def _transcoded(self, blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+        self._given = "utf-8"
+        decoder = codecs.getincrementaldecoder(encoding)()
+        ends = 0
+        try:
+            for block in blocks:
+                text = decoder.decode(block)
+                ends += text.count("\n")
+                yield text.encode("utf-8", "surrogatepass")
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            self.number = ends + error.object[: error.start].decode(encoding, "ignore").count("\n") + 1
+            raise self._wrong_encoding(encoding, error) from None
+
+    def _decoded(self, line: bytes) -> str:
+        encoding = self._given or "utf-8"
+        try:
+            return line.decode(encoding)
+        except UnicodeDecodeError as error:
+            if not self.role.is_list:
+                # One odd row of a dataset is no reason to ask for all books anew.
+                return line.decode(encoding, "replace")
+            if self._given:
+                raise self._wrong_encoding(encoding, error) from None
+        self.fallback_line = self.fallback_line or self.number
+        self.encoding = FALLBACK
+        return line.decode(FALLBACK, "replace")
+
+    def _wrong_encoding(self, encoding: str, error: UnicodeDecodeError) -> InvalidSourceError:
+        found = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "its end is missing"
+        advice = "; give the encoding in which it was written, or leave encoding out to have it recognised"
+        return self.error(f"it is no text in {encoding} ({found}){self.role.advice(advice)}")
 
     def _count_blank(self) -> None:
         self._blank += 1
@@ -127,26 +173,42 @@ class SourceLines:
         except (zlib.error, EOFError) as error:
             raise self.error(f"it is no whole gzip file ({error})") from None
 
-    def _check_text(self, head: bytes) -> None:
+    def _check_kind(self, head: bytes) -> None:
         for start, (kind, advice) in _NO_TEXT.items():
-            if head.startswith(start):
+            if head.lstrip(b"\xef\xbb\xbf \r\n\t").lower().startswith(start):
+                self.number = 1
                 raise self.error(f"it is {kind}{self.role.advice(f'; {advice}')}")
-        if b"\0" in head:
+
+    def _check_text(self, head: str) -> None:
+        if "\0" in head:
             raise self.error("it is no text (it holds NUL bytes)")
         # The name of a column may hold one, in quotes.
-        if b"\r" in _QUOTED.sub(b"", head.rstrip(b"\r\n")):
+        if "\r" in _QUOTED.sub("", head.rstrip("\r\n")):
             raise self.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
-    def error(self, problem: str) -> InvalidSourceError:
-        """Return an error that names the file and the last line."""
-        place = f", line {self.number}" if self.number else ""
+    def error(self, problem: str, line: int | None = None) -> InvalidSourceError:
+        """Return an error that names the file and a line, the last one if not given."""
+        place = f", line {line or self.number}" if self.number else ""
         return InvalidSourceError(f"{self.role.name} {self._path}{place}: {problem}.")
 
-    def row(self, text: str, error: str | None = None, columns: Mapping[str, Any] | None = None) -> SourceRow:
-        """Return a row of the last line."""
-        if not text.isascii():
-            error, text = error or no_utf8(text), readable(text)
-        return SourceRow(text, f"Line {self.number}: {error}." if error else None, columns, self.number)
+    def row(
+        self, text: str, error: str | None = None, columns: Mapping[str, Any] | None = None, line: int | None = None
+    ) -> SourceRow:
+        """Return a row of a line, the last one if not given."""
+        line = line or self.number
+        return SourceRow(text, f"Line {line}: {error}." if error else None, columns, line)
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return the encoding whose bytes begin like these, if its characters have two bytes or four."""
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    # Most characters of a list are ASCII, whose other byte is 0.
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if len(head) < len("\n\0") or max(even, odd) * 5 < len(head) * 2 or min(even, odd) * 10 > len(head):
+        return None
+    return "utf-16-be" if even > odd else "utf-16-le"
 
 
 def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -177,43 +239,13 @@ def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
         raise EOFError("its end is missing")
 
 
-def no_utf8(text: str) -> str | None:
-    """
-    Return an error if a text holds bytes that are not UTF-8.
-
-    :param text: a text as the lines have it.
-    """
-    found = None if _is_utf8(text) else _BYTE.search(text)
-    return found and f"it is no UTF-8 text (byte 0x{_byte(found)} at place {found.start() + 1})"
-
-
-def readable(text: str, escape: str = "\\x") -> str:
-    """
-    Return a text with an escape in place of each byte that is not UTF-8.
-
-    :param text: a text as the lines have it.
-    :param escape: what stands before the two hexadecimal digits of the byte.
-    """
-    return text if _is_utf8(text) else _BYTE.sub(lambda found: escape + _byte(found), text)
-
-
-def _is_utf8(text: str) -> bool:
-    # Much faster than a search.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _byte(found: re.Match[str]) -> str:
-    return f"{ord(found[0]) - 0xDC00:02x}"
-
-
+_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NO_TEXT = {
-    b"\xff\xfe": ("no UTF-8 text but UTF-16", "save it as UTF-8"),
-    b"\xfe\xff": ("no UTF-8 text but UTF-16", "save it as UTF-8"),
-    b"\x1f\x8b": ("no UTF-8 text but compressed with gzip", "let its name end in .gz"),
-    b"PAR1": ("no text but Parquet", "let its name end in .parquet"),
-    b"PK\x03\x04": ("no text but a ZIP archive or a workbook", "save it as .csv"),
+    b"\x1f\x8b": ("no text but compressed with gzip", "let its name end in .gz"),
+    b"par1": ("no text but Parquet", "let its name end in .parquet"),
+    b"pk\x03\x04": ("no text but a ZIP archive or a workbook", "unpack it, or let the name of a workbook end in .xlsx"),
+    b"\xd0\xcf\x11\xe0": ("no text but a workbook of Excel in its old form", "save it as .xlsx or as .csv"),
+    b"%pdf-": ("no text but a PDF", "export the table as .csv"),
+    b"<!doctype html": ("a web page", "download the file itself; perhaps a login is needed"),
+    b"<html": ("a web page", "download the file itself; perhaps a login is needed"),
 }

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import column_error, places_of
+from airflow_provider_mediaops.storage.source_columns import (
+    check_number,
+    find_columns,
+    finite,
+    is_missing,
+    left_out,
+    no_column,
+    places_of,
+)
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
@@ -19,7 +27,8 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.file_role import FileRole
-    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
+    from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
 
     # Names a column and the type of its values in an error.
     _Naming = Callable[..., AbstractContextManager[None]]
@@ -29,76 +38,72 @@ _ROWS_A_BATCH = 1_000
 _INT_BITS = 64
 
 
-def read_parquet(path: ObjectStoragePath, role: FileRole, column: str, skip: int, keep: Keep) -> Iterator[SourceRow]:
+def read_parquet(
+    path: ObjectStoragePath, role: FileRole, options: ReadOptions, facts: FileFacts
+) -> Iterator[SourceRow]:
     """
     Read columns of a Parquet file lazily.
 
     :param path: the file.
     :param role: what it is to the user.
-    :param column: the column that is read as text.
-    :param skip: how many rows to skip.
-    :param keep: which other columns are kept.
+    :param options: which columns are read.
+    :param facts: what is recognised is noted in these.
     :returns: the rows.
     :raises OSError: if the file cannot be read; the message names it.
     :raises InvalidSourceError: if it is no whole Parquet file, or lacks a column.
     :raises PermanentError: if pyarrow is not installed.
     """
-    with _opened_parquet(path, role, column) as file:
-        names = file.schema_arrow.names
-        places = _places(path, role, names, column, keep)
-        wanted = list(dict.fromkeys(names[place] for place in sorted({names.index(column), *(p for p, _ in places)})))
-        for group in range(file.metadata.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if rows <= skip:
-                skip -= rows
-                continue
-            for batch in file.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
-                if skip < batch.num_rows:
-                    yield from _rows_of(batch.slice(skip), column, places, names, partial(_naming_values, path, role))
-                skip = max(0, skip - batch.num_rows)
-
-
-def count_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> int:
-    """
-    Return the number of rows, which the metadata of the file holds.
-
-    :param path: the file.
-    :param role: what it is to the user.
-    :param column: the column that it must have.
-    :raises OSError: as :func:`read_parquet`.
-    :raises InvalidSourceError: as :func:`read_parquet`.
-    :raises PermanentError: as :func:`read_parquet`.
-    """
-    with _opened_parquet(path, role, column) as file:
-        return int(file.metadata.num_rows)
-
-
-def parquet_columns(path: ObjectStoragePath, role: FileRole, column: str, keep: Keep) -> dict[str, ColumnType]:
-    """
-    Return the columns that are kept, with their types in a table.
-
-    :param path: the file.
-    :param role: what it is to the user.
-    :param column: the column that is read.
-    :param keep: which others are kept.
-    :returns: integers and floats keep their type; everything else is a text.
-    :raises OSError: as :func:`read_parquet`.
-    :raises InvalidSourceError: as :func:`read_parquet`.
-    :raises PermanentError: as :func:`read_parquet`.
-    """
-    with _opened_parquet(path, role, column) as file:
+    facts.format = "parquet"
+    with _opened_parquet(path, role) as file:
         schema = file.schema_arrow
-        places = _places(path, role, schema.names, column, keep)
-        return {name: _kind(schema.field(place).type) for place, name in places}
+        names = schema.names
+        read, kept = _places(path, role, schema, options)
+        facts.columns = [names[place] for place in read]
+        facts.kept = {name: _kind(schema.field(place).type) for place, name in kept}
+        facts.too_many = check_number(facts.kept)
+        wanted = list(dict.fromkeys(names[place] for place in sorted({*read, *(place for place, _ in kept)})))
+        naming = partial(_naming_values, path, role)
+        for group in range(file.metadata.num_row_groups):
+            for batch in file.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
+                yield from _rows_of(batch, read, kept, names, naming)
+
+
+def parquet_names(path: ObjectStoragePath, role: FileRole) -> list[str]:
+    """
+    Return the names of the columns of a Parquet file.
+
+    :param path: the file.
+    :param role: what it is to the user.
+    :raises OSError: as :func:`read_parquet`.
+    :raises InvalidSourceError: as :func:`read_parquet`.
+    :raises PermanentError: as :func:`read_parquet`.
+    """
+    with _opened_parquet(path, role) as file:
+        return list(file.schema_arrow.names)
 
 
 def _places(
-    path: ObjectStoragePath, role: FileRole, names: list[str], column: str, keep: Keep
-) -> list[tuple[int, str]]:
-    places, error = places_of(names, column, keep)
-    if error:
-        raise InvalidSourceError(f"{role.name} {path}: {error}.")
-    return places
+    path: ObjectStoragePath, role: FileRole, schema: Any, options: ReadOptions
+) -> tuple[list[int], list[tuple[int, str]]]:
+    import pyarrow as pa
+
+    names = schema.names
+    try:
+        read = find_columns(options.columns, names)
+        if not read:
+            raise InvalidSourceError(f"{role.name} {path}: {no_column(options.columns, names)}.")
+        kept = places_of(names, left_out(options.columns, names, read), options.keep)
+    except ValueError as error:
+        if isinstance(error, InvalidSourceError):
+            raise
+        raise InvalidSourceError(f"{role.name} {path}: {error}.") from None
+    for place in read:
+        kind = schema.field(place).type
+        if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+            # One number in ten would become that of another book.
+            problem = f"column {names[place]!r} has numbers of type {kind}, which holds 7 digits of the 13"
+            raise InvalidSourceError(f"{role.name} {path}: {problem}. Write them as texts.")
+    return read, kept
 
 
 def _kind(type: Any) -> ColumnType:
@@ -110,18 +115,28 @@ def _kind(type: Any) -> ColumnType:
 
 
 def _rows_of(
-    batch: Any, column: str, places: list[tuple[int, str]], names: list[str], naming: _Naming
+    batch: Any, read: list[int], kept: list[tuple[int, str]], names: list[str], naming: _Naming
 ) -> Iterator[SourceRow]:
-    read = batch.column(batch.schema.names.index(column))
-    with naming(column, read.type, is_kept=False):
-        texts = read.to_pylist()
-    if not places:
-        yield from map(SourceRow, map(text_of, texts))
+    texts = _texts_of(batch, read[0], names, naming)
+    for place in read[1:]:
+        others = _texts_of(batch, place, names, naming)
+        texts = [
+            other if is_missing(text) and not is_missing(other) else text
+            for text, other in zip(texts, others, strict=True)
+        ]
+    if not kept:
+        yield from map(SourceRow, texts)
         return
-    kept = [_values(names[place], batch.column(_place_in(batch, names, place)), naming) for place, _ in places]
-    labels = [name for _, name in places]
-    for text, *values in zip(texts, *kept, strict=True):
-        yield SourceRow(text_of(text), columns=dict(zip(labels, values, strict=True)))
+    values = [_values(names[place], batch.column(_place_in(batch, names, place)), naming) for place, _ in kept]
+    labels = [name for _, name in kept]
+    for text, *cells in zip(texts, *values, strict=True):
+        yield SourceRow(text, columns=dict(zip(labels, cells, strict=True)))
+
+
+def _texts_of(batch: Any, place: int, names: list[str], naming: _Naming) -> list[str]:
+    column = batch.column(_place_in(batch, names, place))
+    with naming(names[place], column.type, is_kept=False):
+        return list(map(text_of, column.to_pylist()))
 
 
 def _place_in(batch: Any, names: list[str], place: int) -> int:
@@ -162,9 +177,9 @@ def _in_microseconds(column: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of Parquet as JSON has it."""
+    """Return a value of Parquet as JSON has it, which knows neither NaN nor infinity."""
     if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+        return finite(value)
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -177,13 +192,12 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _opened_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> Iterator[Any]:
+def _opened_parquet(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
     """
     Open a Parquet file.
 
     :param path: the file.
     :param role: what it is to the user.
-    :param column: the column that it must have.
     :returns: a context manager with pyarrow's file.
     :raises OSError: as :func:`read_parquet`.
     :raises InvalidSourceError: as :func:`read_parquet`.
@@ -202,8 +216,6 @@ def _opened_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> Ite
         reads = _Reads(opened)
         try:
             with pq.ParquetFile(reads, pre_buffer=False) as file:
-                if error := column_error(column, file.schema_arrow.names):
-                    raise InvalidSourceError(f"{role.name} {path}: {error}.")
                 yield file
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.

@@ -158,7 +158,17 @@ def shown_as(default: Any, *, alternatives: bool) -> set[str]:
         # Exactly one of them is needed.
         return {"required"}
     if default is None:
-        said = {"none", "all", "by suffix", "this or `source`", "this or `isbns`", "`threshold`"}
+        said = {
+            "none",
+            "all",
+            "by suffix",
+            "recognised",
+            "usual names",
+            "no bound",
+            "this or `source`",
+            "this or `isbns`",
+            "`threshold`",
+        }
         settings = {"`[operators] default_deferrable`", "`[sensors] default_timeout`"}
         own_place = "a file for each try of each task below Airflow's log folder, in `hot_threads`"
         return said | settings | {own_place}

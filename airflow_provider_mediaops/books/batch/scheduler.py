@@ -141,7 +141,7 @@ class LookupScheduler:
         for row in rows:
             position = self.rows.take_in()
             if row.isbn13 is None:
-                self.rows.finish(position, Lookup(row.text, None, "invalid", error=row.error))
+                self.rows.finish(position, Lookup(row.text, None, row.status, error=row.error))
             elif pending := self._pending.get(row.isbn13):
                 pending.rows.append((position, row.text))
             else:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import isbn as stdnum_isbn
 
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in, normalise
 
 EXAMPLE = "9780131103627"
 
@@ -123,7 +123,8 @@ def test_digits_of_other_scripts_count(isbn13: str, digits: str) -> None:
         ("979-0-2600-0043-8", "numbers that begin with 979-0 belong to printed music (ISMN)"),
         ("9780131103628", "its check digit does not fit the other digits, so one of them is wrong"),
         ("0131103629", "its check digit does not fit the other digits, so one of them is wrong"),
-        ("9780131103627 9780131103627", "it must have 10 or 13 digits, not 26"),
+        ("9780131103627 978013110362", "it must have 10 or 13 digits, not 25"),
+        ("9780131103627, 9780306406157", "it holds 2 different ISBNs; give one of them"),
     ],
 )
 def test_the_refusal_says_what_is_wrong(text: str, reason: str) -> None:
@@ -169,3 +170,149 @@ def test_thirteen_plain_digits_are_read_as_the_same_with_a_blank(digits: str) ->
 
     for text in (digits, isbn13_of(digits[:12])):
         assert read(text) == read(f"{text} ")
+
+
+# A cell that holds a number, as programs and people write it.
+WRITINGS = (
+    "{}",
+    '="{}"',
+    "'{}",
+    "\u2019{}",
+    "[{}]",
+    '["{}"]',
+    "['{}']",
+    '{{"type": "ISBN", "identifier": "{}"}}',
+    "{} (pbk.)",
+    "{} (pbk. : v. 1) :",
+    "{} : $9.99",
+    "{} \u00a39.99",
+    "{} hardcover",
+    "{}.",
+    "{},",
+    "{} ;",
+    "$a {} $q (hardback)",
+    "020 ## $a{}$c9.99",
+    "ISBN: {}",
+    "ISBN # {}",
+    "ISBN-13 (print): {}",
+    "EAN {}",
+    "urn:isbn:{}",
+    "https://books.example/isbn/{}",
+    "https://books.example/search?isbn={}",
+    "\t{}\x1f",
+)
+
+
+def hyphenated(number: str) -> str:
+    return f"{number[:-10]}-{number[-10]}-{number[-9:-6]}-{number[-6:-1]}-{number[-1]}".lstrip("-")
+
+
+numbers = st.builds(
+    lambda body, form: {"13": isbn13_of("978" + body), "10": isbn10_of(body)}[form],
+    nine_digits,
+    st.sampled_from(["13", "10"]),
+)
+
+
+def read(text: str) -> tuple[str, ...]:
+    try:
+        return isbns_in(text).isbn13s
+    except InvalidIsbnError:
+        return ()
+
+
+def book_of(number: str) -> str:
+    return isbn13_of("978" + number[-10:-1])
+
+
+@given(numbers, st.sampled_from(WRITINGS), st.booleans())
+def test_an_isbn_is_read_from_every_writing(number: str, writing: str, is_hyphenated: bool) -> None:  # noqa: FBT001
+    text = writing.format(hyphenated(number) if is_hyphenated else number)
+
+    assert read(text) == (book_of(number),)
+
+
+@given(
+    st.lists(numbers, min_size=2, max_size=4), st.sampled_from([" ", "; ", ", ", " | ", "/", "\n", " (pbk.) ", " and "])
+)
+def test_the_books_of_a_cell_are_read_in_their_order_and_once_each(cell: list[str], between: str) -> None:
+    assert read(between.join(cell)) == tuple(dict.fromkeys(map(book_of, cell)))
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[str, str]:
+    """Give a number, and the same with a digit that is another one, missing, doubled or cut off."""
+    number = draw(numbers)
+    place = draw(st.integers(0, len(number) - 1))
+    kind = draw(st.sampled_from(["another", "missing", "one more", "cut", "swapped"]))
+    digit = draw(st.sampled_from([each for each in "0123456789" if each != number[place]]))
+    if kind == "another":
+        return number, number[:place] + digit + number[place + 1 :]
+    if kind == "missing":
+        return number, number[:place] + number[place + 1 :]
+    if kind == "one more":
+        return number, number[:place] + digit + number[place:]
+    if kind == "cut":
+        return number, number[: max(place, 1)]
+    return number, number[:place] + number[place + 1 : place + 2] + number[place] + number[place + 2 :]
+
+
+# ISO 2108: of thirteen digits, the check digit does not tell that two were swapped that differ by 5.
+@given(damaged(), st.sampled_from(WRITINGS), st.sampled_from(["", " ", "-", ".", ",", "/"]), st.integers(1, 9))
+def test_no_damaged_number_becomes_another_book(pair: tuple[str, str], writing: str, sign: str, place: int) -> None:
+    number, wrong = pair
+    text = writing.format(wrong[:place] + sign + wrong[place:])
+
+    allowed = {book_of(number)}
+    if stdnum_isbn.is_valid(wrong):
+        allowed.add(stdnum_isbn.to_isbn13(wrong))
+    assert set(read(text)) <= allowed
+
+
+@given(numbers, st.integers(1, 11))
+def test_a_number_that_a_spreadsheet_has_rounded_is_never_read(number: str, digits: int) -> None:
+    assert read(f"{float(int(book_of(number))):.{digits}E}") == ()
+    assert read(f"{float(int(book_of(number))):.12E}") == (book_of(number),)
+
+
+@given(nine_digits)
+def test_lost_zeros_are_put_back_only_if_asked_for_and_only_if_the_check_digit_fits(body: str) -> None:
+    number = isbn10_of("0" + body[1:])
+    short = number.lstrip("0")
+
+    assert read(short) == (() if len(short) != 10 else (book_of(number),))
+    if len(short) in (8, 9):
+        assert isbns_in(short, repair_zeros=True) == ((book_of(number),), 10 - len(short))
+        wrong = short[:-1] + ("1" if short[-1] in "0X" else str(int(short[-1]) - 1))
+        with pytest.raises(InvalidIsbnError):
+            isbns_in(wrong, repair_zeros=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OCLC 0306406152",
+        "goodreads:0306406152",
+        "amazon:0306406152",
+        "$z 9780140449136",
+        "978 0439023483",
+        "978,0306406152",
+        "0306406152.5",
+        "0.306406152",
+        "9780439023.481",
+        "978O439O23481",
+        "978043902348 0439023483",
+    ],
+)
+def test_a_number_that_is_not_said_to_be_an_isbn_is_none(text: str) -> None:
+    assert read(text) == ()
+
+
+@pytest.mark.parametrize("text", ["978043902348151299", "9780439023481 51299", "9780439023481-51299"])
+def test_the_add_on_of_a_bar_code_is_dropped(text: str) -> None:
+    assert read(text) == ("9780439023481",)
+
+
+def test_a_cell_of_any_length_is_read_in_linear_time() -> None:
+    for text in ("9 " * 5_000, "ISBN " * 2_000, "(" * 9_999, "$a 1" * 2_000, "[" * 9_999, "978-" * 2_500):
+        assert read(text) == ()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.isbn import normalise
-from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
+from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
 from airflow_provider_mediaops.cli.isbn import at_least
 from tests.unit.cli.commands import command
 
@@ -33,7 +34,10 @@ def test_a_list_is_checked(listed: Path) -> None:
 
     assert ended.code == 1
     assert ended.messages == ""
-    assert ended.output.splitlines()[0] == f"{listed}: 6 rows, 2 invalid, 2 repeated; books to look up: 2"
+    assert ended.output.splitlines()[:2] == [
+        f"{listed}: txt, encoding utf-8; 6 rows",
+        "6 rows, 4 ISBNs, 0 missing, 2 invalid, 2 repeated; books to look up: 2",
+    ]
     # The empty line counts as a line.
     assert ended.row("4", "5") == [
         ["4", "no ISBN", "'N' does not belong in one"],
@@ -50,11 +54,27 @@ def test_the_document_has_the_same(listed: Path) -> None:
     ended = command("isbn", listed, "--plan", "premium", "--quota", "1", "--output", "json")
 
     assert ended.code == 1
-    assert ended.document == {
-        "file": str(listed),
+    document = ended.document
+    reasons = document.pop("reasons")
+    assert [(each["rows"], each["reason"], each["example"], each["row"]) for each in reasons] == [
+        (1, "'N' does not belong in one", "no ISBN", 3),
+        (1, "its check digit does not fit the other digits, so one of them is wrong", "9780140449137", 4),
+    ]
+    facts: dict[str, object] = {
+        "columns": [],
+        "delimiter": None,
+        "encoding": "utf-8",
+        "fallback_line": None,
+        "sheet": None,
+    }
+    assert document == {
+        "files": [{"file": str(listed), "format": "txt", **facts, "rows": 6}],
         "rows": 6,
+        "isbns": 4,
+        "missing": 0,
         "invalid": 2,
         "books": 2,
+        "warnings": [],
         "first_invalid": [
             {"line": 4, "text": "no ISBN", "reason": "'N' does not belong in one"},
             {
@@ -143,17 +163,18 @@ def test_the_standard_input_has_a_format(format: str, content: bytes) -> None:
     ended = command("isbn", "-", "--format", format, stdin=content)
 
     assert ended.code == 1
-    assert ended.output.startswith("the standard input: 2 rows, 1 invalid, 0 repeated; books to look up: 1")
+    assert ended.output.startswith(f"the standard input: {format}, ")
+    assert "2 rows, 1 ISBNs, 0 missing, 1 invalid, 0 repeated; books to look up: 1" in ended.output
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("list.txt", b"\xff\xfe9\x007\x00", "it is no UTF-8 text but UTF-16; save it as UTF-8"),
+        ("list.xls", b"\xd0\xcf\x11\xe0", "is in the old form of Excel; save it as .xlsx or as .csv"),
         ("list.txt", b"\x00\x01\x02", "it is no text (it holds NUL bytes)"),
         ("list.csv", b"", "it is empty, without even a first line that names the columns"),
-        ("list.csv", b"ean\n1\n", "there is no column 'isbn', but 'ean'"),
-        ("list.xlsx", b"PK\x03\x04", "ends in none of .txt, .csv, .jsonl"),
+        ("list.csv", b"id\n1\n", "there is no column 'isbn', but 'id'"),
+        ("list.xlsx", b"PK\x03\x04", "it is no whole workbook"),
     ],
 )
 def test_what_is_no_list_is_reported_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -188,7 +209,7 @@ def test_an_empty_list_is_a_problem(tmp_path: Path, content: bytes) -> None:
 
     ended = command("isbn", file)
 
-    assert (ended.code, ended.output) == (1, f"{file} holds no rows.\n")
+    assert (ended.code, ended.output) == (1, f"{file}: txt, encoding utf-8; 0 rows\nThe list holds no rows.\n")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--limit", "-1"), ("--quota", "0")])
@@ -205,7 +226,8 @@ def test_a_long_list_of_mistakes_is_cut(tmp_path: Path) -> None:
 
     ended = command("isbn", file, "--limit", "1")
 
-    assert ended.output.count("does not belong in one") == 1
+    # Once as the commonest reason.
+    assert ended.output.count("does not belong in one") == 2
     assert "4 more; --limit lists them, too" in ended.output
     assert "1 more; --limit lists them, too" in ended.output
 
@@ -223,8 +245,8 @@ def test_memory_does_not_grow_with_the_list() -> None:
     def peak(rows: int) -> int:
         tracemalloc.start()
         try:
-            check = check_list((ListedText(line, text) for line, text in enumerate(islice(some_isbns(), rows), 1)), 20)
-            assert (check.rows, check.books, check.invalid) == (rows, rows, 0)
+            check = check_list(enumerate(map(IsbnRow.of, islice(some_isbns(), rows)), 1), 20)
+            assert (check.figures.rows, check.books, check.figures.invalid) == (rows, rows, 0)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

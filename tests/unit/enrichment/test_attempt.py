@@ -17,14 +17,12 @@ from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
-    check_rows,
-    rows_of,
 )
 from airflow_provider_mediaops.enrichment.deferred_list import drop_list, list_beside, write_list
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.storage.sources import version_of
+from airflow_provider_mediaops.storage.source_list import ListSource
 from tests.unit.book_database import CALENDAR, CRIME
 from tests.unit.conversations import FakeClock
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
@@ -183,7 +181,7 @@ class TestGoingOn:
 
     def test_a_source_is_read_on_too(self, tmp_path: Path) -> None:
         (tmp_path / "isbns.csv").write_text(f"ean\n{CRIME}\n{CALENDAR}\nx\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), column="ean")
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], column=["ean"])
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
             attempt.commit(update(FOUND))
@@ -193,7 +191,7 @@ class TestGoingOn:
     def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
         source = tmp_path / "isbns.txt"
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=str(source), version=version_of(str(source)))
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource.of(str(source)).version())
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
             Attempt(plan, staging, nobody).commit(update(FOUND))
             raise ZeroDivisionError
@@ -210,7 +208,7 @@ class TestColumns:
     def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
         big = "x" * 100_000
         (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)
-        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.jsonl"), keep=True, total=300)
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.jsonl")], keep=True, total=300)
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
             tracemalloc.start()
@@ -231,7 +229,7 @@ class TestColumns:
     @pytest.mark.parametrize("left", ["", f"{CALENDAR},b\n"])
     def test_a_row_gets_the_columns_of_its_own_row_or_none(self, tmp_path: Path, left: str) -> None:
         (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{left}")
-        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), keep=True)
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], keep=True)
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
             attempt.commit(update(FOUND))
@@ -264,7 +262,7 @@ class TestProgress:
 
 
 def test_it_travels_in_plain_values() -> None:
-    plan = enrichment("/out/books.jsonl", source="s.txt", bulk=True)
+    plan = enrichment("/out/books.jsonl", source=["s.txt"], bulk=True)
 
     again = Enrichment.from_dict(json.loads(json.dumps(plan.to_dict())))
 
@@ -279,7 +277,7 @@ class TestLists:
         path = list_beside(str(tmp_path / "day" / "books.csv"))
         write_list(path, self.ROWS)
 
-        rows = [row.text for row in rows_of(str(path), "isbn")]
+        rows = [row.text for row in ListSource.of(str(path)).read(keep=False)]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
         assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
         assert path.name == ".books.csv.isbns.jsonl"
@@ -291,7 +289,7 @@ class TestLists:
 
         assert str(path).startswith("memory://shelf@")
         assert "bucket/day/.books.csv." in str(path)
-        assert len(list(rows_of(str(path), "isbn"))) == len(self.ROWS)
+        assert len(list(ListSource.of(str(path)).read(keep=False))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
 
@@ -307,12 +305,3 @@ class TestLists:
         other.touch()
         drop_list(str(destination))
         assert list(destination.parent.iterdir()) == [other]
-
-    def test_a_list_of_isbns_is_counted_and_any_other_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")
-        (tmp_path / "bad.txt").write_text(f"{CRIME}\nx\n")
-
-        assert check_rows(rows_of(str(tmp_path / "good.txt"), "isbn")) == 2
-        assert check_rows([]) == 0
-        with pytest.raises(ValueError, match="Row 2: 'x' is no ISBN"):
-            check_rows(rows_of(str(tmp_path / "bad.txt"), "isbn"))

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.checkpoint import (
     ENRICHED,
     Checkpoint,
+    InputRow,
     enriched_view,
     line_of,
     read_saved,
@@ -41,13 +42,17 @@ KEYS = st.sampled_from(["title", "authors", "pages", "msrp", "book", "source", "
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(), max_size=9)
 JSON = st.recursive(VALUES, lambda each: st.lists(each, max_size=3) | st.dictionaries(KEYS, each, max_size=3))
 NONE = {"reused": 0, "stale": 0, "refresh_failed": 0}
-NEVER = {"fetched_at": None, "reused": False}
+NEVER = {"note": None, "fetched_at": None, "reused": False}
 LOOKUPS = [
     FOUND,
     Lookup("x", None, "invalid", error="'x' is no ISBN"),
     Lookup(CALENDAR, CALENDAR, "not_found", requests=1),
     Lookup(CALENDAR, CALENDAR, "failed", error="down", requests=5),
 ]
+
+
+def kept(columns: Mapping[str, Any] | None) -> InputRow:
+    return InputRow(columns=columns)
 
 
 def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -62,6 +67,7 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
             "isbn13": CRIME,
             "status": "found",
             "error": None,
+            "note": None,
             "fetched_at": "2026-01-02T03:04:05+00:00",
             "reused": False,
             "book": {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}},
@@ -76,7 +82,7 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
 def test_a_line_is_the_row_as_json_also_if_its_record_was_never_parsed(columns: dict[str, Any] | None) -> None:
     stored = replace(FOUND, book=StoredBook(json_line(FOUND.book.record if FOUND.book else {})), reused=True)
     for lookup in (*LOOKUPS, stored):
-        assert line_of(lookup, columns) == json_line(row_of(lookup, columns)) + b"\n"
+        assert line_of(lookup, kept(columns)) == json_line(row_of(lookup, kept(columns))) + b"\n"
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
@@ -142,7 +148,7 @@ class TestCheckpoint:
         checkpoint.committed()
         assert checkpoint.lines == []
         assert checkpoint.state() == {
-            "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0, "not_asked": 0},
+            "counts": {"found": 1, "not_found": 1, "missing": 0, "invalid": 1, "failed": 0, "not_asked": 0},
             **NONE,
             "requests": 4,
             "ahead": [],
@@ -162,7 +168,7 @@ class TestCheckpoint:
 
         assert [row["status"] for row in rows_of(checkpoint)] == ["not_found", "failed"]
         state = checkpoint.state()
-        assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2, "not_asked": 0}
+        assert state["counts"] == {"found": 0, "not_found": 1, "missing": 0, "invalid": 0, "failed": 2, "not_asked": 0}
         assert state["requests"] == 12
 
     def test_a_row_that_stays_because_its_look_up_failed_is_counted_as_that(self) -> None:
@@ -180,11 +186,12 @@ class TestCheckpoint:
 
         summary = checkpoint.summary()
         assert summary.pop("rows_per_second") > 0
-        assert summary == {"found": 3, "not_found": 0, "invalid": 1, "failed": 0, "not_asked": 0, **NONE, "requests": 4}
+        counts = {"found": 3, "not_found": 0, "missing": 0, "invalid": 1, "failed": 0, "not_asked": 0}
+        assert summary == {**counts, **NONE, "requests": 4}
 
     def test_before_anything_is_done_there_is_nothing_to_save(self) -> None:
         assert Checkpoint().state() == {
-            "counts": {"found": 0, "not_found": 0, "invalid": 0, "failed": 0, "not_asked": 0},
+            "counts": {"found": 0, "not_found": 0, "missing": 0, "invalid": 0, "failed": 0, "not_asked": 0},
             **NONE,
             "requests": 0,
             "ahead": [],
@@ -194,15 +201,15 @@ class TestCheckpoint:
     def test_a_row_has_the_columns_of_the_source(self) -> None:
         columns: dict[str, dict[str, Any]] = {CRIME: {"sku": "a"}, CALENDAR: {"sku": None}}
         checkpoint = Checkpoint()
-        checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: columns[str(lookup.isbn13)])
+        checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: kept(columns[str(lookup.isbn13)]))
 
         assert [row["source"] for row in rows_of(checkpoint)] == [{"sku": "a"}, {"sku": None}]
 
     def test_where_the_columns_cannot_be_read_nothing_of_the_update_is_added(self) -> None:
-        def unreadable(lookup: Lookup) -> dict[str, str]:
+        def unreadable(lookup: Lookup) -> InputRow:
             if lookup is LOOKUPS[1]:
                 raise OSError("gone")
-            return {}
+            return InputRow()
 
         checkpoint = Checkpoint()
         with pytest.raises(OSError, match="gone"):
@@ -217,7 +224,7 @@ class TestTable:
         view = enriched_view({"sku": "str", "price": "float", "stock": "int", "record": "str"})
         columns = {"sku": ["a", 1], "price": 1.5, "stock": 2**40, "record": True}
 
-        [row] = table_of(view, [row_of(FOUND, columns)])
+        [row] = table_of(view, [row_of(FOUND, kept(columns))])
 
         assert list(view.columns) == [
             *ENRICHED.columns,
@@ -232,8 +239,15 @@ class TestTable:
     def test_what_a_row_lacks_is_empty(self) -> None:
         view = enriched_view({"sku": "str"})
 
-        assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, {}), row_of(FOUND)])] == [None, None]
+        assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, kept({})), row_of(FOUND)])] == [None, None]
         assert enriched_view({}) is ENRICHED
+
+    def test_a_row_that_may_be_one_of_several_has_the_number_of_its_input_row_first(self) -> None:
+        row = row_of(FOUND, InputRow("Book 2 of 2 in the cell.", 7))
+
+        assert list(row)[:2] == ["input_row", "input"]
+        [cells] = table_of(enriched_view({}, numbered=True), [row])
+        assert (next(iter(cells)), cells["input_row"], cells["note"]) == ("input_row", 7, "Book 2 of 2 in the cell.")
 
     @pytest.mark.parametrize("columns", [None, {}, {"book": {"a": 1}, "sku": 'ä"\ud800'}])
     @given(record=st.dictionaries(KEYS, JSON, max_size=5), text=KEYS)
@@ -243,7 +257,7 @@ class TestTable:
         self, record: dict[str, Any], text: str, columns: dict[str, Any] | None
     ) -> None:
         view = enriched_view({"sku": "str"}) if columns else ENRICHED
-        line = line_of(Lookup(text, CRIME, "found", book=Book(record)), columns).rstrip(b"\n")
+        line = line_of(Lookup(text, CRIME, "found", book=Book(record)), kept(columns)).rstrip(b"\n")
 
         [staged], [parsed] = table_of(view, [view.parse(line)]), table_of(view, [parse_json(line)])
 
@@ -256,7 +270,7 @@ class TestTable:
         # Laid out as this package does not write it: so it was not encoded anew.
         stored = replace(FOUND, book=StoredBook(b'{ "title": "Crime" }'))
 
-        [row] = table_of(ENRICHED, [ENRICHED.parse(line_of(stored, columns).rstrip(b"\n"))])
+        [row] = table_of(ENRICHED, [ENRICHED.parse(line_of(stored, kept(columns)).rstrip(b"\n"))])
 
         assert (row["record"], row["title"]) == ('{ "title": "Crime" }', "Crime")
 

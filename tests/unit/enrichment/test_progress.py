@@ -24,7 +24,7 @@ def count(progress: Progress, clock: FakeClock, statuses: list[Status], *, secon
 def test_progress_is_logged_every_thirty_seconds() -> None:
     clock, logged = FakeClock(), list[str]()
     progress = Progress(200, log=logged.append, clock=clock.clock.monotonic)
-    counts: dict[Status, int] = {"found": 61, "not_found": 20, "invalid": 15, "failed": 5}
+    counts: dict[Status, int] = {"found": 61, "not_found": 20, "missing": 0, "invalid": 15, "failed": 5}
 
     count(progress, clock, [status for status, count in counts.items() for _ in range(count)], seconds=0.5)
 

@@ -41,7 +41,7 @@ def test_of_the_changes_of_an_export() -> None:
 
 def test_of_an_enrichment() -> None:
     summary = shown("enrichment_result.json")
-    statuses = ("found", "not_found", "invalid", "failed", "not_asked")
+    statuses = ("found", "not_found", "missing", "invalid", "failed", "not_asked")
     counts = ("rows", *statuses, "reused", "stale", "refresh_failed", "requests")
     facts = {name: summary[name] for name in ("path", "bytes", *counts)}
     assert enrichment_facts(summary) == {**facts, "complete": True}

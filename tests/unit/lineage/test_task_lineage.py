@@ -63,39 +63,44 @@ class TestExport:
 
 class TestEnrichment:
     def lineage(self, destination: str = "/data/books.csv", **more: Any) -> Any:
-        arguments: dict[str, Any] = {"source": None, "keep": True, "columns": None, "summary": None, **more}
+        arguments: dict[str, Any] = {"source": (), "keep": True, "columns": None, "summary": None, **more}
         return enrichment_lineage("isbn", destination, None, **arguments)
 
     def test_it_reads_the_list_and_the_books(self) -> None:
         assert uris(self.lineage().inputs) == ["mediaops-books://isbn/books"]
-        lineage = self.lineage(source="s3://key:secret@bucket/list.csv")
+        lineage = self.lineage(source=["s3://key:secret@bucket/list.csv"])
         assert uris(lineage.inputs) == ["s3://bucket/list.csv", "mediaops-books://isbn/books"]
 
     def test_the_columns_of_the_list_come_last(self) -> None:
-        (written,) = self.lineage(source="/list.csv", columns={"price": "float", "shelf": "str"}).outputs
+        (written,) = self.lineage(source=["/list.csv"], columns={"price": "float", "shelf": "str"}).outputs
         assert list(written.columns.items())[-2:] == [("source_price", "double"), ("source_shelf", "string")]
         assert (written.columns["pages"], written.columns["msrp"]) == ("int64", "double")
 
     @pytest.mark.parametrize(
         "arguments",
-        [{}, {"source": "/list.txt"}, {"source": "/list.csv", "keep": "false"}, {"source": "/list.csv", "columns": {}}],
+        [
+            {},
+            {"source": ["/list.txt"]},
+            {"source": ["/list.csv"], "keep": "false"},
+            {"source": ["/list.csv"], "columns": {}},
+        ],
     )
     def test_a_table_without_them_has_its_own(self, arguments: dict[str, Any]) -> None:
         (written,) = self.lineage(**arguments).outputs
-        assert (len(written.columns), list(written.columns)[-1]) == (21, "reused")
+        assert (len(written.columns), list(written.columns)[-1]) == (22, "reused")
 
     def test_a_table_whose_list_nobody_has_read_yet_has_no_known_columns(self) -> None:
-        (written,) = self.lineage(source="/list.csv").outputs
+        (written,) = self.lineage(source=["/list.csv"]).outputs
         assert written.columns is None
 
     def test_json_lines_hold_objects(self) -> None:
-        (written,) = self.lineage("/books.jsonl", source="/list.csv").outputs
+        (written,) = self.lineage("/books.jsonl", source=["/list.csv"]).outputs
         assert list(written.columns.items())[-2:] == [("book", "object"), ("source", "object")]
-        (written,) = self.lineage("/books.jsonl", source="/list.txt").outputs
-        assert list(written.columns) == ["input", "isbn13", "status", "error", "fetched_at", "reused", "book"]
+        (written,) = self.lineage("/books.jsonl", source=["/list.txt"]).outputs
+        assert list(written.columns) == ["input", "isbn13", "status", "error", "note", "fetched_at", "reused", "book"]
 
     def test_earlier_datasets_are_read_but_not_the_destination_itself(self) -> None:
-        lineage = self.lineage("/books.jsonl", source="/list.csv", reuse=["/books.jsonl", "/old.csv"])
+        lineage = self.lineage("/books.jsonl", source=["/list.csv"], reuse=["/books.jsonl", "/old.csv"])
         assert [uri.rpartition("/")[2] for uri in uris(lineage.inputs)] == ["list.csv", "books", "old.csv"]
 
     def test_the_result_says_how_much(self) -> None:

@@ -45,7 +45,7 @@ class TestDataset:
             ("0-14-044913-2", CRIME, "found"),
             ("x", None, "invalid"),
             (CALENDAR, CALENDAR, "not_found"),
-            ("", None, "invalid"),
+            ("", None, "missing"),
             (CRIME, CRIME, "found"),
             (PROGRAMMING, PROGRAMMING, "found"),
         ]
@@ -57,7 +57,8 @@ class TestDataset:
             "rows": 6,
             "found": 3,
             "not_found": 1,
-            "invalid": 2,
+            "missing": 1,
+            "invalid": 1,
             "failed": 0,
             "not_asked": 0,
             "reused": 0,
@@ -76,7 +77,7 @@ class TestDataset:
             texts = list(csv.DictReader(file))
         rows = pq.read_table(tmp_path / "books.parquet").to_pylist()
         assert [row["status"] for row in rows] == [row["status"] for row in texts]
-        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "invalid", "found", "found"]
+        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "missing", "found", "found"]
         assert (rows[0]["title"], rows[0]["pages"]) == (f"The Book {CRIME}", 8)
         assert (texts[0]["title"], texts[0]["pages"]) == (f"The Book {CRIME}", "8")
         record = book(CRIME, pages="8", unknown=[1])["book"]
@@ -129,7 +130,7 @@ class TestDataset:
     ) -> None:
         summary = make(tmp_path / "books.jsonl", isbns=["x", "9780140449137", ""]).execute({})
 
-        assert (summary["invalid"], summary["requests"]) == (3, 0)
+        assert (summary["missing"], summary["invalid"], summary["requests"]) == (1, 2, 0)
         assert not database.called
 
 
@@ -164,18 +165,18 @@ class TestSources:
         rows = json_rows(tmp_path / "books.jsonl")
         assert [(row["input"], row["status"]) for row in rows] == [
             (CRIME, "found"),
-            ("", "invalid"),
+            ("", "missing"),
             (CALENDAR, "not_found"),
         ]
 
     def test_a_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
-        (tmp_path / "isbns.txt").write_bytes(f"{CRIME}\n978\xff\n{PROGRAMMING}\n".encode("latin-1"))
+        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\nc,{PROGRAMMING}\n")
 
-        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
+        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
 
         bad = json_rows(tmp_path / "books.jsonl")[1]
-        assert (bad["input"], bad["isbn13"], bad["status"]) == (r"978\xff", None, "invalid")
-        assert bad["error"] == "Line 2: it is no UTF-8 text (byte 0xff at place 4)."
+        assert (bad["input"], bad["isbn13"], bad["status"]) == ("", None, "invalid")
+        assert bad["error"] == "Line 3: it has 1 of 2 columns, and 'isbn' is not among them."
         assert (summary["found"], summary["invalid"]) == (2, 1)
 
     @pytest.mark.parametrize("format", [True, 0, 1.5, ["csv"]])
@@ -183,7 +184,7 @@ class TestSources:
         with pytest.raises(InvalidArgumentError, match="format is one of jsonl, csv, parquet; not "):
             make(tmp_path / "books.jsonl", isbns=[CRIME], format=format)
 
-    @pytest.mark.parametrize("column", [None, "", True, 1.5, ["isbn"]])
+    @pytest.mark.parametrize("column", ["", True, 1.5, [], ["isbn", ""]])
     def test_a_column_that_is_no_text_is_refused_in_words(self, tmp_path: Path, column: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="isbn_column is "):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column=column)
@@ -198,10 +199,10 @@ class TestSources:
     def test_on_invalid_fail_refuses_such_a_file_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
-        (tmp_path / "isbns.txt").write_bytes(f"{CRIME}\n978\xff\n".encode("latin-1"))
+        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\n")
 
-        with pytest.raises(permanent(ValueError), match="Row 2: Line 2: it is no UTF-8 text"):
-            make(tmp_path / "b.jsonl", source=str(tmp_path / "isbns.txt"), on_invalid="fail").execute({})
+        with pytest.raises(permanent(ValueError), match="Row 2: Line 3: it has 1 of 2 columns"):
+            make(tmp_path / "b.jsonl", source=str(tmp_path / "isbns.csv"), on_invalid="fail").execute({})
 
         assert not database.called
 
@@ -218,9 +219,9 @@ class TestSources:
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("isbns.csv", b"id,ISBN13\n", "no column 'isbn', but 'id', 'ISBN13'"),
+            ("isbns.csv", b"id,number\n", "no column 'isbn', but 'id', 'number'; name it in isbn_column"),
             ("isbns.jsonl", b'{"id": 1}\n', "no column 'isbn', but 'id'"),
-            ("isbns.txt", b"\xff\xfe9\x007\x00", "no UTF-8 text"),
+            ("isbns.txt", b"\x009\x01\x02", "it is no text"),
             ("isbns.txt.gz", b"9780140449136", "no whole gzip file"),
         ],
     )
@@ -282,8 +283,10 @@ class TestLog:
 
         summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
 
-        reading, first, last = [line for line in lines if line.startswith("INFO")]
+        reading, read, counted, first, last = [line for line in lines if line.startswith("INFO")]
         assert reading == f"INFO: Reading {tmp_path / 'isbns.txt'}."
+        assert read == f"INFO: {tmp_path / 'isbns.txt'}: txt, encoding utf-8; 3 rows."
+        assert counted == "INFO: The list has 3 rows, 2 ISBNs, 0 missing, 1 invalid."
         assert first == (
             f"INFO: Enriching 3 ISBNs of {tmp_path / 'isbns.txt'} into {tmp_path / 'books.jsonl'}: plan default, "
             "10000 requests a second."

@@ -216,6 +216,15 @@ class TestChoice:
 
 
 class TestOddSources:
+    def test_columns_of_a_text_are_refused_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        source = source_of(tmp_path, "list.txt", f"{CRIME}\n")
+
+        with pytest.raises(permanent(ValueError), match=r"keep_columns is .+ has one text a line"):
+            make(tmp_path / "books.jsonl", source=source, keep_columns=["sku"]).execute({})
+        assert not database.called
+
     def test_short_rows_lack_cells_and_what_has_no_column_is_left_out(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.csv", f"isbn,sku,price\n{CRIME},a\n{CRIME},b,1,more,and more\n{CRIME}\n")
         for file in ("books.jsonl", "books.csv"):
@@ -223,10 +232,13 @@ class TestOddSources:
 
         assert kept_of(tmp_path / "books.jsonl") == [
             {"sku": "a", "price": None},
-            {"sku": "b", "price": "1"},
+            # Any of its cells may be that of another column.
+            {"sku": None, "price": None},
             {"sku": None, "price": None},
         ]
-        assert [row["source_price"] for row in cells_of(tmp_path / "books.csv")] == ["", "1", ""]
+        rows = cells_of(tmp_path / "books.csv")
+        assert [row["source_price"] for row in rows] == ["", "", ""]
+        assert (rows[1]["status"], rows[1]["error"][:27]) == ("invalid", "Line 3: it has 5 cells, but")
 
     def test_names_that_are_missing_or_come_twice(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.csv", f",isbn,note,note,note_2,\n0,{CRIME},a,b,c,\n")
@@ -246,11 +258,11 @@ class TestOddSources:
     @pytest.mark.parametrize(
         ("name", "content", "kept"),
         [
-            ("list.csv", f"isbn,caf\xe9\n{CRIME},\xe9t\xe9\n", {"caf\\xe9": "\\xe9t\\xe9"}),
-            ("list.jsonl", f'{{"isbn": "{CRIME}", "n": "\xe9t\xe9"}}\n', {"n": "\\xe9t\\xe9"}),
+            ("list.csv", f"isbn,caf\xe9\n{CRIME},\xe9t\xe9\n", {"caf\xe9": "\xe9t\xe9"}),
+            ("list.jsonl", f'{{"isbn": "{CRIME}", "n": "\xe9t\xe9"}}\n', {"n": "\xe9t\xe9"}),
         ],
     )
-    def test_bytes_of_another_encoding_are_shown_as_such(
+    def test_text_in_the_encoding_of_windows_is_kept_as_its_letters(
         self, tmp_path: Path, name: str, content: str, kept: dict[str, str]
     ) -> None:
         source = source_of(tmp_path, name, content.encode("latin-1"))

@@ -61,12 +61,17 @@ class TestArguments:
             ({"source": "a.csv", "keep_columns": 5.5}, "keep_columns is a list of texts"),
             ({"source": "a.csv", "keep_columns": ["sku", "sku"]}, "keep_columns names a column twice"),
             ({"source": "a.csv", "keep_columns": None}, "keep_columns is True, False or a list"),
-            ({"source": "a.txt", "keep_columns": ["sku"]}, "but 'a.txt' has one text a line"),
             ({"source": "books.csv"}, "source and destination are the same file, 'books.csv': .*Choose another"),
             ({"source": "./books.csv"}, "source and destination are the same file"),
             ({"source": "s3://b/a.csv", "destination": "s3://conn@b/a.csv"}, "are the same file"),
-            ({"source": "isbns.xlsx"}, r"'isbns\.xlsx' ends in none of \.txt, \.csv, \.jsonl .* and \.parquet"),
-            ({"source": "{{ ds }}/isbns.xlsx"}, "ends in none of"),
+            ({"source": "isbns.xls"}, r"'isbns\.xls' is in the old form of Excel; save it as \.xlsx or as \.csv"),
+            ({"source": "{{ ds }}/isbns.zip"}, "is an archive; unpack it first"),
+            ({"source": []}, "source is an empty list"),
+            ({"source": ["a.csv", 1.5]}, "source is a text"),
+            ({"source": ["a.csv", "books.csv"]}, "source and destination are the same file"),
+            ({"isbns": [], "several": "last"}, "several is first or rows"),
+            ({"isbns": [], "repair_zeros": "maybe"}, "repair_zeros is True or False"),
+            ({"isbns": [], "max_invalid": -1}, "max_invalid is a number of rows, a share"),
             ({"isbns": "{{ x }}", "destination": "{{ ds }}/books.doc"}, "ends in none of"),
             ({"isbns": [], "bulk_verify": True}, "bulk_verify is about bulk requests: give bulk=True, too"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
@@ -90,7 +95,8 @@ class TestArguments:
             ({"isbns": [], "on_invalid": "{{ x }}"}, {"on_invalid": "ignore"}, "on_invalid is record or fail"),
             ({"isbns": [], "csv_formulas": "{{ x }}"}, {"csv_formulas": "no"}, "csv_formulas is keep or escape"),
             ({"source": "a.csv", "keep_columns": "{{ x }}"}, {"keep_columns": ""}, "keep_columns needs at least one"),
-            ({"source": "{{ x }}", "keep_columns": ["a"]}, {"source": "a.txt"}, "but 'a.txt' has one text a line"),
+            ({"source": "a.csv", "max_invalid": "{{ x }}"}, {"max_invalid": "many"}, "max_invalid is a number of rows"),
+            ({"source": "a.csv", "several": "{{ x }}"}, {"several": "all"}, "several is first or rows"),
             ({"source": "{{ x }}", "destination": "a.csv"}, {"source": "a.csv"}, "are the same file"),
             ({"isbns": [], "destination": "{{ x }}"}, {"destination": "books.doc"}, "ends in none of"),
             ({"isbns": [], "format": "{{ x }}"}, {"format": "doc"}, "format is one of"),
@@ -266,7 +272,7 @@ class TestFailing:
             "source": {"source": paths["source"], "destination": str(tmp_path / "books.csv")},
         }.items():
             operator = EnrichIsbnsOperator(task_id="enrich", **cast("Any", arguments))
-            message = rf"{role} {scheme}://.*\.csv cannot be opened.*Install {re.escape(package)} where the task runs"
+            message = rf"{role} {scheme}://.*\.csv cannot be opened.*Install {re.escape(package)} on all that open it"
             with pytest.raises(permanent(PermanentError), match=message):
                 operator.execute({})
 

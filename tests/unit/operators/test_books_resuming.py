@@ -17,7 +17,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.storage.sources import version_of
+from airflow_provider_mediaops.storage.source_list import ListSource
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.airflow_names import TaskDeferred
@@ -268,9 +268,9 @@ class TestDeferred:
         assert plan["total"] == 5
         assert (plan["bulk"], plan["max_failures"]) == (True, 3)
         assert CRIME not in json.dumps(trigger.serialize()[1])
-        listed = [json.loads(line)["isbn"] for line in ObjectStoragePath(plan["source"]).read_text().splitlines()]
+        listed = [json.loads(line)["isbn"] for line in ObjectStoragePath(plan["source"][0]).read_text().splitlines()]
         assert listed == list(LIST)
-        assert plan["version"] == version_of(plan["source"])
+        assert plan["version"] == ListSource(plan["source"]).version()
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
     def test_a_source_is_named_as_it_is(self, tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ class TestDeferred:
 
         trigger = self.deferred(make(tmp_path / "books.jsonl", source=source, isbn_column="ean", deferrable=True))
 
-        assert (trigger.enrichment["source"], trigger.enrichment["column"]) == (source, "ean")
-        assert trigger.enrichment["version"] == version_of(source)
+        assert (trigger.enrichment["source"], trigger.enrichment["column"]) == ([source], ["ean"])
+        assert trigger.enrichment["version"] == ListSource([source]).version()
 
     def test_the_default_is_that_of_airflow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
@@ -332,7 +332,7 @@ class TestDeferred:
         tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=deferrable)
         if deferrable:
             trigger = self.deferred(tomorrow)
-            listed = ObjectStoragePath(trigger.enrichment["source"]).read_text()
+            listed = ObjectStoragePath(trigger.enrichment["source"][0]).read_text()
             assert [json.loads(line)["isbn"] for line in listed.splitlines()] == [CRIME]
             tomorrow.execute_complete(instance(run="tomorrow"), done_event({"rows": 1}))  # type: ignore[arg-type]
         else:

@@ -159,9 +159,9 @@ class TestAdvice:
     @pytest.mark.parametrize(
         ("content", "what"),
         [
-            (b"\x1f\x8b\x08\x00", "it is no UTF-8 text but compressed with gzip."),
+            (b"\x1f\x8b\x08\x00", "it is no text but compressed with gzip."),
             (b"PAR1", "it is no text but Parquet."),
-            (b"\xff\xfei\x00", "it is no UTF-8 text but UTF-16."),
+            (b"\xff\xfei\x00", "it is no text (it holds NUL bytes)."),
         ],
     )
     def test_no_other_name_of_the_file_is_advised(self, tmp_path: Path, content: bytes, what: str) -> None:

@@ -63,8 +63,17 @@ class TestBadInput:
 
         assert not database.called
 
-    @pytest.mark.parametrize("argument", ["reuse", "source"])
-    @pytest.mark.parametrize("kind", ["a named pipe", "a device", "a socket", "a folder"])
+    @pytest.mark.parametrize(
+        ("argument", "kind"),
+        [
+            *(
+                (argument, kind)
+                for argument in ("reuse", "source")
+                for kind in ("a named pipe", "a device", "a socket")
+            ),
+            ("reuse", "a folder"),
+        ],
+    )
     def test_what_is_no_regular_file_is_refused_before_it_is_opened(
         self, tmp_path: Path, database: requests_mock.Mocker, kind: str, argument: str
     ) -> None:

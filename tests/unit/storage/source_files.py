@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_mediaops.storage.sources import read_rows
+from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from airflow_provider_mediaops.storage.source_columns import Keep
+    from airflow_provider_mediaops.storage.source_lines import SourceRow
 
 
 GZIPPED = gzip.compress(b"a\n" * 99, mtime=0)
@@ -30,7 +33,15 @@ def table_of(tmp_path: Path, column: Iterable[Any], *, a_group: int = 1_000, **t
     return file.as_uri()
 
 
-def texts(source: str, skip: int = 0) -> list[str]:
-    rows = list(read_rows(source, "isbn", skip=skip))
+def read_rows(source: str, column: str | None = "isbn", *, keep: Keep = False) -> Iterator[SourceRow]:
+    return iter(ListSource([source], column and [column]).read(keep))
+
+
+def count_rows(source: str, column: str) -> int:
+    return sum(1 for _ in read_rows(source, column))
+
+
+def texts(source: str) -> list[str]:
+    rows = list(read_rows(source))
     assert [row.error for row in rows if row.error] == []
     return [row.text for row in rows]

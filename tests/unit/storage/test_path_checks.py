@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidCo
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import format_of
 from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file, warn_if_deferred_to_local
-from airflow_provider_mediaops.storage.sources import version_of
+from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,7 +132,7 @@ class TestAddressesOfAzure:
         ],
     )
     def test_web_address_with_a_secret_is_refused_without_it(self, path: str) -> None:
-        for read in (path_of, format_of, version_of):
+        for read in (path_of, format_of, lambda path: ListSource([path]).version()):
             with pytest.raises(ValueError, match=r"https://\S+/b\.csv") as told:
                 read(path)
             assert "hidden" not in str(told.value)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
-from airflow_provider_mediaops.storage.sources import count_rows
-from tests.unit.storage.source_files import GZIPPED, texts
+from tests.unit.storage.source_files import GZIPPED, count_rows, texts
 
 if TYPE_CHECKING:
     from pathlib import Path

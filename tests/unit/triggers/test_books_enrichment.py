@@ -48,7 +48,7 @@ def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> Enric
         "owner": asdict(OWNER),
         "destination": f"{folder}/books.jsonl",
         "total": 5,
-        "source": f"{folder}/isbns.txt",
+        "source": [f"{folder}/isbns.txt"],
     }
     made = EnrichmentTrigger(conn_id="books_1", enrichment={**usual, **fields}, settled_after=settled_after)
     again = made_again(made)
@@ -101,6 +101,7 @@ class TestEvent:
             "rows": 5,
             "found": 3,
             "not_found": 1,
+            "missing": 0,
             "invalid": 1,
             "failed": 0,
             "not_asked": 0,
@@ -118,7 +119,7 @@ class TestEvent:
         requests_mock.get(f"https://books.example/book/{CRIME}", json=book(CRIME))
         supervisor.connect("books_1", connection("https://books.example"))
         (tmp_path / "one.txt").write_text(f"{CRIME}\n")
-        await enriched(trigger(tmp_path, source=f"{tmp_path}/one.txt", total=1))
+        await enriched(trigger(tmp_path, source=[f"{tmp_path}/one.txt"], total=1))
         assert statuses(tmp_path) == ["found"]
         assert requests_mock.call_count == 1
 
@@ -137,7 +138,7 @@ class TestEvent:
     async def test_formulas_are_escaped_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
         (tmp_path / "formulas.txt").write_text("=1+1\n")
         usual: dict[str, Any] = {
-            "source": f"{tmp_path}/formulas.txt",
+            "source": [f"{tmp_path}/formulas.txt"],
             "destination": f"{tmp_path}/books.csv",
             "total": 1,
         }
@@ -176,16 +177,16 @@ class TestEvent:
 
     async def test_a_source_that_is_something_else_is_told(self, supervisor: Supervisor, tmp_path: Path) -> None:
         supervisor.connect("books_1", connection("http://127.0.0.1:1"))
-        (tmp_path / "isbns.csv").write_text("ean\n1\n")
+        (tmp_path / "isbns.csv").write_text("sku\n1\n")
 
-        with pytest.raises(PermanentError, match="there is no column 'isbn', but 'ean'"):
-            await enriched(trigger(tmp_path, source=f"{tmp_path}/isbns.csv"))
+        with pytest.raises(PermanentError, match="there is no column 'isbn', but 'sku'"):
+            await enriched(trigger(tmp_path, source=[f"{tmp_path}/isbns.csv"]))
 
     async def test_an_error_of_the_disk_is_typed(self, supervisor: Supervisor, tmp_path: Path) -> None:
         supervisor.connect("books_1", connection("http://127.0.0.1:1"))
 
         with pytest.raises(StorageError, match=r"gone\.txt cannot be read"):
-            await enriched(trigger(tmp_path, source=f"{tmp_path}/gone.txt"))
+            await enriched(trigger(tmp_path, source=[f"{tmp_path}/gone.txt"]))
 
     async def test_so_is_one_of_the_destination(self, tmp_path: Path) -> None:
         (tmp_path / "books.jsonl").mkdir()

@@ -1,4 +1,4 @@
-"""Read the bound of rows that may fail: a number, a share of the list, or all."""
+"""Read a bound of rows, such as that of those that may fail: a number, a share of the list, or all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_mediaops.arguments import read_whole_number, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 #: A number of rows; a share of all rows, from 0 to 1; or all rows.
-MaxFailures = int | Decimal | Literal["all"]
+RowBound = int | Decimal | Literal["all"]
 
 _RULE = "is a number of rows, a share such as '5%' or 0.05, or 'all'"
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -18,45 +18,46 @@ _DECIMAL = re.compile(r"\d{0,18}\.\d{1,18}", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
 
 
-def read_max_failures(value: object) -> MaxFailures:
+def read_row_bound(name: str, value: object) -> RowBound:
     """
-    Read the argument ``max_failures``.
+    Read an argument that bounds the rows of a kind.
 
+    :param name: the argument, for the message.
     :param value: an integer; a float between 0 and 1; a text of either; a text such as ``5%``; or ``all``.
     :returns: the number, the share, or ``all``.
     :raises InvalidArgumentError: for anything else; the message says what is probably meant.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise refused("max_failures", value, _RULE)
+        raise refused(name, value, _RULE)
     if isinstance(value, int):
         if value < 0:
-            raise refused("max_failures", value, _RULE)
-        return read_whole_number("max_failures", value)
+            raise refused(name, value, _RULE)
+        return read_whole_number(name, value)
     text = value.strip().lower() if isinstance(value, str) else f"{Decimal(repr(value)):f}"
     if text == "all":
         return "all"
     if _WHOLE.fullmatch(text):
         return int(text)
     if percent := _PERCENT.fullmatch(text):
-        return _share(Decimal(percent[1]) / 100, value)
+        return _share(name, Decimal(percent[1]) / 100, value)
     if not _DECIMAL.fullmatch(text):
-        raise refused("max_failures", value, _RULE)
-    return _share(Decimal(text), value)
+        raise refused(name, value, _RULE)
+    return _share(name, Decimal(text), value)
 
 
-def _share(share: Decimal, value: object) -> Decimal:
+def _share(name: str, share: Decimal, value: object) -> Decimal:
     if share < 1 or (share == 1 and isinstance(value, str) and "%" in value):
         return share
     if isinstance(value, str) and "%" in value:
-        raise InvalidArgumentError(f"max_failures is a share of at most 100%; not {value!r}. Use 'all' for no bound.")
+        raise InvalidArgumentError(f"{name} is a share of at most 100%; not {value!r}. Use 'all' for no bound.")
     rows = "1 row, or 'all' for every row" if share == 1 else f"{share:f} percent, or {round(share)} for that many rows"
     mend = f"Write 1 for {rows}." if share == 1 else f"Write '{share.normalize():f}%' for {rows}."
-    raise InvalidArgumentError(f"max_failures {_RULE}; {value!r} is neither. {mend}")
+    raise InvalidArgumentError(f"{name} {_RULE}; {value!r} is neither. {mend}")
 
 
-def allowed_failures(bound: MaxFailures, total: int) -> int:
+def allowed_rows(bound: RowBound, total: int) -> int:
     """
-    Return how many rows of a list may fail.
+    Return how many rows of a list are within a bound.
 
     :param bound: the bound; a share is rounded down to whole rows.
     :param total: the number of rows of the list.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.max_failures import allowed_failures, read_max_failures
+from airflow_provider_mediaops.enrichment.row_bounds import allowed_rows, read_row_bound
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 
@@ -38,7 +38,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
     ],
 )
 def test_a_bound_is_a_number_a_share_or_all(value: Any, total: int, allowed: int) -> None:
-    assert allowed_failures(read_max_failures(value), total) == allowed
+    assert allowed_rows(read_row_bound("max_failures", value), total) == allowed
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_bound_is_a_number_a_share_or_all(value: Any, total: int, allowed: int
 )
 def test_anything_else_is_refused_with_what_is_probably_meant(value: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(message)):
-        read_max_failures(value)
+        read_row_bound("max_failures", value)

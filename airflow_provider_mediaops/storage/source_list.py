@@ -1,0 +1,320 @@
+"""A list as users have it: a file, several, a folder or a pattern, on any storage and in any usual format."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.storage.file_role import LIST
+from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
+from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
+from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
+from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, InvalidSourceError
+from airflow_provider_mediaops.storage.sources import file_info, rows_in, version_in
+from airflow_provider_mediaops.version_compat import conn_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow.sdk import ObjectStoragePath
+
+    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_lines import SourceRow
+
+_FORMATS = {
+    ".txt": "txt",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+# These are compressed by themselves.
+_PACKED = ("parquet", "xlsx")
+_SIGNS = "*?["
+# A part of a folder of Spark or Hadoop, whose name may have no suffix.
+_PART = "part-"
+_MAX_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ListSource:
+    """
+    A list.
+
+    :param paths: files, folders and patterns, in the order in which they are read.
+    :param columns: the columns that are read, of which the first that is filled counts; None for those with a usual
+        name of ISBNs.
+    :param delimiter: the character between the cells of a line; None to recognise it.
+    :param encoding: the encoding of texts; None to recognise it.
+    """
+
+    paths: Sequence[str]
+    columns: Sequence[str] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    @classmethod
+    def of(cls, source: str | Sequence[str], *options: Any) -> ListSource:
+        """
+        Return the list of a source.
+
+        :param source: a path, or several.
+        :param options: the other fields.
+        """
+        return cls([source] if isinstance(source, str) else list(source), *options)
+
+    def files(self) -> list[ListFile]:
+        """
+        Find the files of the list.
+
+        :returns: the files in order: of a folder or a pattern, by their names.
+        :raises OSError: if a file or folder is missing or cannot be reached; the message names it.
+        :raises InvalidSourceError: if there is none, or one has an unknown suffix.
+        :raises PermanentError: if the package of a store is not installed.
+        """
+        return [file for path in self.paths for file in _files_of(path)]
+
+    def version(self) -> str:
+        """
+        Return a digest that changes when one of the files does, or another one is there.
+
+        :raises OSError: as :meth:`files`.
+        :raises InvalidSourceError: as :meth:`files`.
+        """
+        marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in self.files()]
+        return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def read(self, keep: Keep) -> ListReading:
+        """
+        Return a reading of the list from its beginning.
+
+        :param keep: which other columns the rows hold: all, none, or those with these names.
+        """
+        return ListReading(self.files(), ReadOptions(self.columns, self.delimiter, self.encoding, keep))
+
+    def check_destination(self, destination: str) -> None:
+        """
+        Make sure that a dataset neither replaces a file of the list nor becomes one.
+
+        :param destination: its path.
+        :raises InvalidSourceError: if it does.
+        """
+        for path in self.paths:
+            if is_same_file(path, destination):
+                raise InvalidSourceError(
+                    f"source and destination are the same file, {destination!r}: the dataset would replace the list. "
+                    "Choose another destination."
+                )
+        for file in self.files():
+            if is_same_file(file.path, destination):
+                raise InvalidSourceError(
+                    f"the destination {destination!r} is one of the files of the source. Choose another destination, "
+                    "in another folder."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class ListFile:
+    """
+    A file of a list.
+
+    :param path: its path.
+    :param format: its format.
+    :param is_part: whether it is one of several that make a table: an empty one has no rows.
+    """
+
+    path: str
+    format: str
+    is_part: bool = False
+
+
+@dataclass(slots=True)
+class ListReading:
+    """
+    One reading of a list.
+
+    :param files: its files.
+    :param options: how they are read.
+    """
+
+    files: Sequence[ListFile]
+    options: ReadOptions
+    #: What was recognised in each file that was read.
+    facts: list[FileFacts] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[SourceRow]:
+        """
+        Read the rows lazily. One that cannot be read has an error, and does not affect others.
+
+        Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows,
+        so the time is that of the decompressed size. Empty lines are skipped; a million of them, and ten more for each
+        row, are an error.
+
+        :raises OSError: if a file cannot be read; the message names it.
+        :raises InvalidSourceError: if it is no such file or lacks the column; the message says what it is instead.
+        :raises PermanentError: if a package is not installed: pyarrow, openpyxl, or that of the store.
+        """
+        for file in self.files:
+            path = path_of(file.path)
+            check_store(path, LIST.name)
+            check_regular(path, LIST.name)
+            facts = FileFacts(file.path, file.format)
+            self.facts.append(facts)
+            if file.is_part and not file_info(path, LIST.name).get("size"):
+                continue
+            for row in rows_in(path, LIST, file.format, self.options, facts):
+                facts.rows += 1
+                if row.error and len(self.files) > 1:
+                    row.error = f"{path.name}: {row.error}"
+                yield row
+
+    @property
+    def kept(self) -> dict[str, ColumnType]:
+        """The columns that are kept, with their types; of files that differ in the type of one, it is a text."""
+        kinds: dict[str, ColumnType] = {}
+        for facts in self.facts:
+            for name, kind in facts.kept.items():
+                kinds[name] = kind if kinds.get(name, kind) == kind else "str"
+        return kinds
+
+    @property
+    def too_many_columns(self) -> str | None:
+        """An error if more columns are kept than a table can have."""
+        return next((f"{LIST.name} {facts.path}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what the user should know about how the list was read."""
+        fallback = [facts for facts in self.facts if facts.fallback_line]
+        if fallback:
+            first, more = fallback[0], f" So are {len(fallback) - 1} more files." if len(fallback) > 1 else ""
+            yield (
+                f"{LIST.name} {first.path}, line {first.fallback_line} is no UTF-8, and such lines are read as "
+                f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
+            )
+        wanted = self.options.columns or ()
+        if len(wanted) > 1:
+            read = {"".join(name.split()).casefold() for facts in self.facts for name in facts.columns}
+            absent = [name for name in wanted if "".join(name.split()).casefold() not in read]
+            if absent and read:
+                yield f"isbn_column names {', '.join(map(repr, absent))}, which no file of the list has."
+
+
+def format_of_list(path: str) -> str | None:
+    """
+    Return the format of a file by its suffix.
+
+    :param path: its path.
+    :returns: None if the suffix says none.
+    """
+    name = path.lower()
+    for suffix, format in _FORMATS.items():
+        if name.endswith(suffix) or (format not in _PACKED and name.endswith(suffix + GZIP)):
+            return format
+    return None
+
+
+def check_suffix(path: str) -> None:
+    """
+    Refuse the path of a file of which the suffix is known to be no list's.
+
+    :param path: a path as the user gave it; it may be a folder or a pattern.
+    :raises InvalidSourceError: if it ends in .xls, or in that of an archive.
+    """
+    suffix = path.lower().rpartition("/")[2].rpartition(".")[2]
+    if suffix in _REFUSED and not any(sign in path for sign in _SIGNS):
+        raise InvalidSourceError(f"source {unsigned(path)!r} is {_REFUSED[suffix]}.")
+
+
+_REFUSED = {
+    "xls": "in the old form of Excel; save it as .xlsx or as .csv",
+    "xlsb": "in the binary form of Excel; save it as .xlsx or as .csv",
+    "ods": "an OpenDocument table; save it as .xlsx or as .csv",
+    "zip": "an archive; unpack it first",
+    "7z": "an archive; unpack it first",
+    "bz2": "compressed with bzip2; unpack it, or compress it with gzip",
+    "xz": "compressed with xz; unpack it, or compress it with gzip",
+    "zst": "compressed with zstd; unpack it, or compress it with gzip",
+}
+
+
+def _files_of(text: str) -> list[ListFile]:
+    check_suffix(text)
+    path = path_of(text)
+    check_store(path, LIST.name)
+    with translating_errors(f"{LIST.name} {path}", "read"):
+        if not is_local(path):
+            # A triggerer runs for long, and clients of stores cache listings.
+            path.fs.invalidate_cache()
+        folders = _folders_of(path)
+        names = None if folders is None else [name for folder in folders for name in _below(path, folder)]
+    if names is None:
+        return [_file(text)]
+    files = [ListFile(_full(path, name), format, is_part=True) for name in names if (format := _format_of_part(name))]
+    if not files:
+        found = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
+        raise InvalidSourceError(
+            f"{LIST.name} {path}: there is no list, but {found}. A list ends in {_suffixes()}, in a folder and by a "
+            "pattern."
+        )
+    return files
+
+
+def _folders_of(path: ObjectStoragePath) -> list[str] | None:
+    """Return the folder of a source, or the files and folders that match its pattern; None if it is a file."""
+    if path.fs.isdir(path.path):
+        return [path.path]
+    signs = [place for sign in _SIGNS if (place := path.path.find(sign)) >= 0]
+    if not signs or path.fs.exists(path.path):
+        return None
+    return _visible(path.fs.glob(path.path), path.path[: min(signs)].rpartition("/")[0])
+
+
+def _below(path: ObjectStoragePath, name: str) -> list[str]:
+    """Return the files below a folder in order; of a file, that file."""
+    if not path.fs.isdir(name):
+        return [name]
+    if is_local(path):
+        # The client takes a folder that this user may not list for an empty one.
+        os.scandir(name).close()
+    return _visible(path.fs.find(name), name)
+
+
+def _format_of_part(name: str) -> str | None:
+    """Return the format of a file; one of a part of a folder such as list.csv, which Spark writes, is the folder's."""
+    folder, _, base = name.rpartition("/")
+    is_bare = base.startswith(_PART) and "." not in base
+    return format_of_list(folder if is_bare else base)
+
+
+def _visible(names: Iterable[str], root: str) -> list[str]:
+    """Return the paths below a folder in order, without hidden ones and those by which Spark notes its success."""
+    start = root.strip("/")
+    below = {name: name.strip("/").removeprefix(start).split("/") for name in names}
+    return sorted(name for name, parts in below.items() if not any(part.startswith((".", "_")) for part in parts))
+
+
+def _full(path: ObjectStoragePath, name: str) -> str:
+    """Return the path of a file that the client of a store has named, with scheme and connection."""
+    if is_local(path):
+        return f"/{name.lstrip('/')}"
+    conn_id = conn_id_of(path)
+    return f"{path.protocol}://{f'{conn_id}@' if conn_id else ''}{name.lstrip('/')}"
+
+
+def _file(text: str) -> ListFile:
+    if (format := format_of_list(text)) is None:
+        raise InvalidSourceError(f"source {unsigned(text)!r} ends in none of {_suffixes()}.")
+    return ListFile(text, format)
+
+
+def _suffixes() -> str:
+    texts = [suffix for suffix, format in _FORMATS.items() if format not in _PACKED]
+    return f"{', '.join(texts)} (each also with {GZIP}), .parquet and .xlsx"
