@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.durability import sync, sync_names
@@ -161,8 +162,8 @@ class FileRecord:
     def __init__(self, folder: ObjectStoragePath) -> None:
         self._folder = _DiskFolder(folder) if is_local(folder) else _StoreFolder(folder)
         self._path = folder
-        self.name = f"The record {folder}"
-        self.removal = f"delete {folder}"
+        self.name = f"The record {unsigned(str(folder))}"
+        self.removal = f"delete {unsigned(str(folder))}"
 
     def read(self) -> Version:
         """Read the newest version."""
@@ -180,11 +181,16 @@ class FileRecord:
     def replace(self, value: Any, version: Version) -> Version:
         """Create the version that follows."""
         # Somebody may have removed the folder since, and another task have begun a new one.
-        if version.number and self.read() != version:
+        if version.number and _as_written(self.read()) != _as_written(version):
             raise ConflictError(_file_name(version.number))
         new = Version(value, version.number + 1)
-        self._folder.create(_file_name(new.number), json_line(value) + b"\n")
+        self._folder.create(_file_name(new.number), json_line(value) + b"\n", again=version.value is None)
         return new
+
+
+def _as_written(version: Version) -> tuple[int, bytes]:
+    """Return a version as it compares: NaN, in a file that somebody changed, is not equal to itself."""
+    return version.number, json_line(version.value)
 
 
 def _file_name(number: int) -> str:
@@ -218,7 +224,9 @@ class _DiskFolder:
             finally:
                 os.close(descriptor)
 
-    def create(self, name: str, content: bytes) -> None:
+    def create(self, name: str, content: bytes, *, again: bool) -> None:
+        # A disk has no client between it and its conditions.
+        del again
         with naming_path(self._path, "written"):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             part = part_of(self._folder / name)
@@ -241,8 +249,8 @@ class _DiskFolder:
             if error.errno not in _NO_LINKS:
                 raise
             raise PermanentError(
-                f"{self._path} cannot be kept: its file system has no hard links ({error.strerror}), so two tasks "
-                "could do the same work at once. Choose a folder on ext4, XFS or NFS, or on an object store.",
+                f"{unsigned(str(self._path))} cannot be kept: its file system has no hard links ({error.strerror}), so "
+                "two tasks could do the same work at once. Choose a folder on ext4, XFS or NFS, or on an object store.",
                 service="storage",
             ) from error
 
@@ -276,10 +284,10 @@ class _StoreFolder:
             content: bytes = self._path.fs.cat_file(f"{self._path.path}/{name}")
             return content
 
-    def create(self, name: str, content: bytes) -> None:
+    def create(self, name: str, content: bytes, *, again: bool) -> None:
         target = f"{self._path.path}/{name}"
         self._objects.write(target, content, "")
-        if name == _file_name(1):
+        if again:
             # A server may ignore the condition, although its client knows it: the second creation has to fail.
             try:
                 self._objects.write(target, content, "")

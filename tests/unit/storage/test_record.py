@@ -104,6 +104,14 @@ def test_file_that_is_no_json_is_returned_as_text(tmp_path: Path) -> None:
     assert record.read() == Version("{�", 2)
 
 
+def test_version_that_holds_nan_is_replaced(tmp_path: Path) -> None:
+    record = record_at(str(tmp_path))
+    record.replace(ONE, NOTHING)
+    (tmp_path / "record" / "0002.json").write_bytes(b'{"a": NaN}')
+
+    assert record.replace(TWO, record.read()) == Version(TWO, 3)
+
+
 def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
     record = record_at(str(tmp_path))
     version = record.replace(ONE, NOTHING)
@@ -154,6 +162,16 @@ class TestAStoreThatDoesNotCheck:
             store.conditional = False
             with pytest.raises(PermanentError, match=r"does not refuse to create a file that is there"):
                 record_at("memory://shelf@bucket/top").replace(ONE, NOTHING)
+
+    def test_server_that_ignores_conditions_is_refused_again_after_the_record_was_withdrawn(self) -> None:
+        with attached(Store(), "shelf") as store:
+            store.conditional = False
+            record = record_at("memory://shelf@bucket/top")
+            with pytest.raises(PermanentError, match="does not refuse"):
+                record.replace(ONE, NOTHING)
+            withdrawn = record.replace(None, record.read())
+            with pytest.raises(PermanentError, match="does not refuse"):
+                record.replace(TWO, withdrawn)
 
 
 class TestOnTheDisk:
