@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import http.client
 import http.cookiejar
+import os
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +227,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def __init__(self) -> None:
         super().__init__(pool_maxsize=MAX_CONNECTIONS)
         self._pools: dict[str, Any] = {}
+        _adapters.add(self)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -269,9 +272,26 @@ class _Adapter(requests.adapters.HTTPAdapter):
         reply.request, reply.url = req, str(req.url)
         return reply
 
+    def forget_connections(self) -> None:
+        """Connect anew: a process that was forked would read the replies to its parent's requests."""
+        self._pools.clear()
+        self.proxy_manager.clear()
+        self.init_poolmanager(requests.adapters.DEFAULT_POOLSIZE, MAX_CONNECTIONS)
+
     def close(self) -> None:
         self._pools.clear()
         super().close()
+
+
+_adapters: weakref.WeakSet[_Adapter] = weakref.WeakSet()
+
+
+def _forget_connections() -> None:
+    for adapter in list(_adapters):
+        adapter.forget_connections()
+
+
+os.register_at_fork(after_in_child=_forget_connections)
 
 
 def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:

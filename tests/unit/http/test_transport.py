@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,20 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 HALF_A_BODY = http_reply(body=b"x" * 100)[:-50]
+
+
+def test_process_forked_after_a_request_connects_anew() -> None:
+    with Loopback(answering(http_reply())) as server, Transport(PATIENT) as transport:
+        assert transport.send(ask(server.base)).status == 200
+        child = os.fork()
+        if not child:
+            # It ends by the signal if it hangs, and without the tests' own end.
+            signal.alarm(120)
+            os._exit(0 if transport.send(ask(server.base)).status == 200 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert server.accepted == 2
+        assert transport.send(ask(server.base)).status == 200
+        assert server.accepted == 2
 
 
 def test_a_reply_is_read_whole_and_a_request_sent_whole(opened: Open) -> None:
