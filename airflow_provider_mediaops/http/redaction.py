@@ -36,6 +36,8 @@ _STARS = "***"
 
 # No form of quoting changes these.
 _NEVER_QUOTED = frozenset(string.ascii_letters + string.digits)
+_FIRST_OF_TWO = 0x10000
+_SHORT_QUOTES = {"\n": "n", "\r": "r", "\t": "t"}
 # Base64, for addresses too, as it is or quoted. The characters beside those that depend on the secret alone hold some
 # bits of it.
 _BASE64 = str.maketrans({"+": "(?:[+-]|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"})
@@ -81,20 +83,24 @@ def _quoted_part(part: str) -> str:
 
 
 def _quotes(char: str) -> str:
+    code = ord(char)
     names = sorted((name for name, text in html.entities.html5.items() if text == char), key=len, reverse=True)
-    entities = [rf"#0{{0,7}}{ord(char)};?", rf"#[xX]0{{0,7}}(?i:{ord(char):x});?", *names]
-    units = char.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    entities = [rf"#0{{0,7}}{code};?", rf"#[xX]0{{0,7}}(?i:{code:x});?", *names]
+    # JSON writes a character beyond the first plane as two.
+    units = (code,) if code < _FIRST_OF_TWO else (0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF))
     forms = [
         # Percent signs, backslashes and ampersands may be quoted again.
         "".join(f"%(?:25){{0,4}}(?i:{byte:02x})" for byte in char.encode("utf-8", "surrogatepass")),
-        "".join(rf"\\{{1,8}}u(?i:{unit})" for unit in units),
+        "".join(rf"\\{{1,8}}u(?i:{unit:04x})" for unit in units),
         # Some write an ampersand in JSON by its number.
         rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{'|'.join(entities)})",
     ]
     if char <= "\xff":
-        forms.append(rf"\\{{1,8}}x(?i:{ord(char):02x})")
+        forms.append(rf"\\{{1,8}}x(?i:{code:02x})")
     if char in "\"'/-":
         forms.append(r"\\{1,8}" + char)
+    if char in _SHORT_QUOTES:
+        forms.append(rf"\\{{1,8}}{_SHORT_QUOTES[char]}")
     if char == " ":
         forms.append(r"\+")
     return "|".join(forms)

@@ -133,6 +133,12 @@ def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(form: str) -> None:
             assert not [part for part in parts if part in reading], (longest, shown)
 
 
+def test_secret_of_several_lines_is_struck_out_of_json() -> None:
+    secret = "-----BEGIN KEY-----\r\n\tAbC\n-----END KEY-----"
+    for quoted in (json.dumps(secret), json.dumps(json.dumps(secret)), repr(secret)):
+        assert "AbC" not in redacted(f"You sent {quoted}.", [secret])
+
+
 def test_a_cut_text_keeps_its_length() -> None:
     assert redacted("x" * 100, [SECRET], longest=40) == "x" * 40
     assert redacted(f"{SECRET} {'x' * 100}", [SECRET], longest=40) == f"*** {'x' * (39 - len(SECRET))}"
