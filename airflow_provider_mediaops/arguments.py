@@ -30,10 +30,10 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 _TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTALL)
 _MAX_SHOWN_LENGTH = 120
 # Of a web address: its scheme, user and password, host and path, query and fragment.
-_WEB_ADDRESS = re.compile(r"\s*(https?:/{1,2})(?:[^?#]*@)?([^?#]*)(?:[?#].*)?", re.DOTALL | re.IGNORECASE)
-# Of any other: a password, and a query with a signature.
-_PASSWORD = re.compile(r"(\w:/{1,2}[^/@:]*):[^@]*@")
-_SIGNATURE = re.compile(r"\?[^?]*sig(?:nature)?=.*", re.DOTALL | re.IGNORECASE)
+_WEB_ADDRESS = re.compile(r"\s*(https?:/{1,2})(?:.*@)?([^?#]*)(?:[?#].*)?", re.DOTALL | re.IGNORECASE)
+# Of any other: a password, which is no port, and a query.
+_PASSWORD = re.compile(r"(\w:/{1,3}[^/:]*):(?!\d{1,5}/).*@", re.DOTALL)
+_QUERY = re.compile(r"\?[^?=]*=.*", re.DOTALL)
 # The schemes of paths on the local disk.
 _LOCAL = ("file://", "local://")
 # Python writes and reads no integer of more than 4,300 digits, neither in JSON nor in a message.
@@ -309,11 +309,11 @@ def unsigned(path: str) -> str:
     Return a path as it stands in a message.
 
     :param path: the path.
-    :returns: the path without a password and a signature; a web address also without its query.
+    :returns: the path without a password, a query and, of a web address, a fragment: they may hold a signature.
     """
     if found := _WEB_ADDRESS.fullmatch(path):
         return "".join(found.groups())
-    return _PASSWORD.sub(r"\1:***@", _SIGNATURE.sub("", path))
+    return _PASSWORD.sub(r"\1:***@", _QUERY.sub("", path))
 
 
 def shown(value: object) -> str:

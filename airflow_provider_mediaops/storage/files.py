@@ -438,7 +438,7 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
         # Stores raise FileNotFoundError with nothing but a path.
         is_missing = isinstance(found, FileNotFoundError) and not found.errno
         reason = "there is no such file" if is_missing else found.strerror or found
-        message = f"{path} cannot be {action}: {reason}"
+        message = f"{unsigned(str(path))} cannot be {action}: {reason}"
         # An error with a number keeps its class: PermissionError, FileNotFoundError, …
         raise with_message(found, f"{message}. {hint}" if hint else message) from error
 

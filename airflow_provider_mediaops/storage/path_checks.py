@@ -69,8 +69,10 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
     except ImportError as error:
         raise PermanentError(start + _scheme_advice(path, error)) from error
     except AirflowNotFoundException as error:
+        # Behind a colon stands a password, if somebody takes the place of the id for that of a login.
+        conn_id = str(conn_id_of(path)).partition(":")[0]
         raise InvalidConnectionError(
-            f"{start}there is no connection {conn_id_of(path)!r}. Create it, or write the id of another before the @: "
+            f"{start}there is no connection {conn_id!r}. Create it, or write the id of another before the @: "
             f"{path.protocol}://<conn_id>@{path.path.partition('/')[0]}/…"
         ) from error
     except (ValueError, AirflowException) as error:

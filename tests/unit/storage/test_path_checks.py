@@ -139,7 +139,15 @@ class TestAddressesOfAzure:
 
     @pytest.mark.parametrize(
         "path",
-        [" HTTPS:/me:hidden@host/b.csv", "sftpp://me:hidden@host/b.csv", "gopher://host/b.csv?a=1&signature=hidden"],
+        [
+            " HTTPS:/me:hidden@host/b.csv",
+            "https://me:hidden?x@host/b.csv",
+            "sftpp://me:hidden@host/b.csv",
+            "sftpp://me:a@hidden@host/b.csv",
+            "sftpp://me@home:hidden@host/b.csv",
+            "gopher://host/b.csv?a=1&signature=hidden",
+            "simplecaches::gopher://host/b.csv?token=hidden",
+        ],
     )
     def test_path_that_is_refused_is_shown_without_its_secret(self, path: str) -> None:
         with pytest.raises(InvalidArgumentError, match="is no path of a file") as told:
