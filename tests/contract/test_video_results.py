@@ -34,7 +34,7 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.usefixtures("airflow_db")
 def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
-    [dag] = dag_runs.dags_of(SNIPPETS / "subscriptions.py").values()
+    [dag] = dag_runs.dags_of(Path(__file__).with_name("subscriptions_dag.py")).values()
 
     run = dag_runs.run(dag, logical_date=None, run_conf={"folder": tmp_path.as_uri()})
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from asgiref.sync import sync_to_async
 
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.unit.hooks.cluster_hook import BASE, PROBE, PROBED_THREADS, STATS
@@ -103,32 +103,25 @@ class TestTrust:
         with pytest.warns(Warning, match="certificate"):
             assert SearchClusterHook().test_connection()[0]
 
-    async def test_the_authority_is_loaded_once_until_its_file_changes(
+    async def test_authority_is_loaded_in_no_event_loop(
         self, connect_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A trigger reads its connection again at each failing reading; loading takes tens of milliseconds."""
+        """Loading takes tens of milliseconds."""
         certificate = make_certificate(tmp_path)
-        loaded: list[threading.Thread] = []
+        loading: list[threading.Thread] = []
         load = ssl.create_default_context
 
         def note(**paths: Any) -> ssl.SSLContext:
-            loaded.append(threading.current_thread())
+            loading.append(threading.current_thread())
             return load(**paths)
 
         monkeypatch.setattr(ssl, "create_default_context", note)
-        authority = tmp_path / "authority.pem"
-        authority.write_bytes((tmp_path / "loopback.pem").read_bytes())
         with Loopback(answering(http(replied(stats({"a": 1})))), certificate) as server:
-            connect_cluster(server.base, ca_cert=str(authority))
-            for _ in range(3):
-                with SearchClusterHook() as hook:
-                    await sync_to_async(hook.cpu)()
-            assert len(loaded) == 1
-            assert threading.current_thread() not in loaded
-            authority.write_bytes(authority.read_bytes() + b"\n")
+            connect_cluster(server.base, ca_cert=str(tmp_path / "loopback.pem"))
             with SearchClusterHook() as hook:
-                await sync_to_async(hook.cpu)()
-            assert len(loaded) == 2
+                await hook.arun((await hook.aservice()).client.ask(node_stats(None)))
+        assert loading
+        assert threading.current_thread() not in loading
 
 
 class TestTestConnection:
