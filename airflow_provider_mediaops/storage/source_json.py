@@ -60,6 +60,8 @@ def read_json(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Ite
     else:
         facts.format = "jsonl"
         for line in chain((first,), texts):
+            if lines.is_cut:
+                raise lines.too_long("line")
             if line.strip():
                 yield rows.of_line(line)
     rows.end()

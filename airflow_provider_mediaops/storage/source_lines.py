@@ -67,13 +67,21 @@ class SourceLines:
     :param path: the file. A list is compressed with gzip if its suffix says so, a dataset never.
     :param role: what it is to the user.
     :param encoding: the encoding that the user gives; None to recognise it.
+    :param cut: what a line that is too long is cut at, after the first byte: programs write all of a JSON array into
+        one line. Empty to refuse such a line.
     """
 
-    def __init__(self, path: ObjectStoragePath, role: FileRole, encoding: str | None = None) -> None:
+    def __init__(
+        self, path: ObjectStoragePath, role: FileRole, encoding: str | None = None, *, cut: bytes = b""
+    ) -> None:
         self._path = path
         self._packed = role.is_list and path.name.lower().endswith(GZIP)
         self._given = encoding
         self._blank = 0
+        self._cut = cut
+        self._begins = True
+        #: Whether the last line is a part of one that is too long.
+        self.is_cut = False
         self.role = role
         self.number = 0
         #: The encoding that was recognised, once a line is read.
@@ -85,7 +93,8 @@ class SourceLines:
         with self.role.naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
             blocks = _unzipped(file.read) if self._packed else iter(lambda: file.read(_BLOCK_BYTES), b"")
             for line in self._split(self._in_bytes_with_line_ends(blocks)):
-                self.number += 1
+                self.number += self._begins
+                self._begins = line.endswith(b"\n")
                 text = self._decoded(line)
                 if self.number == 1:
                     text = text.removeprefix("\ufeff")
@@ -158,7 +167,15 @@ class SourceLines:
                 yield b"".join(parts) + b"\n"
                 parts, size = [line], len(line)
             if size > self.role.max_row_bytes:
-                raise self.too_long("next line")
+                parts = [b"".join(parts)]
+                place = parts[0].rfind(self._cut) + 1 if self._cut else 0
+                if not place:
+                    raise self.too_long("next line")
+                self.is_cut = True
+                yield parts[0][:place]
+                self.is_cut = False
+                parts = [parts[0][place:]]
+                size = len(parts[0])
         if size:
             yield b"".join(parts)
 

@@ -64,7 +64,8 @@ def rows_in(
         from airflow_provider_mediaops.storage.source_excel import read_excel
 
         return read_excel(path, role, options, facts)
-    return _text_rows(SourceLines(path, role, options.encoding), format, options, facts)
+    lines = SourceLines(path, role, options.encoding, cut=b"" if format in ("csv", "txt") else b"},")
+    return _text_rows(lines, format, options, facts)
 
 
 def _text_rows(lines: SourceLines, format: str, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:

@@ -75,6 +75,16 @@ def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp
     assert texts("memory://shelf@bucket/s.parquet") == ["a", "b"]
 
 
+def test_array_of_json_in_one_line_is_read_in_parts_however_long(tmp_path: Path) -> None:
+    rows = [{"isbn": str(number), "t": "é},{" * 20_000} for number in range(230)]
+    source = file_of(tmp_path, "s.json", json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
+
+    found = list(read_rows(source, keep=True))
+
+    assert [row.text for row in found] == [row["isbn"] for row in rows]
+    assert {row.columns["t"] for row in found if row.columns} == {rows[0]["t"]}
+
+
 def test_a_file_is_read_as_its_rows_are_asked_for(tmp_path: Path) -> None:
     rows = read_rows(file_of(tmp_path, "s.csv", b"isbn\n" + b"a\n" * 2_000 + b"x" * 20_000_000), "isbn")
 
