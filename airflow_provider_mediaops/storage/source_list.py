@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -253,34 +254,39 @@ def _files_of(text: str) -> list[ListFile]:
         if not is_local(path):
             # A triggerer runs for long, and clients of stores cache listings.
             path.fs.invalidate_cache()
-        folders = _folders_of(path)
-        names = None if folders is None else [name for folder in folders for name in _below(path, folder)]
+        found = _found(path)
+        names = None
+        if found is not None:
+            names = [
+                name for each, is_folder in found.items() for name in (_in_folder(path, each) if is_folder else [each])
+            ]
     if names is None:
         return [_file(text)]
     files = [ListFile(_full(path, name), format, is_part=True) for name in names if (format := _format_of_part(name))]
     if not files:
-        found = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
+        others = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
         raise InvalidSourceError(
-            f"{LIST.name} {path}: there is no list, but {found}. A list ends in {_suffixes()}, in a folder and by a "
+            f"{LIST.name} {path}: there is no list, but {others}. A list ends in {_suffixes()}, in a folder and by a "
             "pattern."
         )
     return files
 
 
-def _folders_of(path: ObjectStoragePath) -> list[str] | None:
-    """Return the folder of a source, or the files and folders that match its pattern; None if it is a file."""
-    if path.fs.isdir(path.path):
-        return [path.path]
-    signs = [place for sign in _SIGNS if (place := path.path.find(sign)) >= 0]
-    if not signs or path.fs.exists(path.path):
+def _found(path: ObjectStoragePath) -> dict[str, bool] | None:
+    """Return the folder of a source, or what matches its pattern, each with whether it is one; None if it is a file."""
+    name = path.path.rstrip("/") or "/"
+    with suppress(FileNotFoundError):
+        # A key that may read an object, but not list its bucket, is enough for this.
+        return {name: True} if path.fs.info(name).get("type") == "directory" else None
+    signs = [place for sign in _SIGNS if (place := name.find(sign)) >= 0]
+    if not signs:
         return None
-    return _visible(path.fs.glob(path.path), path.path[: min(signs)].rpartition("/")[0])
+    matching = path.fs.glob(name)
+    visible = _visible(matching, name[: min(signs)].rpartition("/")[0])
+    return {each: path.fs.isdir(each) for each in visible}
 
 
-def _below(path: ObjectStoragePath, name: str) -> list[str]:
-    """Return the files below a folder in order; of a file, that file."""
-    if not path.fs.isdir(name):
-        return [name]
+def _in_folder(path: ObjectStoragePath, name: str) -> list[str]:
     if is_local(path):
         # The client takes a folder that this user may not list for an empty one.
         os.scandir(name).close()

@@ -118,7 +118,11 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     def find(self, path: str, maxdepth: int | None = None, detail: bool = False, **options: Any) -> Any:  # noqa: FBT001, FBT002
         found = super().find(path, maxdepth=maxdepth, detail=True, **options)
-        return {name: self._described(name) for name in found} if detail else list(found)
+        return (
+            {name: self._described(name) if name in self.store else self.info(name) for name in found}
+            if detail
+            else list(found)
+        )
 
     def _described(self, path: str) -> dict[str, Any]:
         file = self.store[path]

@@ -75,6 +75,25 @@ def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp
     assert texts("memory://shelf@bucket/s.parquet") == ["a", "b"]
 
 
+@pytest.mark.parametrize("source", ["day", "day/", "day/part-*", "d*"])
+def test_folder_and_pattern_on_an_object_store_are_read_by_their_connection(store: Store, source: str) -> None:
+    for name, text in (("part-1.csv", "b"), ("part-0.csv", "a"), ("_SUCCESS", "x"), (".part-0.csv.crc", "x")):
+        store.pipe_file(f"/bucket/day/{name}", f"isbn\n{text}\n".encode())
+
+    assert texts(f"memory://shelf@bucket/{source}") == ["a", "b"]
+
+
+def test_file_on_a_store_is_read_without_a_right_to_list(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("no right to list")
+
+    store.pipe_file("/bucket/s.txt", b"a\nb\n")
+    for method in ("ls", "find", "glob", "isdir"):
+        monkeypatch.setattr(store, method, refuse)
+
+    assert texts("memory://shelf@bucket/s.txt") == ["a", "b"]
+
+
 def test_array_of_json_in_one_line_is_read_in_parts_however_long(tmp_path: Path) -> None:
     rows = [{"isbn": str(number), "t": "é},{" * 20_000} for number in range(230)]
     source = file_of(tmp_path, "s.json", json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
