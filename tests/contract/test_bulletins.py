@@ -83,7 +83,7 @@ def test_one_notifier_posts_once_for_all_tasks_that_fail(sandbox: SandboxServer,
         for number in range(3):
             EnrichIsbnsOperator(
                 task_id=f"enrich_{number}",
-                isbns=["none"],
+                isbns=["978-0"],
                 on_invalid="fail",
                 destination=f"{tmp_path}/{number}.jsonl",
                 on_failure_callback=PostBulletinNotifier(

@@ -349,7 +349,7 @@ class TestArguments:
         }
         PostBulletinOperator(task_id="post", text="Hi", journal=forms[form], once_per=DAY).execute(context_of())
 
-        [name] = local_place(tmp_path / "a" / "b").names()
+        [name] = (folder.name for folder in (tmp_path / "a" / "b").iterdir())
         assert name.startswith(f"{DAY}-")
         assert posts.called
 
@@ -369,7 +369,7 @@ class TestArguments:
     ) -> None:
         PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path / "a", once_per=once_per).execute(context_of())
 
-        [name] = local_place(tmp_path / "a").names()
+        [name] = (folder.name for folder in (tmp_path / "a").iterdir())
         assert name.startswith(shown)
         assert len(name) == len(shown) + 16
         assert posts.called
