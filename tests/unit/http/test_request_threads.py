@@ -98,6 +98,25 @@ def start_no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
+async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> None:
+    has_begun, may_answer = threading.Event(), threading.Event()
+    sent: list[str] = []
+
+    def note(request: Request, _: object) -> Response:
+        sent.append(request.path)
+        has_begun.set()
+        assert may_answer.wait(LONG_SECONDS)
+        return Response(200)
+
+    threads = RequestThreads(1, 1)
+    queue = [("one", "/1"), ("one", "/2"), ("one", "/3"), ("other", "/another")]
+    sending = [asyncio.ensure_future(threads.send(transport(note), user, Request("GET", path))) for user, path in queue]
+    await set_in_a_thread(has_begun)
+    may_answer.set()
+    await asyncio.gather(*sending)
+    assert sent == ["/1", "/2", "/another", "/3"]
+
+
 async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
 
