@@ -17,7 +17,7 @@ MISSING = ["9791090000018", "9791090000025"]
 @task
 def give_isbns() -> list[str]:
     """Give books, some of them twice, two that are missing, and what is no ISBN."""
-    return [*BOOKS[:30], *MISSING, "none", *BOOKS[:10], *BOOKS[30:]]
+    return [*BOOKS[:30], *MISSING, "978-0", *BOOKS[:10], *BOOKS[30:]]
 
 
 with DAG(dag_id="system_enrichment", schedule=None):

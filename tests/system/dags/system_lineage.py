@@ -24,7 +24,7 @@ def give_list() -> str:
     """Write a list of ISBNs with their prices; return its path."""
     path = ObjectStoragePath(f"{OUTPUT}/list.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["isbn,price", *(f"{isbn},9.5" for isbn in BOOKS), "none,1"]))
+    path.write_text("\n".join(["isbn,price", *(f"{isbn},9.5" for isbn in BOOKS), "978-0,1"]))
     return str(path)
 
 
