@@ -98,8 +98,8 @@ class EnrichmentMachine(DatasetMachine):
 
     - Whatever appears there is a whole dataset of one run: a row for each text of the list, in its order. A book that
       is ``found`` is as the service had it while that run looked the list up; one that is ``not_found`` was not there
-      at some time of it. A text that is no ISBN is ``invalid``. No row has failed. Rows are ``not_asked`` only if the
-      requests are bounded.
+      at some time of it. An empty text is ``missing``, another one that is no ISBN ``invalid``. No row has failed. Rows
+      are ``not_asked`` only if the requests are bounded.
     - A row that is reused is one of an earlier dataset, and young enough.
     - An attempt that succeeds returns the figures of such a dataset.
     - An attempt that nobody disturbs succeeds.
@@ -229,10 +229,9 @@ class EnrichmentMachine(DatasetMachine):
         return next(filter(None, (self._fault_of_row(task.since, row) for row in rows)), "")
 
     def _fault_of_row(self, since: float, row: Row) -> str:
-        if (row.status == "invalid") != (row.text not in _ISBNS):
-            return f"{row.text} is {row.status}"
-        if row.status == "invalid":
-            return ""
+        without = "" if row.text in _ISBNS else "invalid" if row.text else "missing"
+        if without or row.status in ("invalid", "missing"):
+            return "" if row.status == without else f"{row.text} is {row.status}"
         if row.is_reused:
             return self._fault_of_reused(since, row)
         if row.status == "not_asked" and self.has_budget:
@@ -259,7 +258,9 @@ class EnrichmentMachine(DatasetMachine):
 
     def check_summary(self, attempt: Attempt, summary: Mapping[str, Any]) -> None:
         rows = self.published_by(attempt)
-        figures = {status: sum(row.status == status for row in rows) for status in ("found", "not_found", "invalid")}
+        figures = {
+            status: sum(row.status == status for row in rows) for status in ("found", "not_found", "missing", "invalid")
+        }
         assert {name: summary[name] for name in figures} == figures, "other figures than those of the dataset"
         assert summary["rows"] == len(self.texts)
         assert summary["failed"] == 0
