@@ -199,9 +199,7 @@ def test_a_missing_package_is_named(place: Place, cloud: Cloud, run: Any, monkey
     monkeypatch.setitem(sys.modules, CLIENTS[cloud.scheme], None)
     with pytest.raises(permanent(PermanentError)) as raised:
         run(place.folder)
-    assert f"Install {cloud.package} on all that open it: workers, triggerers" in said_by(
-        raised.value, place.folder
-    )
+    assert f"Install {cloud.package} on all that open it: workers, triggerers" in said_by(raised.value, place.folder)
 
 
 @only("gs", "abfs")
