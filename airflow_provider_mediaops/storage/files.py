@@ -276,7 +276,7 @@ def open_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> int:
     :raises FileNotFoundError: if there is no such file.
     :raises PermissionError: if it is something else, or belongs to another user.
     """
-    _check_own_status(file, file.lstat(), advice)
+    check_own(file, advice)
     descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         # It may have been replaced since the first look.
@@ -287,15 +287,16 @@ def open_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> int:
     return descriptor
 
 
-def check_own(file: Path) -> None:
+def check_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> None:
     """
     Make sure that a companion file is a regular file of this user.
 
     :param file: its path.
+    :param advice: the end of the message if it is none.
     :raises FileNotFoundError: if there is no such file.
     :raises PermissionError: if it is something else, or belongs to another user.
     """
-    _check_own_status(file, file.lstat(), _ADVICE_FOR_STRANGE_FILES)
+    _check_own_status(file, file.lstat(), advice)
 
 
 def _check_own_status(file: Path, status: os.stat_result, advice: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.store_objects import StoreObjects
 
 # A larger object is none of ours: a summary has a few numbers and paths.
+_MAX_BYTES = 1024 * 1024
 # No name of a task and no path on a store is longer.
 _LONGEST_TASK, _LONGEST_PATH = 1_000, 4_096
 
@@ -123,7 +124,7 @@ def find_unfinished(objects: StoreObjects, staged: Mapping[str, int]) -> Unfinis
     pairs = [(name, found) for name in staged if (found := companion_of_publication(name)) and found in staged]
     identity = objects.identity() if pairs else ""
     for name, companion in sorted(pairs, reverse=True):
-        publication = Publication.from_bytes(objects.read(f"{objects.folder}/{name}").content)
+        publication = Publication.from_bytes(objects.read(f"{objects.folder}/{name}", _MAX_BYTES).content)
         receipt = publication.receipt_of(identity) if publication else None
         if publication and receipt:
             return Unfinished(publication, receipt, name, companion)

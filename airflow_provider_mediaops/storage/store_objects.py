@@ -82,11 +82,12 @@ class StoreObjects:
         """Whether the client can ask the store to create an object only if there is none; the store may ignore it."""
         return bool(self._conditions(""))
 
-    def read(self, name: str) -> Found:
+    def read(self, name: str, max_bytes: int | None = None) -> Found:
         """
         Read an object, and its version.
 
         :param name: its path.
+        :param max_bytes: the rest of a larger object is left out; None for no bound.
         """
         with translating_errors(self.path, "read"):
             # Some clients cache what they have listed.
@@ -94,7 +95,9 @@ class StoreObjects:
             try:
                 # In this order, a write in between can only make ours fail.
                 info = self.path.fs.info(name)
-                content = self.path.fs.cat_file(name)
+                is_larger = max_bytes is not None and (info.get("size") or 0) > max_bytes
+                part = {"start": 0, "end": max_bytes} if is_larger else {}
+                content = self.path.fs.cat_file(name, **part)
                 return Found(content, content_tag(info), modified_time(info))
             except FileNotFoundError:
                 return Found()

@@ -277,8 +277,8 @@ class TestOtherUsers:
         stage(here, rows(0))
         real = storage_files.check_own
 
-        def check(file: Path) -> None:
-            real(file)
+        def check(file: Path, advice: str) -> None:
+            real(file, advice)
             if file.name == RECORDS:
                 monkeypatch.setattr(storage_files, "_is_own", lambda *_: False)
 
