@@ -26,7 +26,7 @@ from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
 from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from airflow_provider_mediaops.http.exchange import Conversation
 
@@ -120,15 +120,21 @@ class TestTheRequest:
         assert not issubclass(TaskStoppedError, Exception)
 
 
+def silent_after_a_request() -> tuple[threading.Event, Callable[[Peer], None]]:
+    """Return a server that reads a request and never answers, and the event of that request."""
+    asked = threading.Event()
+
+    def silent(peer: Peer) -> None:
+        peer.request()
+        asked.set()
+        peer.pause()
+
+    return asked, silent
+
+
 class TestATransport:
     def test_ends_the_wait_for_a_reply_that_was_asked_for(self, stop: Stop) -> None:
-        asked = threading.Event()
-
-        def silent(peer: Peer) -> None:
-            peer.request()
-            asked.set()
-            peer.pause()
-
+        asked, silent = silent_after_a_request()
         with (
             Loopback(silent) as server,
             Transport(PATIENT, stop) as transport,
@@ -154,13 +160,7 @@ class TestATransport:
         assert not caught.value.sent
 
     def test_ends_while_a_proxy_opens_its_tunnel(self, stop: Stop) -> None:
-        asked = threading.Event()
-
-        def silent(peer: Peer) -> None:
-            peer.request()
-            asked.set()
-            peer.pause()
-
+        asked, silent = silent_after_a_request()
         with (
             Loopback(silent) as proxy,
             Transport(through(proxy.base), stop) as transport,
