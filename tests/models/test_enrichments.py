@@ -9,6 +9,8 @@ import pytest
 
 from airflow_provider_mediaops.enrichment.reuse import ReuseRule
 from airflow_provider_mediaops.operators import dataset_owner, enrichment_arguments
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.models.enrichment_model import EnrichmentMachine
 from tests.models.places import DiskPlace
@@ -16,6 +18,7 @@ from tests.models.settings import try_examples
 from tests.models.worlds import World
 
 _OWNER_OF = dataset_owner.owner_of
+BOOKS = tuple(sample_isbns(2))
 
 
 def test_an_enrichment_is_what_its_model_says() -> None:
@@ -26,12 +29,43 @@ def _owner_without_clears(*arguments: Any) -> Owner:
     return replace(_OWNER_OF(*arguments), clears=0)
 
 
+def _begin(machine: EnrichmentMachine, steps: int) -> None:
+    """Begin a list of two books, one of which changes later."""
+    known = {"books": set(BOOKS), "reuses": False, "max_requests": None, "is_bulk": False}
+    machine.begin(place=DiskPlace, texts=list(BOOKS), run="today", steps=steps, **known)
+
+
+def _one_dies_and_another_run_begins(machine: EnrichmentMachine, steps: int) -> None:
+    _begin(machine, steps)
+    if machine.running:
+        machine.kill(0, 0, tears=False)
+    machine.let_time_pass(40.0)
+    machine.change_a_book(BOOKS[0])
+    machine.let_time_pass(STALE_AFTER_SECONDS)
+    machine.complete("tomorrow")
+
+
+def _one_is_cleared_after_its_end(machine: EnrichmentMachine, steps: int) -> None:
+    _begin(machine, steps)
+    if machine.running:
+        machine.finish(0)
+    machine.let_time_pass(40.0)
+    machine.change_a_book(BOOKS[0])
+    machine.let_time_pass(40.0)
+    machine.clear("today")
+    machine.complete("today")
+
+
 WORLDS = {
     "a run resumes what another has looked up": World(
-        Owner, "continues", lambda *_: True, "the service had", DiskPlace
+        Owner, "continues", lambda *_: True, "the service had", history=_one_dies_and_another_run_begins
     ),
     "a clear is not noticed": World(
-        enrichment_arguments, "owner_of", _owner_without_clears, "the service had", DiskPlace
+        enrichment_arguments,
+        "owner_of",
+        _owner_without_clears,
+        "the service had",
+        history=_one_is_cleared_after_its_end,
     ),
     "whatever is there is young enough": World(ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago", DiskPlace),
 }
