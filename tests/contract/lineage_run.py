@@ -27,7 +27,7 @@ USERINFO = "key:hunter2-the-secret"
 def make(folder: Path) -> DAG:
     """Return a DAG whose tasks end in each way."""
     source = folder / "list.csv"
-    source.write_text("isbn,price\n9780140449136,9.5\nnone,1\n")
+    source.write_text("isbn,price\n9780140449136,9.5\n978-0,1\n")
     quick: dict[str, Any] = {"interval": "10ms", "snapshots": 2}
     with DAG("lineage", schedule=None) as dag:
         PostBulletinOperator(task_id="post", text="New", outlets=[Asset("bulletins")])
