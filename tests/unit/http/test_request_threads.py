@@ -109,9 +109,16 @@ async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> N
         return Response(200)
 
     threads = RequestThreads(1, 1)
-    queue = [("one", "/1"), ("one", "/2"), ("one", "/3"), ("other", "/another")]
-    sending = [asyncio.ensure_future(threads.send(transport(note), user, Request("GET", path))) for user, path in queue]
+
+    def send(user: str, path: str) -> asyncio.Task[Response]:
+        return asyncio.ensure_future(threads.send(transport(note), user, Request("GET", path)))
+
+    # The only thread is occupied before the others come.
+    sending = [send("one", "/1")]
     await set_in_a_thread(has_begun)
+    sending += [send("one", "/2"), send("one", "/3"), send("other", "/another")]
+    # They wait for the thread after this turn of the event loop.
+    await asyncio.sleep(0)
     may_answer.set()
     await asyncio.gather(*sending)
     assert sent == ["/1", "/2", "/another", "/3"]
