@@ -98,30 +98,42 @@ def start_no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> None:
-    has_begun, may_answer = threading.Event(), threading.Event()
-    sent: list[str] = []
+class Held:
+    """Answers no request until the test lets it."""
 
-    def note(request: Request, _: object) -> Response:
-        sent.append(request.path)
-        has_begun.set()
-        assert may_answer.wait(LONG_SECONDS)
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self._has_begun, self._may_answer = threading.Event(), threading.Event()
+
+    def answer(self, request: Request, _: Stop) -> Response:
+        self.sent.append(request.path)
+        self._has_begun.set()
+        assert self._may_answer.wait(LONG_SECONDS)
         return Response(200)
 
-    threads = RequestThreads(1, 1)
+    async def has_begun(self) -> None:
+        """Wait until the first request occupies its thread."""
+        await set_in_a_thread(self._has_begun)
+
+    def let_go(self) -> None:
+        self._may_answer.set()
+
+
+async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> None:
+    held, threads = Held(), RequestThreads(1, 1)
 
     def send(user: str, path: str) -> asyncio.Task[Response]:
-        return asyncio.ensure_future(threads.send(transport(note), user, Request("GET", path)))
+        return asyncio.ensure_future(threads.send(transport(held.answer), user, Request("GET", path)))
 
     # The only thread is occupied before the others come.
     sending = [send("one", "/1")]
-    await set_in_a_thread(has_begun)
+    await held.has_begun()
     sending += [send("one", "/2"), send("one", "/3"), send("other", "/another")]
     # They wait for the thread after this turn of the event loop.
     await asyncio.sleep(0)
-    may_answer.set()
+    held.let_go()
     await asyncio.gather(*sending)
-    assert sent == ["/1", "/2", "/another", "/3"]
+    assert held.sent == ["/1", "/2", "/another", "/3"]
 
 
 async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,21 +156,14 @@ async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: 
 async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, may_answer = threading.Event(), threading.Event()
-
-    def answer(*_: object) -> Response:
-        begun.set()
-        assert may_answer.wait(LONG_SECONDS)
-        return Response(200)
-
-    threads = RequestThreads(2, 2)
-    first = asyncio.ensure_future(threads.send(transport(answer), "one", REQUEST))
-    await set_in_a_thread(begun)
+    held, threads = Held(), RequestThreads(2, 2)
+    first = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
+    await held.has_begun()
     with monkeypatch.context() as exhausted:
         exhausted.setattr(threading.Thread, "start", start_no_thread)
-        second = asyncio.ensure_future(threads.send(transport(answer), "one", REQUEST))
+        second = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
         await asyncio.sleep(0)
-    may_answer.set()
+    held.let_go()
     assert [await first, await second] == [Response(200)] * 2
 
 
@@ -171,27 +176,18 @@ async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
 
 
 async def test_cancelled_request_that_waits_for_a_thread_is_not_sent() -> None:
-    begun, may_answer = threading.Event(), threading.Event()
-    sent: list[str] = []
-
-    def answer(request: Request, _: Stop) -> Response:
-        sent.append(request.path)
-        begun.set()
-        assert may_answer.wait(LONG_SECONDS)
-        return Response(200)
-
-    threads = RequestThreads(1, 1)
-    first = asyncio.ensure_future(threads.send(transport(answer), "one", Request("GET", "/first")))
-    await set_in_a_thread(begun)
-    second = asyncio.ensure_future(threads.send(transport(answer), "one", Request("GET", "/second")))
+    held, threads = Held(), RequestThreads(1, 1)
+    first = asyncio.ensure_future(threads.send(transport(held.answer), "one", Request("GET", "/first")))
+    await held.has_begun()
+    second = asyncio.ensure_future(threads.send(transport(held.answer), "one", Request("GET", "/second")))
     await asyncio.sleep(0)
     second.cancel()
     with suppress(asyncio.CancelledError):
         await second
-    may_answer.set()
+    held.let_go()
     assert await first == Response(200)
-    assert await threads.send(transport(answer), "one", Request("GET", "/third")) == Response(200)
-    assert sent == ["/first", "/third"]
+    assert await threads.send(transport(held.answer), "one", Request("GET", "/third")) == Response(200)
+    assert held.sent == ["/first", "/third"]
 
 
 async def test_request_cancelled_while_it_connects_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
