@@ -176,7 +176,11 @@ class StorageError(TemporaryError):
 
 
 class DestinationInUseError(TemporaryError):
-    """Another task is writing the same file at this moment."""
+    """Another task, or another attempt of this one, is writing the same file at this moment."""
+
+
+class DestinationReplacedError(TemporaryError):
+    """Somebody else has published the file since this attempt began."""
 
 
 def error_from_dict(fields: dict[str, Any]) -> MediaOpsError:

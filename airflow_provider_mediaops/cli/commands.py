@@ -193,32 +193,7 @@ RATE = Command(
     ),
 )
 
-LEFTOVERS = Command(
-    "leftovers",
-    "List or delete what tasks that never came back have staged",
-    "List the hidden files and objects that attempts of exports and enrichments have left beside their destinations, "
-    "when they died and no later attempt went on. Published files and their receipts stay. What was written not long "
-    "ago, what a running attempt holds, and what belongs to a task that Airflow's database shows as running, deferred "
-    "or waiting for its next try, is never deleted.",
-    "airflow_provider_mediaops.cli.leftovers:run",
-    (
-        Argument(
-            ("paths",),
-            "a folder, searched with all below it, or one destination; on the local disk, or on an object store, for "
-            "example s3://conn_id@bucket/folder/",
-            {"metavar": "PATH", "nargs": "+"},
-        ),
-        Argument(
-            ("--older-than",),
-            "how long it must not have been written to be deleted, such as 12h or 30d; 7d if not given",
-            {"metavar": "AGE", "default": "7d"},
-        ),
-        Argument(("--delete",), "delete it", {"action": "store_true"}),
-        YES,
-    ),
-)
-
-COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, LEFTOVERS, SANDBOX)
+COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:

@@ -41,12 +41,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError(
             "--digest reads folders and files, and writes several files: - cannot be one of them."
         )
-    period = read_period(options.since, options.until, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    period = read_period(options.since, options.until, now)
     sources = tuple(absolute_path(file) for file in options.files)
     plan = DigestPlan(sources, absolute_path(options.digest), period)
     parameters = json.dumps([sources, options.since, options.until])
-    owner = Owner("airflow mediaops hot-threads --digest", hashlib.sha256(parameters.encode()).hexdigest())
-    attempt = DigestAttempt(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"), repeats=True)
+    digest = hashlib.sha256(parameters.encode()).hexdigest()
+    # A command that is given again does the work again; one that was interrupted goes on.
+    owner = Owner("airflow mediaops hot-threads --digest", digest, run_start=now.isoformat())
+    attempt = DigestAttempt(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     found = attempt.run()
     return Result(found, _parts(found), problem=bool(found["damaged"]))
 

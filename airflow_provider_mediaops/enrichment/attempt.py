@@ -16,7 +16,6 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermanentError,
 )
-from airflow_provider_mediaops.storage.files import is_local, path_of
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_lines import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListSource
 
-# On an object store a commit is an object of its own, so there is at most one a second.
-_STORE_COMMIT_SECONDS = 1.0
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
 _MIN_ROWS_FOR_USAGE = 100
 # Most rows of a list need no request if an earlier dataset has them. The fewer are read at a time, the more often the
@@ -166,7 +163,6 @@ class Attempt:
         self._staging = staging
         self._log = log
         self._isbns = isbns
-        self._clock = clock
         self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
@@ -182,8 +178,6 @@ class Attempt:
             clock=clock,
         )
         self._limits, self._refreshes = LimitWarnings(warn, clock=clock), RefreshWarnings(warn, clock=clock)
-        self._commit_seconds = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_COMMIT_SECONDS
-        self._committed = clock()
         self._changed = False
         # Of each row that is read and not done: its number and its note.
         self._read: deque[tuple[int, str | None]] = deque()
@@ -191,6 +185,8 @@ class Attempt:
         self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
         if self._spending.has_budget and not is_done:
             self._save({**(state or self._checkpoint.state()), **self._spending.state()})
+            # No request is sent that a death could let the next attempt forget.
+            staging.flush()
 
     def _resumed_state(self, datasets: list[EarlierDataset]) -> tuple[Any, ResumePoint]:
         """Read what earlier attempts have committed. If it cannot be resumed, discard it, but keep its look-ups."""
@@ -272,9 +268,11 @@ class Attempt:
         """
         self._checkpoint.add(update, self._input_of)
         self._changed = self._changed or update.changed
-        is_due = self._changed or self._spending.is_low
-        if is_due and self._clock() - self._committed >= self._commit_seconds:
+        is_low = self._spending.is_low
+        if self._changed or is_low:
             self._commit()
+        if is_low:
+            self._staging.flush()
         self._checkpoint.progress.log_if_due()
         self._limits.update(update.limited)
         self._refreshes.update(update.done)
@@ -334,7 +332,6 @@ class Attempt:
     def _commit(self, *, last: bool = False) -> None:
         self._save({**self._checkpoint.state(), **self._spending.state(last=last)})
         self._checkpoint.committed()
-        self._committed = self._clock()
         self._changed = False
 
     def _save(self, state: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -214,6 +214,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
+                if self.deferrable and arguments.isbns is not None:
+                    # That attempt may have died before it could.
+                    with suppress(OSError):
+                        drop_list(self.destination)
                 self._note_in_events(context, summary)
                 return summary
             self._check_reuse(enrichment)

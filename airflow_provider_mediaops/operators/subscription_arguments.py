@@ -86,11 +86,11 @@ def _check_skip(task: ExportSubscriptionsOperator) -> None:
 
 
 def _check_changes(changes: str, destination: str) -> None:
-    from airflow_provider_mediaops.storage.companion import check_companion_path
+    from airflow_provider_mediaops.storage.path_checks import check_changes_path
 
     if not changes.lower().endswith(_SUFFIX):
         raise refused("changes", changes, f"ends in {_SUFFIX}: changes are written as JSON lines")
-    check_companion_path("changes", changes, destination)
+    check_changes_path("changes", changes, destination)
 
 
 def read_query(task: ExportSubscriptionsOperator) -> SubscriptionQuery:

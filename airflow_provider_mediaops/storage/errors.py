@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError, PermanentError
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+class ConflictError(Exception):
+    """For the inside: another version is at the path than the one that was to be replaced."""
 
 
 def mapped_overwrite_error(destination: object, writer: str, kind: str = "dataset") -> PermanentError:
@@ -26,139 +24,15 @@ def mapped_overwrite_error(destination: object, writer: str, kind: str = "datase
     )
 
 
-def in_use_error(destination: object, holder: str, since: float, ends: float | None = None) -> DestinationInUseError:
+def superseded_error(destination: object) -> DestinationInUseError:
     """
-    Return the error for a destination that another task is writing.
-
-    :param destination: the path.
-    :param holder: the task that is writing it.
-    :param since: the time of its last write, in seconds since 1970.
-    :param ends: the time at which its lease expires; None if the system frees the destination when the task dies.
-    """
-    advice = "This attempt ends; it can be repeated when that one is done, or give each task a destination of its own."
-    if ends is not None:
-        advice = f"If that task is dead, the destination is free at {_at(ends)}. {advice}"
-    return DestinationInUseError(
-        f"{destination} is being written by {holder or 'another task'}, last heard of at {_at(since)}. {advice}",
-        service="storage",
-    )
-
-
-def lease_removed_error(destination: object, lease: str) -> DestinationInUseError:
-    """
-    Return the error for a destination whose lease is gone.
-
-    :param destination: the path.
-    :param lease: the object that held the lease.
-    """
-    return DestinationInUseError(
-        f"{destination} is no longer this task's: the object {lease}, which names its writer, was removed, or another "
-        "task has published there. This attempt ends; the next one starts anew.",
-        service="storage",
-    )
-
-
-def unknown_version_error(file: object, version: object) -> PermanentError:
-    """
-    Return the error for a journal or a lease of a version that this package does not know.
-
-    :param file: its path.
-    :param version: its version.
-    """
-    return PermanentError(
-        f"{file} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not know (it "
-        "knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
-        "and what is staged is written anew.",
-        service="storage",
-    )
-
-
-def lease_unreadable_error(destination: object, lease: str, why: str) -> DestinationInUseError:
-    """
-    Return the error for a destination whose lease is damaged.
-
-    :param destination: the path.
-    :param lease: the object that holds the lease.
-    :param why: the fault.
-    """
-    return DestinationInUseError(
-        f"{destination} may be in use: the object {lease}, which names its writer, cannot be understood ({why}). It "
-        "may be incomplete because it is being written. If no task writes the destination, remove that object and "
-        "repeat the task.",
-        service="storage",
-    )
-
-
-def newer_replaced_error(destination: object, writer: str) -> DestinationInUseError:
-    """
-    Return the error of an attempt whose upload ended so late that it replaced a newer file.
-
-    :param destination: the path.
-    :param writer: the task that had published the newer file.
-    """
-    return DestinationInUseError(
-        f"{destination} was published by {writer} while this task's own upload was under way, and the upload replaced "
-        f"it: the store does not check conditions of writes. Run {writer} again to restore its file.",
-        service="storage",
-    )
-
-
-def out_of_reach_error(destination: object, companion: str, writer: str, publication: str) -> PermanentError:
-    """
-    Return the error for a publication that another attempt has begun, and that this one does not finish.
-
-    :param destination: the path of the dataset.
-    :param companion: the path of the file that was to be published with it.
-    :param writer: the task that is said to have begun it.
-    :param publication: the object that says so.
-    """
-    return PermanentError(
-        f"{destination} was published by {writer!r}, which ended before it could publish {companion!r} with it. This "
-        "task writes only below the folder of the destination, and to the folder of its own second file, so it leaves "
-        f"both as they are. Clear that task: it finishes what it began. If you do not know it, remove the object "
-        f"{publication}, and find out who wrote it.",
-        service="storage",
-    )
-
-
-def unconditional_error(record: object) -> PermanentError:
-    """
-    Return the error for a record on a store where two tasks could create it at once.
-
-    :param record: its path.
-    """
-    return PermanentError(
-        f"{record} cannot be kept: its store, or the store's client, does not refuse to create a file that is there, "
-        "so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or another "
-        "store with conditional writes, or on a disk that all workers share.",
-        service="storage",
-    )
-
-
-def files_changed_error(destination: object, file: Path) -> DestinationInUseError:
-    """
-    Return the error of an attempt whose files were removed or replaced by somebody else.
+    Return the error of an attempt whose claim is no longer the highest.
 
     :param destination: the path that the attempt writes.
-    :param file: the file that is no longer the attempt's.
     """
     return DestinationInUseError(
-        f"{destination} is no longer this task's: {file} was removed, replaced or changed while the task was writing. "
-        "This attempt ends, and publishes nothing; the next one starts with what it finds. Leave the hidden files "
-        "beside a destination alone while a task writes it.",
-        service="storage",
-    )
-
-
-def replaced_meanwhile_error(destination: object) -> DestinationInUseError:
-    """
-    Return the error of an attempt at whose destination another file appeared while it read the older one.
-
-    :param destination: the path.
-    """
-    return DestinationInUseError(
-        f"{destination} was replaced by another task or program after this attempt began, so it is not known what it "
-        "would replace. This attempt ends, and publishes nothing; the next one starts with what it finds.",
+        f"{destination} is being written by a newer attempt of this task, or the hidden folder beside it was removed. "
+        "This attempt ends; what it has staged counts for the newer one.",
         service="storage",
     )
 
@@ -176,5 +50,58 @@ def finished_meanwhile_error(destination: object) -> DestinationInUseError:
     )
 
 
-def _at(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+def locked_error(destination: object) -> DestinationInUseError:
+    """
+    Return the error for a file that another process keeps locked.
+
+    :param destination: the path.
+    """
+    return DestinationInUseError(
+        f"{destination} is being published by another process, which has held its lock for half a minute: it may have "
+        "been stopped. This attempt ends; the next one publishes what is staged. If no task is at work, end that "
+        "process.",
+        service="storage",
+    )
+
+
+def replaced_error(destination: object) -> DestinationReplacedError:
+    """
+    Return the error of an attempt at whose destination another file appeared since it began.
+
+    :param destination: the path.
+    """
+    return DestinationReplacedError(
+        f"{destination} was published by another run or program after this attempt began. This attempt ends, and "
+        "replaces nothing; the next one begins from the file as it is then, and repeats no request. If two tasks write "
+        "there on purpose, give each a destination of its own, or set max_active_runs=1.",
+        service="storage",
+    )
+
+
+def unknown_version_error(file: object, version: object) -> PermanentError:
+    """
+    Return the error for a log of a version that this package does not know.
+
+    :param file: its path.
+    :param version: its version.
+    """
+    return PermanentError(
+        f"{file} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not know (it "
+        "knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
+        "and what is staged is written anew.",
+        service="storage",
+    )
+
+
+def unconditional_error(record: object) -> PermanentError:
+    """
+    Return the error for a record on a store where two tasks could create it at once.
+
+    :param record: its path.
+    """
+    return PermanentError(
+        f"{record} cannot be kept: its store, or the store's client, does not refuse to create a file that is there, "
+        "so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or another "
+        "store with conditional writes, or on a disk that all workers share.",
+        service="storage",
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.files import naming_path
-from airflow_provider_mediaops.storage.records import MAX_LINE_BYTES
+from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

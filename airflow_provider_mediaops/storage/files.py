@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.storage.durability import replace, sync
-from airflow_provider_mediaops.storage.records import write_at
+from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
@@ -252,15 +252,16 @@ def replacing(target: Path, *, durable: bool = True, private: bool = False) -> I
         os.close(descriptor)
 
 
-def create(file: Path) -> int:
+def create(file: Path, mode: int = 0o600) -> int:
     """
-    Create a file that only this user can read and write.
+    Create a file.
 
     :param file: its path.
+    :param mode: its permissions, of which the umask takes some; only this user can read and write it if not given.
     :returns: its descriptor.
     :raises FileExistsError: if anything has that name, a dangling link included.
     """
-    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def open_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> int:
@@ -299,17 +300,52 @@ def check_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> None:
     _check_own_status(file, file.lstat(), advice)
 
 
+def check_own_folder(folder: Path) -> None:
+    """
+    Make sure that a hidden folder is one of this user, into which nobody else can look.
+
+    :param folder: its path.
+    :raises FileNotFoundError: if there is none.
+    :raises PermissionError: if it is something else, or belongs to another user.
+    """
+    status = folder.lstat()
+    kind = None if stat.S_ISDIR(status.st_mode) else _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode), "a file")
+    if kind is None and not _is_own(folder, status):
+        kind = f"a folder of another user (uid {status.st_uid})"
+    _refuse(folder, kind, _ADVICE_FOR_STRANGE_FILES)
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+
+
+def _refuse(path: Path, kind: str | None, advice: str) -> None:
+    if kind:
+        raise PermissionError(errno.EPERM, f"{path} is {kind}{advice}")
+
+
 def _check_own_status(file: Path, status: os.stat_result, advice: str) -> None:
     kind = _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode))
     if kind is None and not _is_own(file, status):
         kind = f"a file of another user (uid {status.st_uid})"
-    if kind:
-        raise PermissionError(errno.EPERM, f"{file} is {kind}{advice}")
+    _refuse(file, kind, advice)
 
 
 def _is_own(file: Path, status: os.stat_result) -> bool:
     # Some network file systems show every file as another user's, those that this process creates included.
     return status.st_uid == os.geteuid() or status.st_uid == _new_file_status(file).st_uid
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """
+    Write all data at an offset of a file, over the rest of an earlier write that failed.
+
+    :param descriptor: the open file.
+    :param data: the data.
+    :param offset: where it begins, in bytes.
+    :raises OSError: if the system refuses, for example because the disk is full.
+    """
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
 def published_mode(target: Path) -> int:
@@ -414,7 +450,7 @@ def translating_errors(path: object, action: Action, hint: str = "") -> Iterator
     with naming_path(path, action, hint):
         try:
             yield
-        except OSError:
+        except (OSError, MediaOpsError, ConflictError):
             raise
         except Exception as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
@@ -432,6 +468,8 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     try:
         yield
+    except ConflictError:
+        raise
     except Exception as error:
         found = refusal_of(error) or error
         if not isinstance(found, OSError):

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+
+#: The longest line of JSON in a dataset: what is longer is neither written nor read. A record may be as large as the
+#: reply in which it came, and the columns of a list may be as large once more.
+MAX_LINE_BYTES = 2 * MAX_REPLY_BYTES
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -115,6 +120,23 @@ def check_csv_formulas(csv_formulas: CsvFormulas) -> None:
     """
     if csv_formulas not in CSV_FORMULAS:
         raise InvalidArgumentError(f"csv_formulas is {' or '.join(CSV_FORMULAS)}; not {csv_formulas!r}.")
+
+
+def check_lines(lines: bytes) -> None:
+    """
+    Make sure that lines can be read again from a dataset.
+
+    :param lines: the lines of records; each ends.
+    :raises PermanentError: if one of them is longer than :data:`MAX_LINE_BYTES`.
+    """
+    if len(lines) <= MAX_LINE_BYTES:
+        return
+    longest = max(map(len, lines.split(b"\n")))
+    if longest > MAX_LINE_BYTES:
+        raise PermanentError(
+            f"A row of the dataset has {longest:,} bytes as JSON, and one of more than {MAX_LINE_BYTES:,} could not be "
+            "read again. What the service or the list holds for that row has to become smaller."
+        )
 
 
 def write_table(

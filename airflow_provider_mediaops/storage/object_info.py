@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # The names for the time of the last write. The first that is present counts.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 # The names for a property that differs between two versions of a file. The first that is present counts.
-_TAGS = ("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum", *_TIMES)
+# Google has an ETag as well, but only the generation can be the condition of a write.
+_TAGS = ("generation", "ETag", "etag", "e_tag", "md5Hash", "md5", "checksum", *_TIMES)
 
 
 def content_tag(info: Mapping[str, Any]) -> str:

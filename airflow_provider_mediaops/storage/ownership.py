@@ -1,17 +1,16 @@
-"""The owner of a dataset (the task instance that writes it), and the receipt of a published dataset."""
+"""The owner of a dataset: the task instance that writes it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import hashlib
+import json
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Self
-
-# Enough for late attempts. Each lease and each journal repeats them, so more would make these longer.
-_MOST_EARLIER_OWNERS = 10
 
 
 def task_of(context: Mapping[str, Any]) -> str | None:
@@ -35,10 +34,8 @@ class Owner:
 
     :param task: the task instance: DAG, run, task and map index.
     :param parameters: a digest of all parameters that determine the content of the dataset.
-    :param clears: a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share. It
-        grows, unless the task is given fewer retries.
-    :param run_start: when its run began, or began anew by a clear after its end; in ISO 8601 and UTC. It distinguishes
-        the run from a deleted one of the same name, of which an attempt resumes all the same.
+    :param clears: a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share.
+    :param run_start: when its run began, or began anew by a clear after its end; in ISO 8601 and UTC.
     """
 
     task: str
@@ -65,32 +62,15 @@ class Owner:
             text.encode()
         return owner
 
-    def continues(self, other: Owner, found_receipt: Receipt | None) -> bool:
-        """
-        Return whether this is another attempt at the same dataset, which resumes it.
+    @property
+    def folder(self) -> str:
+        """The name of the folder in which this owner stages: that of all attempts with the same parameters."""
+        return hashlib.sha256(json.dumps([self.task, self.parameters]).encode()).hexdigest()[:32]
 
-        :param other: the owner of the earlier attempt.
-        :param found_receipt: the latest receipt when the earlier attempt began. It is judged by that, and not by the
-            file of today, which it may have replaced itself before it died.
-        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes, too. False
-            if the task was cleared since, and the earlier attempt was superfluous: when it began, the same task had
-            published in an attempt that is no earlier, by the start of the run and then by its clears.
-        """
-        if (self.task, self.parameters) != (other.task, other.parameters):
-            return False
-        # A retry always resumes. Its clears may be lower than those of the attempt that published: a task can be given
-        # fewer retries.
-        if other == self:
-            return True
-        writers = found_receipt.owners if found_receipt else ()
-        return not any(other._is_superfluous_after(writer) for writer in writers)
-
-    def _is_superfluous_after(self, writer: Owner) -> bool:
-        """Return whether this attempt is not later than one of the same task that has published."""
-        if (self.task, self.parameters) != (writer.task, writer.parameters):
-            return False
-        # A clear of a finished run begins the run anew; so does a run that is made again after it was deleted.
-        return (self.run_start, self.clears) <= (writer.run_start, writer.clears)
+    @property
+    def turn(self) -> list[Any]:
+        """What differs once the task was cleared."""
+        return [self.clears, self.run_start]
 
     def is_mapped_beside(self, other: Owner) -> bool:
         """
@@ -107,60 +87,6 @@ class Owner:
         if not (index.isdecimal() and its_index.isdecimal()):
             return False
         return (task, self.clears, self.run_start) == (its_task, other.clears, other.run_start)
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """
-    The record of a published dataset.
-
-    :param owner: the task that published it.
-    :param summary: the return value of the task; plain values.
-    :param digest: the digest of its content, if one was given.
-    :param identity: differs once the file is replaced.
-    :param earlier_owners: the tasks that published the files before it, newest first, as far as they are known.
-    """
-
-    owner: Owner
-    summary: Mapping[str, Any]
-    digest: str | None
-    identity: str
-    earlier_owners: tuple[Owner, ...] = ()
-
-    @property
-    def owners(self) -> tuple[Owner, ...]:
-        """The tasks that have published, newest first."""
-        return (self.owner, *self.earlier_owners)
-
-    def after(self, latest: Receipt | None) -> Receipt:
-        """
-        Return this receipt with the tasks that published before it.
-
-        :param latest: the latest receipt before it; None if there is none.
-        :returns: the receipt. It names each task once, and ten earlier ones at most.
-        """
-        # An attempt that was thought dead may begin once more when another task has published since.
-        before = latest.owners if latest else ()
-        others = tuple(owner for owner in before if owner != self.owner)
-        return replace(self, earlier_owners=others[:_MOST_EARLIER_OWNERS])
-
-    @classmethod
-    def from_dict(cls, fields: Any) -> Receipt:
-        """
-        Return the receipt that a file holds.
-
-        :param fields: its fields, as they were read. Anybody may have changed the file.
-        :raises KeyError: if a field is missing.
-        :raises TypeError: if a field is missing or of another type.
-        :raises ValueError: if a text cannot be encoded, or the identity is empty, which is that of no file.
-        """
-        earlier = tuple(map(Owner.from_dict, fields["earlier_owners"]))
-        receipt = cls(**{**fields, "owner": Owner.from_dict(fields["owner"]), "earlier_owners": earlier})
-        if not (isinstance(receipt.summary, dict) and isinstance(receipt.identity, str)):
-            raise TypeError("a field of a receipt is of another type")
-        if not receipt.identity:
-            raise ValueError("a receipt without a file")
-        return receipt
 
 
 @dataclass(frozen=True, slots=True)

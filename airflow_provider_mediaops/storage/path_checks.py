@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import (
     beside,
     irregular_kind,
@@ -201,6 +201,41 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
             f"destination {destination} is on a local disk, and the task defers: the file will be on the triggerer's "
             "machine. Use an object store or a shared folder if another machine is to read it."
         )
+
+
+def check_changes_path(name: str, path: str, destination: str) -> None:
+    """
+    Make sure that a file of changes can be published after a dataset.
+
+    :param name: the argument that names it, for the message.
+    :param path: its path.
+    :param destination: the path of the dataset.
+    :raises InvalidArgumentError: if both are one file, if one would have to be the folder of the other, if the file is
+        a hidden one, which may be one that the dataset is staged in, or if it is on another storage.
+    """
+    own, other = path_of(path), path_of(destination)
+    if is_same_file(path, destination):
+        raise InvalidArgumentError(f"{name} and destination are one file, {path!r}: give {name} a path of its own.")
+    if _is_folder_of(own, other) or _is_folder_of(other, own):
+        raise InvalidArgumentError(
+            f"{name} {path!r} and destination {destination!r} cannot both be files: one is a folder of the other."
+        )
+    if own.name.startswith("."):
+        raise InvalidArgumentError(f"{name} is a hidden file, {path!r}: give it a name that begins with no dot.")
+    if is_local(own) != is_local(other) or not (is_local(own) or is_same_store(own, other)):
+        raise InvalidArgumentError(
+            f"{name} {path!r} is on another storage than the destination {destination!r}. The two are published "
+            "together, so they need one storage and one connection."
+        )
+
+
+def _is_folder_of(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
+    return is_local(one) == is_local(other) and _place(other).startswith(f"{_place(one)}/")
+
+
+def _place(path: ObjectStoragePath) -> str:
+    place = os.path.realpath(Path(path.path).expanduser()) if is_local(path) else path.path
+    return place.strip("/")
 
 
 def is_same_file(one: object, other: object) -> bool:

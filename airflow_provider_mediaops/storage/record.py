@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.backend import read_blocks
 from airflow_provider_mediaops.storage.durability import sync, sync_names
-from airflow_provider_mediaops.storage.errors import unconditional_error
+from airflow_provider_mediaops.storage.errors import ConflictError, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     create,
     is_local,
@@ -29,10 +30,10 @@ from airflow_provider_mediaops.storage.files import (
     open_own,
     part_of,
     translating_errors,
+    write_at,
 )
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.records import read_blocks, write_at
-from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
+from airflow_provider_mediaops.storage.store_objects import StoreObjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,44 +1,30 @@
 """
-The objects of one destination on an object store, and the requests for them.
+Small objects that are replaced on a condition: only the version that was read before, or only if there is none.
 
-Writes can carry a condition: replace only the version that was read before, or only create. It is sent if the store's
-client knows it: s3fs and adlfs know both (adlfs for files of one block), most other clients only the second, some none.
-A store or client that ignores a condition writes all the same, so the protocol in ``object_store`` does not rely on
-conditions alone.
+It is sent if the store's client knows it: s3fs and adlfs know both, most other clients only the second, some none. A
+store that ignores a condition writes all the same.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.storage.files import beside, put, translating_errors
+from airflow_provider_mediaops.storage.errors import ConflictError
+from airflow_provider_mediaops.storage.files import put, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
-from airflow_provider_mediaops.storage.records import read_blocks, write_at
 from airflow_provider_mediaops.storage.refusals import code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from airflow.sdk import ObjectStoragePath
 
-# The maximum of objects that one call removes or reads, and of the bytes that it reads.
-_MAX_OBJECTS = 100
-_MAX_BYTES = 16 * 1024 * 1024
-#: A file with more bytes than this is uploaded in blocks.
-BLOCK_BYTES = 8 * 1024 * 1024
 # The codes of S3 and Azure for a condition that did not hold, and of S3 for a store that knows no conditions.
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 _UNKNOWN_CODES = {"NotImplemented", "501"}
-
-
-class ConflictError(Exception):
-    """The store refused a write: the object is no longer the version that was to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +51,11 @@ class StoreObjects:
     """
     The objects of one destination.
 
-    :param path: the destination.
-    :param block_bytes: a file with more bytes than this is uploaded in several requests; on S3 at least 5 MiB.
+    :param path: one of them.
     """
 
-    def __init__(self, path: ObjectStoragePath, block_bytes: int = BLOCK_BYTES) -> None:
-        folder, _, name = path.path.rpartition("/")
+    def __init__(self, path: ObjectStoragePath) -> None:
         self.path = path
-        self.lease = f"{folder}/{beside(name, 'checkpoint')}"
-        self.folder = f"{folder}/{beside(name, 'parts')}"
-        self._block_bytes = block_bytes
         self._conditions = _conditions_of(path.fs)
 
     @property
@@ -116,180 +97,31 @@ class StoreObjects:
                 return {}
         return found
 
-    def identity(self, name: str | None = None) -> str:
-        """
-        Return a text that differs once an object is replaced; empty if there is none.
-
-        :param name: its path; None for the destination.
-        """
-        info = self.info(name or self.path.path)
-        return f"{info.get('size')}:{content_tag(info)}" if info else ""
-
-    def write(self, name: str, content: bytes, replaces: str | None = None, hint: str = "") -> None:
+    def write(self, name: str, content: bytes, replaces: str | None = None) -> None:
         """
         Write an object in one request.
 
         :param name: its path.
         :param content: its content.
         :param replaces: the version to replace; empty to create it, None to replace any.
-        :param hint: a sentence for the reader of an error.
         :raises ConflictError: if the store checks conditions, and another version is there.
         """
-        self._conditionally(name, replaces, hint, lambda options: self.path.fs.pipe_file(name, content, **options))
 
-    def upload(self, target: str, file: int, replaces: str | None, check: Callable[..., None], hint: str = "") -> None:
-        """
-        Upload a file, so that it appears whole or not at all.
-
-        :param target: the path of the object.
-        :param file: the descriptor of the file to upload.
-        :param replaces: the version to replace; empty to create it, None to replace any.
-        :param check: raises if the upload is to be given up. It is called with ``fresh=False`` before each
-            block of a long upload, and with ``fresh=True`` before each of the last requests.
-        :param hint: a sentence for the reader of an error.
-        :raises ConflictError: if the store checks conditions, and another version is there.
-        """
-        size = os.fstat(file).st_size
-        if size <= self._block_bytes:
-            self.write(target, b"".join(read_blocks(file, 0, size)), replaces, hint)
-            return
-        self._conditionally(target, replaces, hint, lambda options: self._upload_blocks(target, file, options, check))
-
-    def _upload_blocks(self, target: str, file: int, options: Mapping[str, Any], check: Callable[..., None]) -> None:
-        fs = self.path.fs
-        mode = "xb" if options.get("mode") == "create" else "wb"
-        others = {name: value for name, value in options.items() if name != "mode"}
-        out = fs.open(target, mode, block_size=self._block_bytes, autocommit=False, **others)
-        # The client has registered it for a transaction, although there is none.
-        with suppress(ValueError):
-            fs.transaction.files.remove(out)
-        try:
-            for block in read_blocks(file, 0, os.fstat(file).st_size):
-                check(fresh=False)
-                out.write(block)
-            check(fresh=True)
-            out.close()
-            # Now the file appears; a few clients have shown it in `close`, or written it in place.
-            check(fresh=True)
-            out.commit()
-        except BaseException:
-            _discard(out)
-            raise
-
-    def _conditionally(
-        self, name: str, replaces: str | None, hint: str, send: Callable[[Mapping[str, Any]], None]
-    ) -> None:
-        failures: list[Exception] = []
-
-        def attempt(_: str) -> None:
+        def attempt(target: str) -> None:
             options = {} if replaces is None else self._conditions(replaces)
             try:
-                send(options)
-            except MediaOpsError as error:
-                # Raised by the check, to end the upload.
-                failures.append(error)
+                self.path.fs.pipe_file(target, content, **options)
             except Exception as error:
                 code = code_of(error)
                 if options and code in _UNKNOWN_CODES:
                     self._conditions = _no_conditions
-                    send({})
+                    self.path.fs.pipe_file(target, content)
                 elif options and _is_conflict(error, code, replaces):
-                    failures.append(ConflictError(name))
+                    raise ConflictError(name) from error
                 else:
                     raise
 
-        put(self.path, name, attempt, hint)
-        for failure in failures:
-            # Outside `put`, which would name it an error of the store.
-            raise failure
-
-    def staged(self) -> dict[str, Mapping[str, Any]]:
-        """Return the names of the objects in the folder of segments, with their properties."""
-        with translating_errors(self.path, "read"):
-            self.path.fs.invalidate_cache()
-            try:
-                found = self.path.fs.ls(self.folder, detail=True)
-            except FileNotFoundError:
-                return {}
-        return {info["name"].rpartition("/")[2]: info for info in found}
-
-    def write_staged(self, name: str, content: bytes, hint: str) -> None:
-        """
-        Write an object in the folder of segments.
-
-        :param name: its name there.
-        :param content: its content.
-        :param hint: a sentence for the reader of an error.
-        """
-        self.write(f"{self.folder}/{name}", content, hint=hint)
-
-    def download(self, name: str, size: int, file: int) -> None:
-        """
-        Copy an object in the folder of segments to a local file, block by block.
-
-        :param name: its name there.
-        :param size: its size in bytes.
-        :param file: the descriptor of the file.
-        """
-        for start in range(0, size, _MAX_BYTES):
-            with translating_errors(self.path, "read"):
-                # By name: the second place is start for some stores, and a version for S3.
-                end = min(start + _MAX_BYTES, size)
-                block = self.path.fs.cat_file(f"{self.folder}/{name}", start=start, end=end)
-            write_at(file, block, start)
-
-    def fetch(self, names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[bytes | None]:
-        """
-        Read objects in the folder of segments, in batches.
-
-        :param names: their names there.
-        :param sizes: their sizes in bytes.
-        :returns: their contents in the same order; None for one that is gone.
-        """
-        rest = iter(names)
-        while batch := list(_next_batch(rest, sizes)):
-            with translating_errors(self.path, "read"):
-                contents = self.path.fs.cat_ranges([f"{self.folder}/{name}" for name in batch], None, None)
-                for content in contents:
-                    if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                        raise content
-            yield from (None if isinstance(content, Exception) else content for content in contents)
-
-    def remove(self, names: Iterable[str]) -> None:
-        """
-        Remove objects from the folder of segments; ignore errors.
-
-        :param names: their names there. They no longer count; a later attempt removes the rest.
-        """
-        paths = [f"{self.folder}/{name}" for name in names]
-        for start in range(0, len(paths), _MAX_OBJECTS):
-            with suppress(OSError), translating_errors(self.path, "written"):
-                self._remove(paths[start : start + _MAX_OBJECTS])
-
-    def _remove(self, paths: list[str]) -> None:
-        # Many stores remove a list with one request; but in a list, such characters are patterns.
-        if not set("*?[") & set(self.folder):
-            self.path.fs.rm(paths)
-            return
-        for path in paths:
-            self.path.fs.rm_file(path)
-
-
-def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
-    size = 0
-    for name in islice(names, _MAX_OBJECTS):
-        yield name
-        size += sizes[name]
-        if size >= _MAX_BYTES:
-            return
-
-
-def _discard(out: Any) -> None:
-    """Abort an upload, so that no part of it appears, not even when Python collects the file object."""
-    with suppress(Exception):
-        out.discard()
-    with suppress(AttributeError):
-        out.closed = True
+        put(self.path, name, attempt)
 
 
 def _conditions_of(fs: Any) -> Callable[[str], Mapping[str, Any]]:

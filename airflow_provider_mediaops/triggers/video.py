@@ -49,7 +49,7 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
 
     Pages are saved as in a worker, so a later attempt resumes wherever it runs. If the service names a time before
     which it answers no more, such as the reset of a quota, the export waits until then, and holds nothing meanwhile: no
-    lease, no file, no connection. There is one event, with the summary or a typed error. The constructor takes plain
+    file, no connection. There is one event, with the summary or a typed error. The constructor takes plain
     values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.

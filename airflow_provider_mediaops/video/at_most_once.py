@@ -36,7 +36,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Emit, NotCarriedOut, Request, observed
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.storage.store_objects import ConflictError
+from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.video.models import Activity
 
 if TYPE_CHECKING:

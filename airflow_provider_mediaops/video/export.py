@@ -60,7 +60,7 @@ class Export(DatasetWork):
             view=SUBSCRIPTIONS,
             format=self.format,
             csv_formulas=self.csv_formulas,
-            companion=self.changes,
+            changes=self.changes,
         )
 
     def listed(self) -> SubscriptionQuery:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.exchange import Ask, Blocking, Conversation
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.companion import CompanionFile
-from airflow_provider_mediaops.storage.errors import finished_meanwhile_error
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.scratch import naming_folder
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.video.changes import VersionComparison, id_of
 from airflow_provider_mediaops.video.second_look import Looked, second_look
@@ -35,11 +34,13 @@ class LookState:
     How far the second look has come.
 
     :param last: the id up to which all are decided; None before the first.
+    :param against: the version with which the listing was compared.
     :param recovered: the number of records that the listing lacked, and the service still had.
     :param kept: the number of older records that were kept, because it is not known that they are gone.
     """
 
     last: str | None = None
+    against: str = ""
     recovered: int = 0
     kept: int = 0
 
@@ -60,8 +61,7 @@ class ExportChanges:
     :param owner: the task instance that writes it, and its parameters.
     :param warn: logs a warning.
     :raises InvalidArgumentError: if the file at the destination is no export of subscriptions.
-    :raises DestinationInUseError: if the dataset was published by another attempt of this task, or replaced by another
-        program, since this attempt began.
+    :raises DestinationReplacedError: if somebody else has published since this attempt began.
     :raises OSError: if the older version cannot be read, there is no room for a copy of it, or the file of changes
         cannot be written.
     """
@@ -73,14 +73,13 @@ class ExportChanges:
         self._staging = staging
         self._warn = warn
         self._state = LookState(**(staging.state or {}).get(STATE, {}))
+        if self._state.against != staging.replaced_version:
+            # Somebody else has published since: another version may lack other records.
+            self._state = replace(self._state, last=None, against=staging.replaced_version)
         replaced = staging.replaced
-        if replaced is not None and replaced.owner == owner:
-            raise finished_meanwhile_error(destination)
         #: Whether there is an older version to compare with.
-        self.compared = bool(
-            replaced is not None and "pages" in replaced.summary and replaced.owner.parameters == owner.parameters
-        )
-        if not self.compared and staging.is_file_there():
+        self.compared = replaced is not None and replaced.owner.parameters == owner.parameters
+        if not self.compared and staging.replaced_version:
             self._check_replaced()
         check_writable(path_of(path))
         self._comparison = VersionComparison(staging.line)
@@ -136,7 +135,9 @@ class ExportChanges:
         :raises OSError: if they cannot be saved.
         """
         state = self._state
-        self._state = LookState(looked.last, state.recovered + len(looked.recovered), state.kept + len(looked.kept))
+        self._state = LookState(
+            looked.last, state.against, state.recovered + len(looked.recovered), state.kept + len(looked.kept)
+        )
         self._staging.commit([*looked.recovered, *looked.kept], {**listing_state, STATE: asdict(self._state)})
 
     def finish(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class ExportChanges:
             )
         if self._comparison.unidentified:
             self._warn(f"{self._comparison.unidentified:,} records have no id, so the changes do not name them.")
-        self._staging.companion = CompanionFile(self._path, "changes", self._write)
+        self._staging.changes = self._write
         return {
             "compared": self.compared,
             "added": counts.added,
@@ -169,7 +170,7 @@ class ExportChanges:
         }
 
     def _write(self, file: Path) -> None:
-        with file.open("wb") as opened:
+        with naming_folder(), file.open("wb") as opened:
             opened.writelines(change.line() for change in self._comparison.changes())
         self._comparison.close()
 

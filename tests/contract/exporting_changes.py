@@ -42,11 +42,10 @@ FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
 FORMS = ("local", "store")
 _BASE = "https://video.example"
 _START = 1_800_000_000.0
-# For so long, the lease of a dead task holds on an object store.
 _RUN_SECONDS = 1_000.0
-# An empty file that shows whether a folder can be written, or which permissions a new file gets. It is removed at once,
-# unless the process is killed in between; then `airflow mediaops leftovers` finds it.
-_EMPTY = re.compile(r"/\.[^/]+\.[0-9a-f]{8,16}\.(part|probe)$")
+# An empty file that shows whether a folder can be written. It is removed at once, unless the process is killed in
+# between. Or a file in the hidden folder of another one.
+_HIDDEN = re.compile(r"/\.[^/]+\.[0-9a-f]{8,16}\.(part|probe)$|(^|/)\.[^/]+\.staging/")
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,8 @@ class Scene:
             "dataset": next((run for run, version in RUNS.items() if records == version.records), "another"),
             "changes": list(changes),
             "chained": _chained(records, changes.values()),
-            "besides": sorted(name for name in set(contents) - visible if not _EMPTY.search(name)),
+            "anew": _chained(records, [*changes.values()][-1:]),
+            "besides": sorted(name for name in set(contents) - visible if not _HIDDEN.search(name)),
         }
 
 

@@ -29,8 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.local import LocalStage
-from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.dataset import Staging
 from tests.contract.fresh_python import printed_by
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ _SENT = RawValue("Q", 0)
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 # One of these sends a request: the first from a thread, the other from an event loop.
 _REQUEST_CALLS = {"sendall", "send"}
-# With one of these, a publication begins.
-_PUBLISH = (LocalStage.publish.__code__, ObjectStage.publish.__code__)
+# With this, a publication begins.
+_PUBLISH = Staging.publish.__code__
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ class Steps:
 
     def _profile(self, frame: FrameType, event: str, call: Any) -> None:
         if event == "call" and not self._begun:
-            self._begun = any(frame.f_code is code for code in _PUBLISH)
+            self._begun = frame.f_code is _PUBLISH
         if event == "c_call" and _is_step(call):
             with self._lock:
                 self._done += self._begun

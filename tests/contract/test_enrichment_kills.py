@@ -68,7 +68,7 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     assert sum(asked.values()) - requests <= ended["kills"] * (seen["most"] + 2), ended
     assert max(asked.values()) <= ended["kills"] + 1, ended
     names = {path.name for path in folder.iterdir()}
-    assert names == {name, f".{name}.checkpoint", "list.csv", "summary.json", "practice", "whole"}, ended
+    assert names == {name, f".{name}.staging", "list.csv", "summary.json", "practice", "whole"}, ended
 
 
 def test_a_catalogue_that_is_kept_fresh_in_place_is_that_of_an_undisturbed_run(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_catalogue_that_is_kept_fresh_in_place_is_that_of_an_undisturbed_run(t
     assert ended["summary"]["reused"] >= 3 * REFRESHED_ROWS // 10
     assert {path.name for path in folder.iterdir()} == {
         name,
-        f".{name}.checkpoint",
+        f".{name}.staging",
         "list.csv",
         "summary.json",
         "practice",

@@ -62,4 +62,4 @@ def test_an_export_that_is_killed_again_and_again_is_that_of_an_undisturbed_run(
     assert set(asked) == set(range(PAGES))
     assert sum(asked.values()) - PAGES <= ended["kills"], ended
     names = {path.name for path in folder.iterdir()}
-    assert names == {name, f".{name}.checkpoint", "summary.json", "practice", "whole"}, ended
+    assert names == {name, f".{name}.staging", "summary.json", "practice", "whole"}, ended

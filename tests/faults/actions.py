@@ -110,7 +110,7 @@ class Action:
     @property
     def receipts(self) -> set[str]:
         """The files beside those, by which a retry knows that the work is done."""
-        return {f".{name}.checkpoint" for name in self.files}
+        return {f".{name}.staging" for name in self.files}
 
 
 _HOOKS: dict[str, Any] = {"video": VideoPlatformHook, "cluster": SearchClusterHook, "books": BookDatabaseHook}

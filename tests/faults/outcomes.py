@@ -218,7 +218,7 @@ class StorageRow:
         return (there or self.worker) if deferred else self.worker
 
 
-_CHANGED = "DestinationInUseError: This attempt ends, and publishes nothing; the next one starts with what it finds."
+_CHANGED = "DestinationInUseError: This attempt ends; what it has staged counts for the newer one."
 _FULL = "No space left on device"
 _LOST = "No route to host"
 #: The rows of faults of the storage.

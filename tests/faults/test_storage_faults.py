@@ -113,8 +113,14 @@ class _Storage:
     def files(self) -> set[str]:
         """Return the names of all files, those of the package's own included."""
         if self.desk.place:
-            return {name.rpartition("/")[2] for name in self.store.find("/faults")}
+            return {_shown(name) for name in self.store.find("/faults")}
         return {path.name for path in self.desk.folder.iterdir()}
+
+
+def _shown(path: str) -> str:
+    """Return the name of an object; of what is in a hidden folder, that of the folder."""
+    *folders, name = path.split("/")
+    return next((folder for folder in folders if folder.startswith(".")), name)
 
 
 def _no_space(*_: object) -> None:

@@ -32,8 +32,10 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.runner import arun
 from airflow_provider_mediaops.http.settings import TransportSettings
-from airflow_provider_mediaops.storage import local
+from airflow_provider_mediaops.storage import local, log
 from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.local import LocalBackend
+from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.triggers import dataset
 from tests.unit.paced import Paced
 from tests.unit.storage.dying import OPEN_FILES, PATHS, DeathError
@@ -76,10 +78,12 @@ class MadeUpClock:
 
     :param now: seconds since 1970.
     :param on_rename: called with the new path of a file on the local disk that was renamed.
+    :param on_note: called when an attempt has noted which file it is to replace.
     """
 
     now: float = START
     on_rename: Callable[[Path], None] = field(default=lambda _: None)
+    on_note: Callable[[], None] = field(default=lambda: None)
 
     def sleep(self, wait: Wait) -> None:
         self.now += wait.seconds
@@ -221,8 +225,14 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         # A default of another name would be ignored, and the real time would count.
         assert set(clocks) <= set(made.__kwdefaults__), f"{made.__qualname__} reads another clock"
         patch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, **dict.fromkeys(clocks, seconds)})
-    # After five seconds a commit is synced as well, which is two steps more.
-    patch.setattr(local, "time", SimpleNamespace(monotonic=seconds, time=seconds))
+    # After five seconds a commit is synced as well, which is a step more.
+    patch.setattr(local, "time", SimpleNamespace(monotonic=seconds, sleep=_wait_for_the_lock))
+    patch.setattr(log, "time", SimpleNamespace(monotonic=seconds))
+    # Each commit is one that a death cannot take back; files have the time of the system.
+    patch.setattr(StoreBackend, "hold_seconds", 0.0)
+    patch.setattr(local, "STALE_SECONDS", math.inf)
+    for backend in (LocalBackend, StoreBackend):
+        patch.setattr(backend, "read", _noting(backend.read))
     patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))
     for place, names in ((os, (*OPEN_FILES, "link")), (Path, PATHS)):
         for name in names:
@@ -342,6 +352,21 @@ def _creating(call: Callable[..., int]) -> Callable[..., int]:
         return descriptor
 
     return opened
+
+
+def _wait_for_the_lock(_seconds: float) -> None:
+    take_turn()
+
+
+def _noting(read: Callable[[Any, str], bytes | None]) -> Callable[[Any, str], bytes | None]:
+    def noting(backend: Any, name: str) -> bytes | None:
+        content = read(backend, name)
+        # The last that an attempt reads before it begins.
+        if name == "manifest.json" and _current.now:
+            _current.now.on_note()
+        return content
+
+    return noting
 
 
 def _noted(rename: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:

@@ -104,7 +104,7 @@ class EnrichmentMachine(DatasetMachine):
     - An attempt that succeeds returns the figures of such a dataset.
     - An attempt that nobody disturbs succeeds.
     - The attempts of a run, one after the other, send no more requests than ``max_requests`` together.
-    - In the end the destination and its receipt are left, and nothing else.
+    - In the end the destination and the hidden folder beside it are left, and nothing else.
     """
 
     name = "d.jsonl"

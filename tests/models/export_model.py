@@ -63,8 +63,8 @@ class ExportMachine(DatasetMachine):
     - An attempt that nobody disturbs succeeds.
     - Deaths alone cost a request each, at most.
     - A cleared task that had succeeded lists anew.
-    - No dataset replaces one of an attempt that began to write later.
-    - In the end the destination and its receipt are left, and nothing else.
+    - No dataset replaces one that was published since its attempt began.
+    - In the end the destination and the hidden folder beside it are left, and nothing else.
     """
 
     tasks: dict[str, ExportTask]
@@ -83,7 +83,7 @@ class ExportMachine(DatasetMachine):
     ) -> None:
         self.name = f"d.{suffix}"
         self.place = (self.only or place)(self.clock)
-        self.place.on_file, self.place.on_lease = self.on_file, self.on_begin
+        self.place.on_file, self.clock.on_note = self.on_file, self.on_begin
         self.service = ListingService(page_size, dict.fromkeys(numbers, 0))
         self.tasks = {run: ExportTask(run) for run in RUNS}
         self.client = Client(("https://video.example",), VIDEO_RULES, retry=RetryPolicy(max_attempts=2))
@@ -91,8 +91,6 @@ class ExportMachine(DatasetMachine):
         #: When each attempt has begun to write, by the number of the event, and when it has published.
         self.begun: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
-        #: How many beginnings of each attempt are noted.
-        self.noted_beginnings: dict[Attempt, int] = {}
         self.events = itertools.count()
         self.start_first(run, steps)
 
@@ -156,21 +154,16 @@ class ExportMachine(DatasetMachine):
             self.wrong.append(f"no dataset of any run: {faults}")
         begun = self.begun.get(attempt)
         for other, at in self.published_at.items():
-            if begun is not None and other is not attempt and begun < self.begun.get(other, -1) and begun < at:
+            if begun is not None and other is not attempt and begun < at:
                 self.wrong.append("it replaces a newer one")
         self.published.append((attempt, records))
         self.published_at[attempt] = next(self.events)
 
     def on_begin(self) -> None:
-        """Note that the current attempt has begun to write."""
+        """Note that the current attempt knows which file it is to replace."""
         self.begun[current_attempt()] = next(self.events)
 
     def send(self, request: Request) -> Response:
-        # A lease says when an attempt begins; on a disk, its first request after each beginning does.
-        attempt = current_attempt()
-        if isinstance(self.place, DiskPlace) and self.noted_beginnings.get(attempt) != attempt.beginnings:
-            self.noted_beginnings[attempt] = attempt.beginnings
-            self.on_begin()
         return self.service.send(request)
 
     def _fault_of(self, run: str, records: list[tuple[int, int]], attempt: Attempt) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
+from airflow_provider_mediaops.video.at_most_once import UNCERTAIN_AFTER_SECONDS
 from tests.models.attempts import MadeUpClock
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class TaskMachine(RuleBasedStateMachine):
         self.on_fault(attempt)
         self.let(attempt, 1)
 
-    @rule(seconds=st.sampled_from([40.0, STALE_AFTER_SECONDS]))
+    @rule(seconds=st.sampled_from([40.0, UNCERTAIN_AFTER_SECONDS]))
     def let_time_pass(self, seconds: float) -> None:
         self.clock.now += seconds
-        if seconds >= STALE_AFTER_SECONDS:
+        if seconds >= UNCERTAIN_AFTER_SECONDS:
             self.is_held = False
 
     @invariant()
@@ -144,7 +144,7 @@ class TaskMachine(RuleBasedStateMachine):
         try:
             while self.running:
                 self.kill_now(self.running[0])
-            self.let_time_pass(STALE_AFTER_SECONDS)
+            self.let_time_pass(UNCERTAIN_AFTER_SECONDS)
             self.check_last()
             self.nothing_was_seen_to_go_wrong()
         finally:

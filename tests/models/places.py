@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
-from airflow_provider_mediaops.storage.lease import Lease
 from tests.models.attempts import seconds, store_turn
 from tests.unit.storage.fake_store import CreationOnly, FakeStore
 
@@ -38,8 +37,6 @@ class ModelPlace(ABC):
         self.clock = clock
         #: Called with the name and the content of a file that appears there, unless it is hidden.
         self.on_file: Callable[[str, bytes], None] = lambda _name, _content: None
-        #: Called when an attempt has acquired the lease of a dataset in an object store.
-        self.on_lease: Callable[[], None] = lambda: None
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -126,8 +123,6 @@ class _PacedStore(FakeStore):
         name = path.removeprefix(_BUCKET)
         if not name.startswith("."):
             self._place.on_file(name, value)
-        elif name.endswith(".checkpoint") and (lease := Lease.from_bytes(value, path)).owner and not lease.released:
-            self._place.on_lease()
 
     @contextmanager
     def _request(self) -> Iterator[None]:

@@ -41,9 +41,15 @@ WORLDS = {
     "a row is of another list": World(
         EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed", DiskPlace
     ),
-    "a clear is not noticed": World(enrichment_arguments, "owner_of", _owner_without_clears, "left behind", DiskPlace),
+    "a clear is not noticed": World(
+        enrichment_arguments, "owner_of", _owner_without_clears, "the service had|left behind", DiskPlace
+    ),
     "a run resumes what another has looked up": World(
-        Owner, "continues", lambda *_: True, "the service had", DiskPlace
+        Owner,
+        "folder",
+        property(lambda _: "one for all"),
+        "the service had|other figures|nothing is published",
+        DiskPlace,
     ),
 }
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators import video as video_operators
-from airflow_provider_mediaops.storage.held_lease import HeldLease
-from airflow_provider_mediaops.storage.lease import Lease
-from airflow_provider_mediaops.storage.ownership import Receipt
-from airflow_provider_mediaops.triggers import base, dataset
+from airflow_provider_mediaops.triggers import base
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from tests.models.deferral import TO_ITS_END
@@ -24,15 +19,12 @@ from tests.models.settings import failure_in, try_examples
 from tests.models.worlds import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Awaitable
 
-    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
-    from airflow_provider_mediaops.storage.ownership import Owner
-    from airflow_provider_mediaops.storage.segments import Segment
+    from airflow_provider_mediaops.exceptions import TemporaryError
+
 
 _PAYLOAD, _SERIALIZE = DatasetTrigger._payload, ExportSubscriptionsTrigger.serialize  # noqa: SLF001
-_ACQUIRED_BY = Lease.acquired_by
 
 
 def test_a_deferred_export_is_what_its_model_says() -> None:
@@ -44,41 +36,6 @@ async def _payload_even_if_cancelled(trigger: DatasetTrigger) -> dict[str, Any]:
         return await _PAYLOAD(trigger)
     except asyncio.CancelledError:
         return {"version": 1, "status": "done", "value": {"rows": 0}}
-
-
-@asynccontextmanager
-async def _entered_and_kept_if_cancelled(manager: AbstractContextManager[Any]) -> AsyncIterator[Any]:
-    value = manager.__enter__()
-    try:
-        yield value
-    except BaseException as error:
-        is_kept = isinstance(error, asyncio.CancelledError)
-        with mock.patch.object(HeldLease, "release") if is_kept else nullcontext():
-            manager.__exit__(type(error), error, error.__traceback__)
-        raise
-    else:
-        manager.__exit__(None, None, None)
-
-
-async def _written_in_one_staging(
-    trigger: DatasetTrigger, made: Dataset, owner: Owner, attempt: Callable[[Staging], Awaitable[None]]
-) -> dict[str, Any]:
-    """Write a dataset, and keep its destination while the trigger waits."""
-    summary = made.published(owner)
-    if summary is not None:
-        return summary
-    with made.staging(owner) as staging:
-        while True:
-            try:
-                await attempt(staging)
-            except TemporaryError as error:
-                pause = trigger._pause_after(error)  # noqa: SLF001
-                if pause is None:
-                    raise
-                await asyncio.sleep(pause)
-            else:
-                break
-    return staging.summary
 
 
 async def _at_once(_trigger: object, work: Awaitable[Any], _seconds: float) -> Any:
@@ -101,38 +58,6 @@ def _serialized_with_another_size(trigger: ExportSubscriptionsTrigger) -> tuple[
     return path, {**arguments, "export": {**export, "query": {**export["query"], "max_results": "three"}}}
 
 
-def _acquired_without_receipt(
-    lease: Lease, owner: Owner, token: str, since: float, segments: Iterable[Segment], _found_receipt: Receipt | None
-) -> Lease:
-    return _ACQUIRED_BY(lease, owner, token, since, segments, None)
-
-
-def _alone(receipt: Receipt, _latest: Receipt | None) -> Receipt:
-    return receipt
-
-
-def _begin(machine: DeferredExportMachine, steps: int) -> None:
-    # A third of the steps are the trigger's.
-    begun = {"suffix": "jsonl", "numbers": {1, 2, 3}, "page_size": 1, "run": "today", "steps": 3 * steps}
-    machine.begin(place=StorePlace, **begun)
-
-
-def _one_is_cancelled(machine: DeferredExportMachine, steps: int) -> None:
-    """Cancel a trigger, and have the other run begin."""
-    _begin(machine, steps)
-    if machine.triggerers:
-        machine.cancel(0, 0, TO_ITS_END, None)
-    machine.start("tomorrow", TO_ITS_END)
-
-
-def _one_waits(machine: DeferredExportMachine, steps: int) -> None:
-    """Let a trigger wait for the reset of its quota, and have the other run begin."""
-    _begin(machine, steps)
-    if machine.triggerers:
-        machine.use_up_the_quota(0, 1)
-    machine.start("tomorrow", TO_ITS_END)
-
-
 def _one_begins_again_after_another(machine: DeferredExportMachine, steps: int) -> None:
     """Let a trigger wait for the reset of its quota, and go on once the other run has published."""
     machine.begin(place=DiskPlace, suffix="jsonl", numbers=set(), page_size=1, run="tomorrow", steps=0)
@@ -142,37 +67,6 @@ def _one_begins_again_after_another(machine: DeferredExportMachine, steps: int) 
     machine.finish(0)
 
 
-def _one_dies_before_its_receipt(machine: DeferredExportMachine, steps: int) -> None:
-    """Let a trigger replace what another one of its try has published, and die; then clear the task."""
-    machine.begin(place=StorePlace, suffix="jsonl", numbers=set(), page_size=1, run="today", steps=steps)
-    machine.start("today", TO_ITS_END)
-    while machine.running and len(machine.published) == 1:
-        machine.advance(0, 1)
-    if machine.running:
-        machine.kill(0, 0, tears=False)
-    machine.change_a_record(0)
-    machine.start("today", 1)
-    machine.clear("today")
-    machine.complete("today")
-
-
-def _one_goes_on_after_another_run(machine: DeferredExportMachine, steps: int) -> None:
-    """Let a trigger wait while its task publishes, and then the other run; it goes on, and dies. Clear the task."""
-    machine.begin(place=StorePlace, suffix="jsonl", numbers=set(), page_size=1, run="today", steps=0)
-    machine.use_up_the_quota(0, 1)
-    machine.start("today", TO_ITS_END)
-    for _ in ("the task", "its trigger"):
-        machine.start("tomorrow", TO_ITS_END)
-    if machine.running:
-        machine.advance(0, steps)
-    if machine.running:
-        machine.kill(0, 0, tears=False)
-    machine.start("today", 1)
-    machine.change_a_record(0)
-    machine.clear("today")
-    machine.complete("today")
-
-
 WORLDS = {
     "a cancelled trigger sends an event": World(
         DatasetTrigger,
@@ -180,16 +74,6 @@ WORLDS = {
         _payload_even_if_cancelled,
         "although it was cancelled|other figures|nothing is published",
         DiskPlace,
-    ),
-    "a cancelled trigger keeps its lease": World(
-        dataset,
-        "_entered",
-        _entered_and_kept_if_cancelled,
-        "nobody disturbed it: .*InUse",
-        history=_one_is_cancelled,
-    ),
-    "a trigger keeps its lease while it waits": World(
-        DatasetTrigger, "_written", _written_in_one_staging, "nobody disturbed it: .*InUse", history=_one_waits
     ),
     "a trigger does not wait for a quota": World(
         ExportSubscriptionsTrigger, "_pause_after", _never, "nobody disturbed it: .*QuotaExceeded", StorePlace
@@ -202,21 +86,7 @@ WORLDS = {
         video_operators, "ending_at_execution_timeout", lambda _: nullcontext(), "Trigger timeout", DiskPlace
     ),
     "a row forgets the clears": World(
-        ExportSubscriptionsTrigger, "serialize", _serialized_without_clears, "left behind", DiskPlace
-    ),
-    "a lease forgets the receipt that its owner has found": World(
-        Lease,
-        "acquired_by",
-        _acquired_without_receipt,
-        "no dataset of any run: .*'today': 'not listed'",
-        history=_one_dies_before_its_receipt,
-    ),
-    "a receipt forgets who has published before": World(
-        Receipt,
-        "after",
-        _alone,
-        "^not listed$",
-        history=_one_goes_on_after_another_run,
+        ExportSubscriptionsTrigger, "serialize", _serialized_without_clears, "list", DiskPlace
     ),
     "a row cannot be used": World(
         ExportSubscriptionsTrigger, "serialize", _serialized_with_another_size, "nobody disturbed it", DiskPlace

@@ -58,7 +58,11 @@ def _one_is_cleared_after_its_end(machine: EnrichmentMachine, steps: int) -> Non
 
 WORLDS = {
     "a run resumes what another has looked up": World(
-        Owner, "continues", lambda *_: True, "the service had", history=_one_dies_and_another_run_begins
+        Owner,
+        "folder",
+        property(lambda _: "one for all"),
+        "the service had|other figures|nothing is published",
+        history=_one_dies_and_another_run_begins,
     ),
     "a clear is not noticed": World(
         enrichment_arguments,

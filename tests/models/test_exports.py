@@ -9,8 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.operators import dataset_owner
 from airflow_provider_mediaops.storage.dataset import Staging
-from airflow_provider_mediaops.storage.held_lease import HeldLease
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
+from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.video.paging import ListedPage, Listing
 from tests.models.export_model import ExportMachine
@@ -21,8 +20,10 @@ from tests.models.worlds import World
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_provider_mediaops.storage.backend import NewFile, Version
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
+_PUBLISH = LocalBackend.publish
 _COMMIT, _OWNER_OF, _TAKE = Staging.commit, dataset_owner.owner_of, Listing._take  # noqa: SLF001
 
 
@@ -43,16 +44,13 @@ def _take_all(listing: Listing, page: SubscriptionPage) -> ListedPage:
     return replace(_TAKE(listing, page), fresh=page.items)
 
 
-def _take_any_lease(held: HeldLease) -> None:
-    found = held._objects.read(held._objects.lease)  # noqa: SLF001
-    held._version = found.condition  # noqa: SLF001
-    held._verified = held._clock()  # noqa: SLF001
+def _publish_anyway(backend: LocalBackend, new: NewFile, _replaces: Version | None) -> Version:
+    return _PUBLISH(backend, new, backend.version())
 
 
-def _one_is_taken_over(machine: ExportMachine, steps: int) -> None:
-    """Let an attempt stop for so long that another run takes its destination over, and then go on."""
-    machine.begin(place=StorePlace, suffix="jsonl", numbers={1, 2, 3}, page_size=1, run="today", steps=steps)
-    machine.let_time_pass(STALE_AFTER_SECONDS)
+def _one_stands_still(machine: ExportMachine, steps: int) -> None:
+    """Let an attempt stop while another run publishes, and then go on."""
+    machine.begin(place=DiskPlace, suffix="jsonl", numbers={1, 2, 3}, page_size=1, run="today", steps=steps)
     machine.start("tomorrow", 1_000)
     if machine.running:
         machine.finish(0)
@@ -61,14 +59,12 @@ def _one_is_taken_over(machine: ExportMachine, steps: int) -> None:
 WORLDS = {
     "a state is saved before its records": World(Staging, "commit", _commit_the_state_first, "lost", DiskPlace),
     "records that come again are kept": World(Listing, "_take", _take_all, "a record twice", StorePlace),
-    "a run resumes what another has listed": World(Owner, "continues", lambda *_: True, "list", DiskPlace),
-    "a clear is not noticed": World(dataset_owner, "owner_of", _owner_without_clears, "list|left behind", DiskPlace),
-    "a lease is not verified": World(
-        HeldLease,
-        "verify",
-        _take_any_lease,
-        "replaces a newer one|no dataset of any run",
-        history=_one_is_taken_over,
+    "a run resumes what another has listed": World(
+        Owner, "folder", property(lambda _: "one for all"), "list|other figures|nothing is published", DiskPlace
+    ),
+    "a clear is not noticed": World(dataset_owner, "owner_of", _owner_without_clears, "list", DiskPlace),
+    "a version is not checked": World(
+        LocalBackend, "publish", _publish_anyway, "replaces a newer one", history=_one_stands_still
     ),
 }
 

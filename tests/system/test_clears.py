@@ -14,7 +14,7 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order
-from airflow_provider_mediaops.storage.journal import peek
+from tests.staged_rows import staged_rows
 from tests.system.running import Ended, ended, identity, own_services, wait_for
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def kill(services: dict[str, SandboxServer], run_id: str, output: Path) -> Kill:
         return [isbn_of(request) for request in requests if (request.status is not None) is answered]
 
     def saved() -> int:
-        commits = peek(output / "clears" / f"{KILLED}.jsonl").commits
-        return commits[-1].extent.rows if commits else 0
+        return staged_rows(output / "clears" / f"{KILLED}.jsonl")
 
     wait_for(
         lambda: saved() == len(asked(answered=True)) == A_THIRD and bool(asked(answered=False)), "a third is saved"

@@ -84,7 +84,7 @@ def test_the_bytes_are_those_of_the_worker(exported: Exported, output: Path, nam
     own = {"path": "", "resumed": ""}
     assert {**exported.run.value(name), **own} == {**exported.run.value("in_worker"), **own}
     assert {path.name for path in folder.iterdir()} == {
-        each for task in NAMES for each in (f"{task}.csv", f".{task}.csv.checkpoint")
+        each for task in NAMES for each in (f"{task}.csv", f".{task}.csv.staging")
     }
 
 

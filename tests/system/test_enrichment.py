@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DelayFault
-from airflow_provider_mediaops.storage.journal import peek
+from tests.staged_rows import staged_rows
 from tests.system.connections import SECRETS
 from tests.system.running import ended, wait_for
 
@@ -50,8 +50,8 @@ def enriched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs, output
     run_id = airflow.trigger("system_enrichment")
 
     def is_saved() -> bool:
-        commits = peek(output / "enrichment" / "books.jsonl").commits
-        return bool(commits) and commits[-1].extent.rows >= SAVED and not set(BOOKS[SAVED:]).isdisjoint(asked(sandbox))
+        saved = staged_rows(output / "enrichment" / "books.jsonl")
+        return saved >= SAVED and not set(BOOKS[SAVED:]).isdisjoint(asked(sandbox))
 
     wait_for(is_saved, "it has saved what was answered, and waits for others in the triggerer")
     arguments = [text for text in airflow.trigger_arguments() if "system_enrichment" in text]
@@ -94,4 +94,4 @@ def test_the_list_is_in_no_database_and_its_file_is_gone(enriched: Enriched, out
     (arguments,) = enriched.trigger_arguments
     assert not [isbn13 for isbn13 in BOOKS if isbn13 in arguments]
     assert not [secret for secret in SECRETS if secret in arguments]
-    assert {path.name for path in (output / "enrichment").iterdir()} == {"books.jsonl", ".books.jsonl.checkpoint"}
+    assert {path.name for path in (output / "enrichment").iterdir()} == {"books.jsonl", ".books.jsonl.staging"}

@@ -132,7 +132,7 @@ def test_each_channel_has_its_file_whole(first: Exported) -> None:
     assert first.run.states == dict.fromkeys(TASKS, "success")
     assert first.rows == [listed(channel, rows) for channel, rows in zip(CHANNELS, ROWS, strict=True)]
     assert [summary["bytes"] for summary in first.summaries] == [len(content) for content in first.contents]
-    left = {name for file in first.files for name in (file.name, f".{file.name}.checkpoint")}
+    left = {name for file in first.files for name in (file.name, f".{file.name}.staging")}
     assert {path.name for path in first.files[0].parent.iterdir()} == left
 
 

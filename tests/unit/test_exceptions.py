@@ -35,6 +35,7 @@ TEMPORARY = {
     "ReplyTimeoutError",
     "RateStoreError",
     "DestinationInUseError",
+    "DestinationReplacedError",
     "StorageError",
 }
 

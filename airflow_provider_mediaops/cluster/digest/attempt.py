@@ -1,8 +1,8 @@
 """
 Make a digest of captures: read them one by one, keep what is done, and publish the files.
 
-What is summed up is staged beside the destination after every 200 captures, by the rules of datasets: owner, lease,
-receipt. An attempt that dies is resumed after its last commit. The parts of a digest are always cut at the same
+What is summed up is staged beside the destination after every 200 captures, as that of a dataset is. An attempt that
+dies is resumed after its last commit. The parts of a digest are always cut at the same
 captures, and merged in the same order, so that the files do not depend on how often an attempt died.
 """
 
@@ -87,8 +87,6 @@ class DigestAttempt:
     :param log: logs a line.
     :param warn: logs a warning.
     :param check_stop: called before each capture; raises if the task is to end.
-    :param repeats: whether to make a digest anew that the same owner has finished, as a person does who gives a command
-        again; a task instance does not.
     """
 
     def __init__(
@@ -99,14 +97,12 @@ class DigestAttempt:
         log: Callable[[str], None],
         warn: Callable[[str], None],
         check_stop: Callable[[], None] = lambda: None,
-        repeats: bool = False,
     ) -> None:
         self._plan = plan
         self._owner = owner
         self._log = log
         self._warn = warn
         self._check_stop = check_stop
-        self._repeats = repeats
         self._dataset = Dataset(plan.paths["json"], view=_NO_TABLE, format="jsonl")
 
     def run(self) -> dict[str, Any]:
@@ -117,9 +113,10 @@ class DigestAttempt:
         :raises PermanentError: if there is no capture of that time.
         :raises InvalidArgumentError: if the files would replace those of a capture.
         :raises OSError: if a file cannot be read or written; the message names it.
-        :raises DestinationInUseError: if another task is writing the same digest.
+        :raises DestinationInUseError: if a newer attempt of the task has begun.
+        :raises DestinationReplacedError: if another task has written the same digest meanwhile.
         """
-        published = None if self._repeats else self._dataset.published(self._owner)
+        published = self._dataset.published(self._owner)
         if published is not None:
             self._log(f"An earlier attempt of this task has written {self._plan.paths['html']} already.")
             done: dict[str, Any] = published["digest"]
@@ -186,7 +183,7 @@ class DigestAttempt:
 
         paths = self._plan.paths
         document = document_of(digest, period, self._plan.sources)
-        # The JSON file is the last, with the receipt: an attempt that dies before is repeated from here.
+        # The JSON file is the last: an attempt that dies before is repeated from here.
         write_whole(path_of(paths["folded"]), folded_of(digest).encode())
         write_whole(path_of(paths["html"]), digest_page(digest, document, paths["html"]).encode())
         content = json_line(document) + b"\n"

@@ -1,12 +1,9 @@
-"""The outputs of `check`, `rate` and `leftovers` that the documentation shows are real ones."""
+"""The outputs of `check` and `rate` that the documentation shows are real ones."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +12,6 @@ import pytest
 from airflow_provider_mediaops.http.rate_limit import addresses
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
-from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.formats import FlatView
-from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cli.commands import Ended, command
 from tests.unit.http.rate_limit.keys import keep
 
@@ -101,22 +95,3 @@ def test_rates(
     keep(backend, spent, exhausted=9_002.0, idle=600.0)
     keep(backend, other, idle=600.0)
     check_shown("rate", 0)
-
-
-def test_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class GivenUpError(Exception):
-        pass
-
-    view = FlatView(columns={"n": int}, flatten=lambda record: record)
-    states = {"exports/scheduled__2026-11-01T00:00:00+00:00/export/-1": "deferred"}
-    monkeypatch.setattr("airflow_provider_mediaops.cli.leftovers.unfinished_state", states.get)
-    runs = {"isbns.csv": ("enrichment", 10), "subscriptions.jsonl": ("exports", 21), "today.jsonl": ("daily", 0)}
-    for name, (dag, days) in runs.items():
-        task = f"{dag}/scheduled__2026-11-01T00:00:00+00:00/{'enrich' if dag == 'enrichment' else 'export'}/-1"
-        with suppress(GivenUpError), Dataset(f"{tmp_path}/{name}", view=view).staging(Owner(task, "p")) as staging:
-            staging.commit([{"n": number, "of": "a thousand"} for number in range(1000)], None)
-            raise GivenUpError
-        written = time.time() - days * DAY - 3 * 60
-        for file in tmp_path.glob(f".{name}.*"):
-            os.utime(file, (written, written))
-    check_shown("leftovers", 0, lambda text: text.replace("/data/exports", str(tmp_path)))

@@ -73,25 +73,24 @@ class TestCommitting:
 
         assert local[1].state is None
 
-    @pytest.mark.usefixtures("store")
-    def test_on_a_store_there_is_a_commit_a_second(self, store: Store) -> None:
-        clock = FakeClock()
+    def test_on_a_store_commits_are_held_back_and_none_is_lost_at_the_end(self, store: Store) -> None:
         plan = enrichment("memory://shelf@bucket/books.jsonl")
         with plan.dataset().staging(OWNER) as staging:
-            attempt = Attempt(plan, staging, nobody, clock=clock.clock.monotonic)
-            attempt.commit(update(FOUND))
-            assert staging.rows == 0
-            clock.wait(1.0)
-            # The beat of a walk, of which nothing is new.
-            attempt.commit(update(changed=False))
-            assert staging.rows == 1
-            attempt.commit(update(FOUND))
-            attempt.abort()
-            assert staging.rows == 2
-            attempt.commit(update(FOUND))
+            attempt = Attempt(plan, staging, nobody)
+            del store.puts[:]
+            for _ in range(3):
+                attempt.commit(update(FOUND))
+            assert (staging.rows, store.puts) == (3, [])
             attempt.finish()
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
+
+    def test_on_a_store_a_bound_of_requests_is_saved_before_they_are_sent(self, store: Store) -> None:
+        plan = enrichment("memory://shelf@bucket/books.jsonl", max_requests=5)
+        with plan.dataset().staging(OWNER) as staging:
+            del store.puts[:]
+            Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR])
+            assert [path for path in store.puts if "/.books.jsonl.staging/" in path]
 
     def test_what_could_not_be_committed_at_first_is_committed_later(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch

@@ -10,13 +10,11 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
-    DestinationInUseError,
     QuotaExceededError,
     RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import ListSource
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
@@ -300,19 +298,6 @@ class TestDeferred:
 
         with pytest.raises(OSError, match=r"books\.jsonl cannot be written"):
             enrich(tmp_path / "file" / "books.jsonl", deferrable=True)
-
-    def test_a_destination_that_another_task_writes_is_told_at_once(self, tmp_path: Path) -> None:
-        operator = make(tmp_path / "books.jsonl", deferrable=True)
-        other = Owner("dag/today/other/-1", "p")
-
-        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
-        from airflow_provider_mediaops.storage.dataset import Dataset
-
-        with (
-            Dataset(str(tmp_path / "books.jsonl"), view=ENRICHED).staging(other),
-            pytest.raises(DestinationInUseError, match="dag/today/other"),
-        ):
-            operator.execute(instance())  # type: ignore[arg-type]
 
     def test_the_summary_of_the_triggerer_is_the_tasks_and_the_list_is_removed(self, tmp_path: Path) -> None:
         operator = make(tmp_path / "books.jsonl", deferrable=True)

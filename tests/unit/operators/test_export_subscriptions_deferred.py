@@ -14,7 +14,6 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
-    DestinationInUseError,
     QuotaExceededError,
     ServiceUnavailableError,
 )
@@ -149,14 +148,6 @@ class TestHandingOver:
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match=r"subs\.csv cannot be written"):
             make(tmp_path / "file" / "subs.csv").execute(context())
-
-    def test_so_is_one_that_another_task_writes(self, tmp_path: Path) -> None:
-        file = tmp_path / "subs.csv"
-        with (
-            Dataset(str(file), view=SUBSCRIPTIONS).staging(Owner("dag/today/other/-1", "p")),
-            pytest.raises(DestinationInUseError, match="dag/today/other"),
-        ):
-            make(file).execute(context())
 
     def test_lists_that_are_too_long_for_the_database_are_exported_here(
         self, tmp_path: Path, platform: SandboxServer, monkeypatch: pytest.MonkeyPatch

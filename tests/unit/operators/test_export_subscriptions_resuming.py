@@ -10,7 +10,12 @@ import pytest
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidReplyError, QuotaExceededError
+from airflow_provider_mediaops.exceptions import (
+    DestinationReplacedError,
+    InvalidReplyError,
+    PermanentError,
+    QuotaExceededError,
+)
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import BASE, SUBSCRIPTIONS
@@ -218,18 +223,35 @@ class TestGoingOn:
         assert export(file, instance(max_tries=3))["resumed"] is False
         assert ids(file) == ["sub-2"]
 
-    def test_two_tasks_with_one_destination_do_not_mix(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_two_runs_with_one_destination_do_not_mix(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         file = tmp_path / "subs.jsonl"
+        others = [page(2), page(1)]
 
-        def meanwhile(*_: Any) -> str:
-            with pytest.raises(DestinationInUseError, match="by dag/today/export/0"):
-                export(file, instance(map_index=1))
-            return json.dumps(page(1))
+        def answer(*_: Any) -> str:
+            if len(others) == 2:
+                found = others.pop()
+                export(file, instance("tomorrow"))
+                return json.dumps(found)
+            return json.dumps(others[0])
 
-        platform.get(SUBSCRIPTIONS, text=meanwhile)
+        platform.get(SUBSCRIPTIONS, text=answer)
+        with pytest.raises(DestinationReplacedError, match="was published by another run"):
+            export(file)
+        assert ids(file) == ["sub-2"]
+
+        assert export(file)["resumed"]
+        assert platform.call_count == 2
+        assert ids(file) == ["sub-1"]
+
+    def test_mapped_tasks_with_one_destination_are_refused(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        answers(platform, page(1))
         export(file, instance(map_index=0))
 
-        assert platform.call_count == 1
+        with pytest.raises(permanent(PermanentError), match=r"mapped beside this task .* \{\{ ti\.map_index \}\}"):
+            export(file, instance(map_index=1), page_size=7)
         assert ids(file) == ["sub-1"]
 
 

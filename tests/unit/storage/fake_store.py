@@ -79,6 +79,7 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.check_conditions(conditional)
         self.store, self.pseudo_dirs = {} if objects is None else objects, [""]
         self.blocks = self.discarded = 0
+        self.parts: list[bytes] = []
         self.on_block: Callable[[], object] = lambda: None
 
     def check_conditions(self, conditional: bool) -> None:  # noqa: FBT001
@@ -87,6 +88,31 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
         self._replace(path, value, **options)
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        bucket, _, key = path.lstrip("/").partition("/")
+        return bucket, key, None
+
+    def call_s3(self, method: str, **fields: Any) -> dict[str, Any]:
+        """Answer a request of the client of S3: a file in one request, or in parts."""
+        path = f"/{fields['Bucket']}/{fields['Key']}"
+        conditions = {name: fields[name] for name in ("IfMatch", "IfNoneMatch") if name in fields}
+        if method == "create_multipart_upload":
+            self.parts.clear()
+            return {"UploadId": "upload"}
+        if method == "upload_part":
+            self.blocks += 1
+            self.on_block()
+            self.parts.append(fields["Body"])
+            return {"ETag": '"part"'}
+        if method == "abort_multipart_upload":
+            self.discarded += 1
+            return {}
+        if method == "put_object":
+            self.pipe_file(path, fields["Body"], **conditions)
+        else:
+            self.commit_upload(path, b"".join(self.parts), **conditions)
+        return {"ETag": self.store[path].version}
 
     def commit_upload(self, path: str, value: bytes, **options: Any) -> None:
         """Make an uploaded file appear."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.storage.companion import CompanionFile
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -38,15 +38,6 @@ def stopped() -> Iterator[None]:
 
 def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0, run_start: str = "") -> Owner:
     return Owner(task, parameters, clears, run_start)
-
-
-def companion_of(path: str, text: str) -> CompanionFile:
-    """Return a companion that holds a text."""
-
-    def write(file: Path) -> None:
-        file.write_text(text)
-
-    return CompanionFile(path, "changes", write)
 
 
 def rows(first: int, count: int = 2) -> list[dict[str, Any]]:
@@ -84,14 +75,26 @@ class Place:
         """Return the names of the files that are not hidden."""
         return [name for name in self.names() if not name.startswith(".")]
 
+    def staged(self, who: Owner | None = None, name: str = "d.jsonl") -> list[str]:
+        """Return the names of what an owner has staged."""
+        folder = f".{name}.staging/{(who or owner()).folder}/"
+        return [each.removeprefix(folder) for each in self.names() if each.startswith(folder)]
+
+    def is_settled(self, name: str = "d.jsonl") -> bool:
+        """Return whether of each owner nothing is left but the last frame."""
+        staged = [each for each in self.names() if each.startswith(f".{name}.staging/") and each.count("/") > 1]
+        return all(each.endswith("-last") for each in staged)
+
 
 def local_place(folder: Path) -> Place:
     return Place(
         str(folder),
-        lambda: sorted(path.name for path in folder.iterdir()),
+        lambda: sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()),
         lambda name: (folder / name).read_bytes(),
         lambda name: (folder / name).unlink(),
         lambda name, content: (folder / name).write_bytes(content),
+        # Files have the time of the system.
+        time.time(),
     )
 
 

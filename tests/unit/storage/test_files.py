@@ -268,9 +268,9 @@ def test_a_bucket_that_does_not_exist_is_not_created(monkeypatch: pytest.MonkeyP
     assert created == []
 
 
-def test_companions_of_two_files_never_have_one_name() -> None:
+def test_hidden_names_of_two_files_are_never_the_same() -> None:
     names = ["a", "a.b", "n" * 240, "n" * 241, "n" * 255, "ü" * 120, "ü" * 121]
-    companions = {beside(name, kind) for name in names for kind in ("records", "checkpoint")}
+    hidden = {beside(name, kind) for name in names for kind in ("staging", "mapped")}
 
-    assert len(companions) == 2 * len(names)
-    assert all(name.startswith(".") and len(name.encode()) <= 255 for name in companions)
+    assert len(hidden) == 2 * len(names)
+    assert all(name.startswith(".") and len(name.encode()) <= 255 for name in hidden)

@@ -1,22 +1,27 @@
-"""What only the local disk does to a dataset: power cuts, full disks, links, locks."""
+"""What only a disk does to a dataset: power failures, full disks, permissions, links, and files that others plant."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import re
+import socket
 import stat
-import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage import local
 from airflow_provider_mediaops.storage.dataset import Dataset
-from tests.unit.storage.attempts import resumed
-from tests.unit.storage.places import VIEW, Place, StoppedError, attempt, local_place, owner, rows, stopped
+from tests.unit.storage.places import VIEW, Place, attempt, local_place, owner, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STAGING = ".d.jsonl.staging"
+STRANGER = 65534
 
 
 @pytest.fixture
@@ -24,242 +29,180 @@ def here(tmp_path: Path) -> Place:
     return local_place(tmp_path)
 
 
-def stage(place: Place, *batches: list[dict[str, Any]], state: Any = None, name: str = "d.jsonl") -> None:
-    """Commit batches, and fail."""
-    with stopped(), place.dataset(name).staging(owner()) as staging:
-        for number, batch in enumerate(batches, 1):
-            staging.commit(batch, {"batch": number, "more": state})
-        raise StoppedError
+def log_of(place: Place) -> Path:
+    """Return the file of the one claim that has frames."""
+    folder = Path(place.prefix, STAGING, owner().folder)
+    [file] = [each for each in folder.iterdir() if each.stat().st_size]
+    return file
 
 
-class TestAfterAPowerCut:
-    def records(self, folder: Path) -> Path:
-        return folder / ".d.jsonl.records"
+class TestPowerFailure:
+    def test_of_records_that_never_reached_the_disk_no_commit_counts(self, here: Place) -> None:
+        """The file has its length, and its end is zeros: the log was lost, the names were kept."""
+        attempt(here.dataset(), owner(), rows(0), rows(2), rows(4), stop=True)
+        log = log_of(here)
+        content = log.read_bytes()
+        frames = [at for at in range(len(content)) if content[at:].startswith(b'{"version"')]
+        ends = [*(at - 9 for at in frames[1:]), len(content)]
+        for kept in range(0, len(content), 11):
+            log.write_bytes(content[:kept] + b"\0" * (len(content) - kept))
+            whole = sum(end <= kept for end in ends)
+            staging = attempt(here.dataset(), owner(), stop=True)
+            assert (staging.rows, staging.state) == ((2 * whole, {"batch": 2 * whole - 2}) if whole else (0, None)), (
+                kept
+            )
+            for each in log.parent.iterdir():
+                if each != log:
+                    each.unlink()
 
-    def journal(self, folder: Path) -> Path:
-        return folder / ".d.jsonl.checkpoint"
+    def test_a_log_that_is_kept_publishes_again_what_was_lost_at_the_destination(self, here: Place) -> None:
+        attempt(here.dataset(), owner("old"), rows(7))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "link", lambda *_: None)
+            attempt(here.dataset(), owner(), rows(0), stop=True)
+        # The rename never reached the disk: the older file is there, and what the attempt had said is in the log.
+        assert attempt(here.dataset(), owner(), rows(2)).resumed
+        assert here.lines() == rows(0, 4)
 
-    @pytest.mark.parametrize("kept", range(0, 200, 7))
-    def test_records_that_never_reached_the_disk_are_not_believed(self, here: Place, tmp_path: Path, kept: int) -> None:
-        stage(here, rows(0), rows(2), rows(4))
-        content = self.records(tmp_path).read_bytes()
-        self.records(tmp_path).write_bytes(content[:kept])
-
-        batch, records = resumed(here)
-
-        assert records == rows(0, 2 * (batch or 0))
-        whole = sum(len(content[:kept]) >= size for size in (len(content) // 3, 2 * len(content) // 3, len(content)))
-        assert batch == (whole or None)
-
-    def test_zeros_in_place_of_records_are_not_believed(self, here: Place, tmp_path: Path) -> None:
-        stage(here, rows(0), rows(2), rows(4))
-        content = bytearray(self.records(tmp_path).read_bytes())
-        content[len(content) // 2] = 0
-        self.records(tmp_path).write_bytes(content)
-
-        assert resumed(here) == (1, rows(0))
-
-    @pytest.mark.parametrize("tail", [b"", b"\0" * 4096, b'{"extent":[1,', b'{"extent":[1,1,1],"state":1}\n', b"{}\n"])
-    def test_a_journal_is_believed_as_far_as_it_can_be_read(self, here: Place, tmp_path: Path, tail: bytes) -> None:
-        stage(here, rows(0), rows(2), rows(4))
-        whole = self.journal(tmp_path).read_bytes().splitlines(keepends=True)
-        self.journal(tmp_path).write_bytes(b"".join(whole[:-1]) + tail)
-
-        assert resumed(here) == (2, rows(0, 4))
-        stage(here, rows(4))
-        assert resumed(here)[1] == rows(0, 6)
-
-    @pytest.mark.parametrize(
-        "extent",
-        [
-            '["a",1,0]',
-            "[0,1,0]",
-            "[-5,1,0]",
-            "[1e2,9,0]",
-            "[true,1,0]",
-            "[999,1,null]",
-            "[1,9,0]",
-            "[99,4,0]",
-            "7",
-            "[]",
-        ],
-    )
-    def test_a_commit_that_cannot_be_is_damage(self, here: Place, tmp_path: Path, extent: str) -> None:
-        stage(here, rows(0), rows(2))
-        whole = self.journal(tmp_path).read_bytes()
-        self.journal(tmp_path).write_bytes(whole + f'{{"extent":{extent},"state":{{"batch":9}}}}\n'.encode())
-
-        assert resumed(here) == (2, rows(0, 4))
-
-    def test_a_first_commit_of_rows_without_bytes_is_damage(self, here: Place, tmp_path: Path) -> None:
-        stage(here, rows(0))
-        head = self.journal(tmp_path).read_bytes().splitlines(keepends=True)[0]
-        self.journal(tmp_path).write_bytes(head + b'{"extent":[0,1,0],"state":{"batch":9}}\n')
-
-        assert resumed(here) == (None, [])
-
-    @pytest.mark.parametrize(
-        "head", [b"", b"\n", b"no journal\n", b"[1]\n", b'{"version":1,"owner":{}}\n', b"{}\n\n\n"]
-    )
-    def test_a_journal_without_a_good_beginning_is_none(self, here: Place, tmp_path: Path, head: bytes) -> None:
-        stage(here, rows(0))
-        self.journal(tmp_path).write_bytes(head)
-
-        assert here.dataset().published(owner()) is None
-        assert resumed(here) == (None, [])
-
-    @pytest.fixture
-    def on_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-        """Return what has reached the disk of the two files, by their names."""
-        found: dict[str, bytes] = {}
-
-        def sync(descriptor: int) -> None:
-            file = Path(f"/proc/self/fd/{descriptor}").readlink()
-            name = self.journal(tmp_path).name if ".checkpoint." in file.name else file.name
-            found[name] = file.read_bytes()
-
-        monkeypatch.setattr(os, "fdatasync", sync)
-        return found
-
-    def cut_power(self, folder: Path, on_disk: dict[str, bytes]) -> None:
-        for file in (self.records(folder), self.journal(folder)):
-            file.write_bytes(on_disk.get(file.name, b""))
-
-    @pytest.mark.parametrize(("seconds", "lost"), [(60, 0), (5, 0), (4, 1)])
-    def test_a_commit_that_comes_five_seconds_after_the_last_sync_is_not_lost(
-        self,
-        here: Place,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        *,
-        on_disk: dict[str, bytes],
-        seconds: int,
-        lost: int,
-    ) -> None:
-        now = [100]
-        monkeypatch.setattr(time, "monotonic", lambda: now[0])
-        with stopped(), here.dataset().staging(owner()) as staging:
-            for number in range(1, 6):
-                now[0] += seconds
-                staging.commit(rows(staging.rows), {"batch": number})
-            raise StoppedError
-        self.cut_power(tmp_path, on_disk)
-
-        assert resumed(here) == (5 - lost, rows(0, 10 - 2 * lost))
-
-    def test_a_journal_that_was_cut_down_never_names_records_that_are_not_on_the_disk(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: dict[str, bytes]
-    ) -> None:
-        # After five seconds both files would be synced, whatever the length of the journal.
-        monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-        with stopped(), here.dataset().staging(owner()) as staging:
-            while self.journal(tmp_path).name not in on_disk:
-                committed = staging.rows
-                staging.commit(rows(staging.rows), {"batch": staging.rows, "more": "x" * 20_000})
-            raise StoppedError
-        self.cut_power(tmp_path, on_disk)
-
-        assert resumed(here) == (committed - 2, rows(0, committed))
-
-    def test_nothing_is_left_of_the_stage_at_all(self, here: Place, tmp_path: Path) -> None:
-        stage(here, rows(0))
-        self.records(tmp_path).unlink()
-
-        assert resumed(here) == (None, [])
-
-
-class TestWriting:
-    @pytest.fixture
-    def syncs(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """Return the times at which something is brought to the disk, by a clock that only the test moves on."""
-        now = [100.0]
-        seen: list[float] = []
-        monkeypatch.setattr(time, "monotonic", lambda: now[0])
-        monkeypatch.setattr(os, "fdatasync", lambda _: seen.append(now[0]))
-        self.now = now
-        return seen
-
-    def test_a_commit_is_two_writes(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        writes: list[int] = []
-        real = os.pwrite
-
-        def write(*given: Any) -> int:
-            writes.append(given[0])
-            return real(*given)
-
-        monkeypatch.setattr(os, "pwrite", write)
+    def test_a_log_is_brought_to_the_disk_every_5_seconds(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        now, syncs = [100.0], list[float]()
+        monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: now[0]))
         with here.dataset().staging(owner()) as staging:
-            writes.clear()
-            for _ in range(10):
-                staging.commit(rows(0, 50), {"token": "T"})
-            assert len(writes) == 20
-
-    def test_both_files_are_brought_to_the_disk_every_5_seconds(self, here: Place, syncs: list[float]) -> None:
-        with here.dataset().staging(owner()) as staging:
-            del syncs[:]
+            monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append(now[0]))
             for _ in range(40):
                 staging.commit(rows(0), None)
-                self.now[0] += 0.5
-            assert syncs == [105.0, 105.0, 110.0, 110.0, 115.0, 115.0]
+                now[0] += 0.5
+            assert syncs == [105.0, 110.0, 115.0]
 
-    def test_the_journal_stays_short(self, here: Place, tmp_path: Path) -> None:
-        journal = tmp_path / ".d.jsonl.checkpoint"
-        longest = 0
-        with stopped(), here.dataset().staging(owner()) as staging:
-            for number in range(200):
-                staging.commit(rows(number, 1), {"batch": number, "more": "x" * 20_000})
-                longest = max(longest, journal.stat().st_size)
-            raise StoppedError
+    def test_before_a_file_takes_its_name_it_and_the_log_are_on_the_disk(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        steps: list[str] = []
+        real = Path.replace
 
-        assert longest < 300_000
-        assert resumed(here) == (199, rows(0, 200))
+        def replace(file: Path, target: Path) -> Path:
+            steps.append(f"rename to {target.name}")
+            return real(file, target)
 
-    def test_a_journal_that_was_cut_down_names_the_attempt_that_began(self, here: Place) -> None:
-        """By its owner all records are judged, also if a task that was given fewer retries resumes them."""
-        attempt(here.dataset(), owner(clears=2), rows(0))
-        attempt(here.dataset(), owner(clears=3), rows(1), stop=True)
-        with stopped(), here.dataset().staging(owner(clears=1)) as staging:
-            for first in (3, 5):
-                staging.commit(rows(first), "long" * 100_000)
-            raise StoppedError
+        def sync(descriptor: int) -> None:
+            steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().suffix or 'log'}")
 
-        assert attempt(here.dataset(), owner(clears=4), rows(7)).resumed is True
-        assert here.lines() == rows(1, 8)
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "fdatasync", sync)
+        monkeypatch.setattr(Path, "replace", replace)
+        with here.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), None)
+            del steps[:]
 
-    def test_a_published_file_is_readable_to_those_whom_the_umask_allows(self, here: Place, tmp_path: Path) -> None:
-        previous = os.umask(0o027)
-        try:
-            for name in ("d.jsonl", "d.csv"):
-                with here.dataset(name).staging(owner()):
-                    pass
-        finally:
-            os.umask(previous)
+        at = steps.index("rename to d.jsonl")
+        assert steps[:at] == ["sync log", "sync .tmp"]
+        assert steps[at + 1].startswith("sync ")  # the folder that has the name
+        assert "sync .tmp" in steps[at:]  # the manifest
 
-        assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("d.jsonl", "d.csv")} == {0o640}
+
+class TestFullDisk:
+    @pytest.mark.parametrize("room", [0, 45, 250])
+    def test_it_takes_nothing_of_what_is_committed(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch, room: int
+    ) -> None:
+        real, committed = os.pwrite, 0
+
+        def write(descriptor: int, data: bytes, offset: int) -> int:
+            left = room - offset
+            if left <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(descriptor, bytes(data)[:left], offset)
+
+        def commit_all() -> None:
+            nonlocal committed
+            with here.dataset().staging(owner()) as staging:
+                monkeypatch.setattr(os, "pwrite", write)
+                for number in range(10):
+                    staging.commit(rows(2 * number), {"batch": 2 * number})
+                    committed = 2 * number + 2
+
+        with pytest.raises(OSError, match=r"d\.jsonl cannot be written: No space left on device\. What is") as caught:
+            commit_all()
+        monkeypatch.setattr(os, "pwrite", real)
+
+        assert caught.value.errno == errno.ENOSPC
+        assert f"next attempt goes on after {committed} rows" in str(caught.value)
+        assert attempt(here.dataset(), owner(), rows(committed)).summary["rows"] == committed + 2
+        assert here.lines() == rows(0, committed + 2)
+
+    def test_nothing_is_appended_after_a_write_that_failed(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        def write() -> None:
+            with here.dataset().staging(owner()) as staging:
+                with monkeypatch.context() as patch:
+                    patch.setattr(os, "pwrite", refuse)
+                    with pytest.raises(OSError, match="Input/output error"):
+                        staging.commit(rows(0), 1)
+                staging.commit(rows(2), 2)
+
+        with pytest.raises(OSError, match="an earlier write of this attempt has failed"):
+            write()
+        assert here.visible() == []
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+    def test_a_destination_that_becomes_a_folder_keeps_the_stage(self, here: Place, tmp_path: Path, name: str) -> None:
+        def write() -> None:
+            with here.dataset(name).staging(owner()) as staging:
+                if not staging.resumed:
+                    staging.commit(rows(0), None)
+                    (tmp_path / name).mkdir()
+
+        with pytest.raises(Exception, match=rf"{name} "):
+            write()
+        (tmp_path / name).rmdir()
+
+        write()
+        assert here.dataset(name).published(owner())
+
+    def test_an_attempt_that_cannot_begin_leaves_no_file_open(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempt(here.dataset(), owner(), rows(0), stop=True)
+        before = psutil.Process().num_fds()
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pread", refuse)
+            with pytest.raises(OSError, match="Input/output error"):
+                here.dataset().staging(owner()).__enter__()
+        assert psutil.Process().num_fds() == before
+        assert attempt(here.dataset(), owner(), rows(2)).resumed is True
+
+
+class TestPaths:
+    def test_a_destination_that_is_a_folder_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / "d.jsonl").mkdir()
+
+        with pytest.raises(IsADirectoryError, match=r"d\.jsonl cannot be written: it is a folder"):
+            here.dataset().staging(owner()).__enter__()
+
+    def test_a_destination_below_a_file_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+
+        with pytest.raises(OSError, match=r"file/d\.jsonl cannot be written"):
+            here.dataset("file/d.jsonl").staging(owner()).__enter__()
 
     def test_folders_are_made(self, here: Place, tmp_path: Path) -> None:
-        with here.dataset("a/b/d.jsonl").staging(owner()) as staging:
-            staging.commit(rows(0), None)
+        attempt(here.dataset("a/b/d.jsonl"), owner(), rows(0))
 
         assert (tmp_path / "a" / "b" / "d.jsonl").exists()
 
-    @pytest.mark.parametrize("name", ["n" * 249 + ".jsonl", "ü" * 120 + ".csv"])
-    def test_a_name_as_long_as_the_file_system_allows_is_written(self, here: Place, name: str) -> None:
-        stage(here, rows(0), name=name)
-        with here.dataset(name).staging(owner()) as staging:
-            assert staging.resumed
+    @pytest.mark.parametrize("name", ["n" * 249 + ".jsonl", "ü" * 120 + ".csv", os.fsdecode(b"caf\xe9.jsonl")])
+    def test_any_name_that_the_file_system_allows_is_written(self, here: Place, name: str) -> None:
+        attempt(here.dataset(name), owner(), rows(0), stop=True)
+        assert attempt(here.dataset(name), owner()).resumed
 
+        assert here.dataset(name).published(owner())
         assert here.visible() == [name]
-
-    def test_a_name_that_is_no_text_is_gone_on_with_all_the_same(self, here: Place) -> None:
-        name = os.fsdecode(b"caf\xe9.jsonl")
-        with here.dataset(name).staging(owner("earlier")) as staging:
-            staging.commit(rows(0), None)
-        assert here.dataset(name).published(owner("earlier")) == staging.summary
-
-        stage(here, rows(0), name=name)
-        with here.dataset(name).staging(owner()) as staging:
-            assert staging.resumed
 
     # The paths of Airflow 3.1 know no home folder, neither to read nor to write.
     @pytest.mark.airflow(">=3.3")
@@ -273,70 +216,117 @@ class TestWriting:
     def test_a_link_stays_and_leads_to_the_new_content(self, here: Place, tmp_path: Path) -> None:
         (tmp_path / "data").mkdir()
         (tmp_path / "d.jsonl").symlink_to(tmp_path / "data" / "real.jsonl")
-        stage(here, rows(0))
-        with here.dataset().staging(owner()) as staging:
-            assert staging.resumed
+        attempt(here.dataset(), owner(), rows(0), stop=True)
+        assert attempt(here.dataset(), owner()).resumed
 
         assert (tmp_path / "d.jsonl").is_symlink()
         assert len((tmp_path / "data" / "real.jsonl").read_bytes().splitlines()) == 2
         assert here.dataset().published(owner())
 
-    def test_a_file_of_the_user_whose_name_is_like_that_of_a_part_stays(self, here: Place) -> None:
-        here.write(".d.jsonl.my-notes-of-2026.part", b"notes")
+    def test_a_change_of_the_permissions_is_no_new_version(self, here: Place, tmp_path: Path) -> None:
+        attempt(here.dataset(), owner("old"), rows(0))
+        with here.dataset().staging(owner()) as staging:
+            staging.commit(rows(2), None)
+            (tmp_path / "d.jsonl").chmod(0o600)
+
+        assert here.lines() == rows(2)
+
+    def test_a_file_of_the_user_in_the_hidden_folder_stays(self, here: Place, tmp_path: Path) -> None:
         attempt(here.dataset(), owner(), rows(0))
+        (tmp_path / STAGING / "notes.txt").write_text("notes")
+        os.utime(tmp_path / STAGING / "notes.txt", (1, 1))
+        attempt(here.dataset(), owner("next"), rows(0))
 
-        assert here.read(".d.jsonl.my-notes-of-2026.part") == b"notes"
+        assert here.read(f"{STAGING}/notes.txt") == b"notes"
 
 
-class TestLock:
-    def test_it_is_let_go_of_where_the_block_cannot_begin(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: Any) -> None:
-            raise PermissionError(errno.EPERM, "Operation not permitted")
+class TestPermissions:
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
+    def test_what_is_staged_is_private_and_what_is_published_is_an_ordinary_file(
+        self, here: Place, tmp_path: Path, name: str
+    ) -> None:
+        previous = os.umask(0o022)
+        try:
+            with here.dataset(name).staging(owner()) as staging:
+                staging.commit(rows(0), 1)
+                folder = tmp_path / f".{name}.staging"
+                found = {stat.S_IMODE(each.stat().st_mode) for each in folder.rglob("*") if each.is_file()}
+                assert found == {0o600}
+                assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        finally:
+            os.umask(previous)
 
-        monkeypatch.setattr(Path, "replace", refuse)
-        with pytest.raises(PermissionError, match=r"d\.jsonl cannot be written"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o644
+
+    def test_a_hidden_folder_that_others_could_read_is_closed(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / STAGING).mkdir(mode=0o755)
+        attempt(here.dataset(), owner(), rows(0), stop=True)
+
+        assert stat.S_IMODE((tmp_path / STAGING).stat().st_mode) == 0o700
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+    def test_a_file_that_is_replaced_passes_on_its_permissions(self, here: Place, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).touch(0o600)
+        attempt(here.dataset(name), owner(), rows(0))
+
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+    def test_a_file_system_that_shows_all_files_as_one_users_is_usable(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Its files are those of the user who mounted it, whoever creates them.
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+        attempt(here.dataset(), owner(), rows(0), stop=True)
+
+        assert attempt(here.dataset(), owner(), rows(2)).resumed
+        assert here.lines() == rows(0, 4)
+
+
+class TestPlanted:
+    """In a folder that others can write to, anything may have the name of the hidden folder."""
+
+    @pytest.mark.parametrize(
+        ("plant", "kind"),
+        [
+            (lambda path: path.symlink_to("/tmp"), "a symbolic link"),  # noqa: S108 nothing is written there
+            (lambda path: path.touch(), "a file"),
+            (os.mkfifo, "a named pipe"),
+            (lambda path: socket.socket(socket.AF_UNIX).bind(path.name), "a socket"),
+        ],
+        ids=["link", "file", "pipe", "socket"],
+    )
+    @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+    def test_what_is_no_folder_is_refused(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Path], Any], kind: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)  # the paths of sockets are short
+        plant(tmp_path / STAGING)
+
+        message = rf"d\.jsonl cannot be written: .*{STAGING} is {kind}; remove it"
+        with pytest.raises(PermissionError, match=message):
+            here.dataset().published(owner())
+        with pytest.raises(PermissionError, match=message):
             here.dataset().staging(owner()).__enter__()
-        monkeypatch.undo()
 
-        stage(here, rows(0))
-
-    def test_another_attempt_of_the_same_task_that_still_lives_is_in_the_way_too(self, here: Place) -> None:
-        with here.dataset().staging(owner()), pytest.raises(DestinationInUseError):
-            here.dataset().staging(owner()).__enter__()
-
-    def test_it_holds_while_the_journal_is_cut_down(self, here: Place) -> None:
-        with here.dataset().staging(owner("one")) as staging:
-            for number in range(40):
-                staging.commit([], "x" * 20_000)
-                with pytest.raises(DestinationInUseError, match="by one"):
-                    here.dataset().staging(owner(f"two {number}")).__enter__()
-
-    def test_a_journal_that_is_replaced_in_the_last_moment_is_opened_again(
+    def test_a_folder_of_another_user_is_refused(
         self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = fcntl.flock
-        times: list[int] = []
+        """Root, as which the tests may run, gives it away; anybody else claims to be somebody else."""
+        attempt(here.dataset(), owner(), rows(0))
+        if os.geteuid() == 0:
+            os.chown(tmp_path / STAGING, STRANGER, STRANGER)
+        else:
+            monkeypatch.setattr("airflow_provider_mediaops.storage.files._is_own", lambda *_: False)
 
-        def lock(descriptor: int, how: int) -> None:
-            journal = tmp_path / ".d.jsonl.checkpoint"
-            if len(times) < 2:
-                # Between the opening and the lock another task publishes, or cleans up.
-                times.append(how)
-                journal.unlink()
-                if len(times) == 1:
-                    journal.touch()
-            real(descriptor, how)
+        with pytest.raises(PermissionError, match=rf"{STAGING} is a folder of another user \(uid [0-9]+\); remove it"):
+            here.dataset().published(owner())
 
-        monkeypatch.setattr(fcntl, "flock", lock)
-        stage(here, rows(0))
+    def test_a_link_in_the_place_of_a_log_is_not_followed(self, here: Place, tmp_path: Path) -> None:
+        attempt(here.dataset(), owner(), rows(0), stop=True)
+        log = log_of(here)
+        (tmp_path / "elsewhere").write_bytes(log.read_bytes())
+        log.unlink()
+        log.symlink_to(tmp_path / "elsewhere")
 
-        assert len(times) == 2
-        assert resumed(here) == (1, rows(0))
-
-    def test_who_has_it_may_not_be_known_yet(self, here: Place, tmp_path: Path) -> None:
-        with (tmp_path / ".d.jsonl.checkpoint").open("w") as journal:
-            fcntl.flock(journal, fcntl.LOCK_EX)
-
-            message = re.escape("d.jsonl is being written by another task, last heard of at 20")
-            with pytest.raises(DestinationInUseError, match=message):
-                here.dataset().staging(owner()).__enter__()
+        with pytest.raises(OSError, match=r"d\.jsonl cannot be read"):
+            here.dataset().staging(owner()).__enter__()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import records, sources
+from airflow_provider_mediaops.storage import formats, sources
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
@@ -39,8 +39,8 @@ VIEW = FlatView(columns={"value": str, "record": str}, flatten=flatten)
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let lines have 10,000 bytes, and the files of datasets what follows from that."""
-    factor = DATASET.max_row_bytes // records.MAX_LINE_BYTES
-    monkeypatch.setattr(records, "MAX_LINE_BYTES", LIMIT)
+    factor = DATASET.max_row_bytes // formats.MAX_LINE_BYTES
+    monkeypatch.setattr(formats, "MAX_LINE_BYTES", LIMIT)
     monkeypatch.setattr(sources, "DATASET", dataclasses.replace(DATASET, max_row_bytes=factor * LIMIT))
 
 

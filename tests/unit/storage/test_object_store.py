@@ -1,247 +1,247 @@
-"""Commits on an object store: what they write there, and what is left of them when the network is lost."""
+"""What only an object store does to a dataset: commits that are held back, large files, and clients with own words."""
 
 from __future__ import annotations
 
-import errno
+import io
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
-from tests.unit.storage.attempts import LEASE, begin, die
-from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
+from airflow_provider_mediaops.storage import object_store
+from airflow_provider_mediaops.storage.backend import NewFile, Version
+from airflow_provider_mediaops.storage.object_store import StoreBackend
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
 
 
-class TestWriting:
-    def test_a_commit_is_one_put(self, bucket: Place, store: Store) -> None:
-        with bucket.dataset().staging(owner()) as staging:
-            for number in range(5):
-                del store.puts[:]
-                staging.commit(rows(number), {"n": number})
-                assert len(store.puts) == 1
-                assert store.puts[0].startswith("/bucket/top/.d.jsonl.parts/00000001-")
+def segments(place: Place) -> list[str]:
+    return [name for name in place.staged() if name.count("-") > 1]
 
-    def test_a_dataset_is_published_with_one_put(self, bucket: Place, store: Store) -> None:
-        with bucket.dataset("d.csv").staging(owner()) as staging:
-            staging.commit(rows(0), None)
 
-        assert store.puts.count("/bucket/top/d.csv") == 1
-
-    def test_hundreds_of_parts(self, bucket: Place, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-        die(monkeypatch, store, bucket, *(rows(number, 1) for number in range(250)))
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.rows, staging.state) == (250, 249)
-
-        assert bucket.lines() == rows(0, 250)
-        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
-
-    def test_a_name_with_characters_of_patterns(
-        self, bucket: Place, monkeypatch: pytest.MonkeyPatch, store: Store
-    ) -> None:
-        store.pipe_file("/bucket/top/.1.jsonl.parts/kept", b"")
-        with stopped(), bucket.dataset("[1].jsonl").staging(owner()) as staging:
-            staging.commit(rows(0), None)
+class TestCommits:
+    def test_they_are_held_back_and_an_error_loses_none(self, bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(StoreBackend, "hold_seconds", 1000.0)
+        monkeypatch.setattr(StoreBackend, "hold_bytes", 1000)
+        with stopped(), bucket.dataset().staging(owner()) as staging:
+            for number in range(100):
+                staging.commit(rows(number, 1), number)
+            assert 0 < len(segments(bucket)) < 5
+            assert staging.rows == 100
             raise StoppedError
-        with bucket.dataset("[1].jsonl").staging(owner()) as staging:
-            assert staging.resumed
 
-        assert bucket.names() == [".1.jsonl.parts/kept", ".[1].jsonl.checkpoint", "[1].jsonl"]
+        assert attempt(bucket.dataset(), owner()).summary["rows"] == 100
+        assert bucket.lines() == rows(0, 100)
 
-    def test_what_is_no_part_is_left_alone(self, bucket: Place, store: Store) -> None:
-        for name in ("note.txt", "00000001-00000001", "00000001-a-alive-or-not"):
-            store.pipe_file(f"/bucket/top/.d.jsonl.parts/{name}", b"?")
-        with bucket.dataset().staging(owner()) as staging:
-            staging.commit(rows(0), None)
+    def test_they_are_held_back_for_five_seconds_at_most(self, bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [100.0]
+        monkeypatch.setattr("airflow_provider_mediaops.storage.log.time.monotonic", lambda: now[0])
+        with stopped(), bucket.dataset().staging(owner()) as staging:
+            for number in range(13):
+                staging.commit(rows(number, 1), number)
+                now[0] += 1
+            assert len(segments(bucket)) == 2
+            raise StoppedError
 
-        assert bucket.lines() == rows(0)
-        assert len(bucket.names()) == 5
-
-    def test_parts_that_cannot_be_removed_fail_nothing_and_are_removed_later(
+    def test_a_death_loses_those_that_are_held_back_and_no_other(
         self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(_: Any) -> None:
+        def die() -> None:
+            with bucket.dataset().staging(owner()) as staging:
+                staging.commit(rows(0), 1)
+                staging.flush()
+                staging.commit(rows(2), 2)
+                Life(dead, left=0).of(store)
+                raise StoppedError
+
+        with monkeypatch.context() as dead, pytest.raises((DeathError, StoppedError)):
+            die()
+
+        assert attempt(bucket.dataset(), owner(), rows(9)).resumed
+        assert bucket.lines() == [*rows(0), *rows(9)]
+
+    def test_a_state_that_is_changed_after_its_commit_is_saved_as_it_was(self, bucket: Place) -> None:
+        state = {"counts": [1]}
+        with stopped(), bucket.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), state)
+            state["counts"].append(2)
+            raise StoppedError
+
+        assert attempt(bucket.dataset(), owner(), stop=True).state == {"counts": [1]}
+
+    def test_hundreds_of_segments_are_resumed_in_few_requests(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(StoreBackend, "hold_seconds", 0.0)
+            attempt(bucket.dataset(), owner(), *(rows(number, 1) for number in range(230)), stop=True)
+        batches: list[int] = []
+        real = store.cat_ranges
+
+        def cat_ranges(paths: list[str], *arguments: Any, **options: Any) -> Any:
+            batches.append(len(paths))
+            return real(paths, *arguments, **options)
+
+        store.cat_ranges = cat_ranges
+        assert attempt(bucket.dataset(), owner(), stop=True).rows == 230
+        assert batches[-3:] == [100, 100, 30]
+        attempt(bucket.dataset(), owner())
+        assert bucket.lines() == rows(0, 230)
+        assert bucket.is_settled()
+
+    def test_a_name_with_characters_of_patterns(self, bucket: Place, store: Store) -> None:
+        store.pipe_file(f"/bucket/top/.1.jsonl.staging/{owner().folder}/0001-00000000", b"")
+        attempt(bucket.dataset("[1].jsonl"), owner(), rows(0), stop=True)
+        assert attempt(bucket.dataset("[1].jsonl"), owner()).resumed
+
+        assert bucket.staged(name="1.jsonl")
+        assert bucket.is_settled("[1].jsonl")
+
+    def test_objects_that_cannot_be_removed_fail_nothing_and_do_not_count(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> None:
             raise PermissionError("Access Denied")
 
         with monkeypatch.context() as patch:
+            patch.setattr(store, "rm", refuse)
             patch.setattr(store, "rm_file", refuse)
+            summary = attempt(bucket.dataset(), owner(), rows(0)).summary
+        assert segments(bucket)
+
+        assert bucket.dataset().published(owner()) == summary
+        assert attempt(bucket.dataset(), owner(clears=1), rows(5)).resumed is False
+        assert bucket.is_settled()
+
+
+class TestLargeFiles:
+    @pytest.fixture(autouse=True)
+    def small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(object_store, "_PART_BYTES", 1000)
+        monkeypatch.setattr(object_store, "_MAX_BYTES", 1500)
+
+    def test_one_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
+        long = [{"id": "x" * 5000, "n": 1}]
+        attempt(bucket.dataset(), owner(), long, rows(0), stop=True)
+        assert attempt(bucket.dataset(), owner(), rows(5)).resumed
+
+        assert bucket.lines() == [*long, *rows(0), *rows(5)]
+        assert store.blocks
+        assert store.discarded == 0
+
+    def test_one_that_was_replaced_meanwhile_is_given_up(self, bucket: Place, store: Store) -> None:
+        def another() -> None:
+            store.on_block = lambda: None
+            bucket.write("d.jsonl", b"of another program")
+
+        def write() -> None:
             with bucket.dataset().staging(owner()) as staging:
-                staging.commit(rows(0), None)
-        assert len(bucket.names()) == 3
+                staging.commit([{"id": "x" * 5000, "n": 1}], None)
+                staging.flush()
+                store.on_block = another
 
-        with bucket.dataset().staging(owner("next")) as staging:
-            assert staging.rows == 0
-        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
-
-
-class TestSegments:
-    def segments(self, store: Store) -> dict[str, int]:
-        folder = "/bucket/top/.d.jsonl.parts/"
-        return {name: store.info(name)["size"] for name in store.names if name.startswith(folder)}
-
-    def test_a_segment_grows_to_256_kb_and_few_are_left(self, bucket: Place, store: Store) -> None:
-        row = [{"id": "x" * 1000, "n": 1}]
-        block, staging = begin(bucket)
-        sent: list[int] = []
-        for number in range(2000):
-            del store.puts[:]
-            staging.commit(row, number)
-            assert len(store.puts) == 1
-            sent.append(store.info(store.puts[0])["size"])
-        size = len(b"".join(staging.stage.lines()))
-        complete = size // (256 * 1024)
-
-        assert max(sent) < 260 * 1024
-        assert sum(sent) < 2000 * 135 * 1024
-        assert complete <= len(self.segments(store)) <= complete + 1 + 16
-        block.__exit__(StoppedError, StoppedError(), None)
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.rows, staging.state) == (2000, 1999)
-
-    def test_nothing_is_read_from_the_store_for_it(self, bucket: Place, store: Store) -> None:
-        block, staging = begin(bucket)
-        read: list[str] = []
-        real = store.cat_file
-
-        def cat_file(path: str, *arguments: Any, **options: Any) -> bytes:
-            read.append(path)
-            return bytes(real(path, *arguments, **options))
-
-        store.cat_file = cat_file
-        for number in range(100):
-            staging.commit(rows(number), None)
-        assert set(read) == {LEASE}
-        block.__exit__(StoppedError, StoppedError(), None)
-
-    @pytest.mark.parametrize("cut", [0, 1, 40, -1])
-    def test_a_torn_copy_loses_no_commit_before_it(self, bucket: Place, store: Store, cut: int) -> None:
-        """A store that does not write in one step may leave half of the last copy."""
-        with stopped(), bucket.dataset().staging(owner()) as staging:
-            for number in range(3):
-                staging.commit(rows(2 * number), number)
-            raise StoppedError
-        last = max(self.segments(store))
-        store.pipe_file(last, store.cat_file(last)[:cut])
-
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.rows, staging.state) == (4, 1)
-            staging.commit(rows(4), 2)
-        assert bucket.lines() == rows(0, 6)
-
-    def test_superseded_copies_stay_if_the_lease_cannot_be_read(self, bucket: Place, store: Store) -> None:
-        block, staging = begin(bucket)
-        staging.commit(rows(0), 0)
-        real = store.cat_file
-
-        def refuse(*_: Any, **__: Any) -> bytes:
-            raise ConnectionError("the network is gone")
-
-        store.cat_file = refuse
-        for number in range(1, 17):
-            staging.commit(rows(2 * number), number)
-        assert len(self.segments(store)) == 17
-        store.cat_file = real
-        block.__exit__(None, None, None)
-        assert bucket.lines() == rows(0, 34)
-        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
-
-    def test_they_stay_if_the_lease_is_lost(self, bucket: Place, store: Store) -> None:
-        _block, first = begin(bucket)
-        for number in range(16):
-            first.commit(rows(2 * number), number)
-        other, second = begin(bucket)
-        there = self.segments(store)
-        with pytest.raises(DestinationInUseError):
-            first.commit(rows(90), None)
-        assert there.items() <= self.segments(store).items()
-        assert list(second.records()) == rows(0, 32)
-        other.__exit__(None, None, None)
+        with pytest.raises(Exception, match="was published by another run or program"):
+            write()
+        assert store.discarded == 1
+        assert bucket.read("d.jsonl") == b"of another program"
 
 
-class TestFailing:
-    def test_a_store_that_refuses_is_found_out_before_the_block(self, bucket: Place, store: Store) -> None:
-        store.refusal = PermissionError("Access Denied")
+class StandIn:
+    """The client of a cloud, as far as a conditional write needs it; it keeps what it is told to send."""
 
-        with pytest.raises(PermissionError, match=r"top/d\.jsonl cannot be written: Access Denied"):
-            begin(bucket)
+    _location = "https://host"
 
-    def test_a_store_that_is_lost_in_the_middle_keeps_what_is_committed(self, bucket: Place, store: Store) -> None:
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+        self.sent: dict[str, Any] = {}
+
+    def pipe_file(self, path: str, value: Any, **fields: Any) -> dict[str, str]:
+        self.sent = {"path": path, "content": value.read(), **fields}
+        return {"etag": '"v2"'}
+
+    def call(self, method: str, url: str, data: Any, **fields: Any) -> dict[str, str]:
+        self.sent = {"method": method, "url": url, "content": data.read(), **fields}
+        data.close()
+        data.seek(0)
+        return {"generation": "v2"}
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        bucket, _, key = path.partition("/")
+        return bucket, key, None
+
+
+class TestConditions:
+    @pytest.fixture
+    def new(self, tmp_path: Any) -> NewFile:
+        descriptor = os.open(tmp_path / "new", os.O_RDWR | os.O_CREAT)
+        os.pwrite(descriptor, b"content", 0)
+        return NewFile(descriptor)
+
+    @pytest.mark.parametrize(("tag", "sent"), [(None, "0"), ("v1", "v1")])
+    def test_google_is_sent_the_generation(self, new: NewFile, tag: str | None, sent: str) -> None:
+        client = StandIn("gs")
+        write = object_store._conditional_write(client)  # noqa: SLF001
+        assert write
+        assert write("bucket/d.jsonl", new, tag) == "v2"
+        assert client.sent == {
+            "method": "POST",
+            "url": "https://host/upload/storage/v1/b/bucket/o",
+            "uploadType": "media",
+            "name": "d.jsonl",
+            "ifGenerationMatch": sent,
+            "json_out": True,
+            "content": b"content",
+        }
+
+    def test_azure_is_told_to_create(self, new: NewFile) -> None:
+        client = StandIn("abfs")
+        write = object_store._conditional_write(client)  # noqa: SLF001
+        assert write
+        assert write("container/d.jsonl", new, None) == '"v2"'
+        assert client.sent == {"path": "container/d.jsonl", "content": b"content", "mode": "create"}
+
+    def test_of_google_the_generation_is_the_version(self) -> None:
+        from airflow_provider_mediaops.storage.object_info import content_tag
+
+        assert content_tag({"etag": "CJ8=", "generation": "17", "md5Hash": "x"}) == "17"
+
+    def test_versions_are_read_back(self) -> None:
+        assert Version.of(Version("a", 1).fields()) == Version("a", 1)
+        assert [Version.of(each) for each in (None, [], ["a"], ["a", "1"], [1, 1], "a1")] == [None] * 6
+
+
+class TestErrors:
+    def test_a_missing_bucket_is_named(self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        from tests.unit.storage.fake_store import ClientError
+
+        def refuse(*_: Any, **__: Any) -> None:
+            error = FileNotFoundError("The specified bucket does not exist")
+            error.__cause__ = ClientError("NoSuchBucket")
+            raise error
+
+        monkeypatch.setattr(store, "pipe_file", refuse)
+        with pytest.raises(FileNotFoundError, match=r"d\.jsonl cannot be written: there is no such bucket; create it"):
+            bucket.dataset().staging(owner()).__enter__()
+
+    def test_a_network_that_is_gone_names_the_destination_and_what_is_staged(self, bucket: Place, store: Store) -> None:
         def write() -> None:
             with bucket.dataset().staging(owner()) as staging:
                 staging.commit(rows(0), 1)
+                staging.flush()
                 store.refusal = ConnectionError("the network is gone")
                 staging.commit(rows(2), 2)
 
-        message = r"top/d\.jsonl cannot be written: the network is gone\. What is staged.* goes on after 2 rows"
-        with pytest.raises(ConnectionError, match=message):
+        with pytest.raises(OSError, match=r"d\.jsonl cannot be written: the network is gone\. .*goes on after 2 rows"):
             write()
         store.refusal = None
 
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.rows, staging.state) == (2, 1)
-            staging.commit(rows(2), 2)
-        assert bucket.lines() == rows(0, 4)
+        assert attempt(bucket.dataset(), owner(), rows(7)).resumed
+        assert bucket.lines() == [*rows(0), *rows(7)]
 
-    def test_the_same_attempt_can_go_on_when_it_is_back(self, bucket: Place, store: Store) -> None:
-        with bucket.dataset().staging(owner()) as staging:
-            staging.commit(rows(0), 1)
-            store.refusal = KeyError("an error of the client's own")
-            with pytest.raises(OSError, match="KeyError"):
-                staging.commit(rows(90, 9), 2)
-            store.refusal = None
-            staging.commit(rows(2), 2)
+    def test_an_object_is_read_as_a_file(self, bucket: Place) -> None:
+        attempt(bucket.dataset("d.csv"), owner(), rows(0))
 
-        assert bucket.lines() == rows(0, 4)
-
-    def test_a_commit_behind_one_that_the_local_disk_had_no_room_for_is_resumed(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refuse(*_: Any) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        block, staging = begin(bucket)
-        with monkeypatch.context() as patch:
-            patch.setattr("airflow_provider_mediaops.storage.object_store.write_at", refuse)
-            with pytest.raises(OSError, match="No space left on device"):
-                staging.commit(rows(90), 1)
-        staging.commit(rows(0), 2)
-        block.__exit__(StoppedError, StoppedError(), None)
-
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.rows, staging.state) == (2, 2)
-        assert bucket.lines() == rows(0)
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.parquet"])
-    def test_one_that_is_lost_at_the_end_keeps_everything(self, bucket: Place, store: Store, name: str) -> None:
-        def write() -> None:
-            with bucket.dataset(name).staging(owner()) as staging:
-                staging.commit(rows(0), 1)
-                store.refusal, store.refuses = OSError("the network is gone"), lambda path: path.endswith("/" + name)
-
-        with pytest.raises(OSError, match=r"the network is gone.*goes on after 2 rows"):
-            write()
-        assert bucket.visible() == []
-        store.refusal = None
-
-        with bucket.dataset(name).staging(owner()) as staging:
-            assert (staging.resumed, staging.rows) == (True, 2)
-        assert bucket.visible() == [name]
-
-    def test_a_store_that_cannot_be_read_when_an_attempt_goes_on(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        die(monkeypatch, store, bucket, rows(0))
-
-        def refuse(*_: Any, **__: Any) -> None:
-            raise OSError("the network is gone")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "cat_ranges", refuse)
-            with pytest.raises(OSError, match=r"top/d\.jsonl cannot be read: the network is gone"):
-                begin(bucket)
-
-        block, staging = begin(bucket)
-        assert staging.rows == 2
-        block.__exit__(None, None, None)
+        assert io.BytesIO(bucket.read("d.csv")).readline() == b"id,n\n"

@@ -1,49 +1,26 @@
-"""What a task instance has published is found again, by it alone; and what was staged beside it is not resumed."""
+"""A task instance finds again what it has published, whatever is there now; and changes go with their dataset."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
-from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
+from airflow_provider_mediaops.exceptions import DestinationReplacedError, InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.storage.path_checks import check_changes_path
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.places import Place, StoppedError, attempt, local_place, owner, rows, stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from airflow_provider_mediaops.storage.ownership import Owner
 
-# When a run began; one of them on the second.
-STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026-11-24T12:00:00+00:00")
-
-# What a receipt may hold once somebody has changed it by hand, beside its other fields.
-OWNER = {"task": "other", "parameters": "", "clears": 0, "run_start": ""}
-RECEIPT = {"owner": OWNER, "summary": {"bytes": 1}, "digest": None, "identity": "1:1", "earlier_owners": []}
-NO_OWNERS: list[object] = ["text", 7, True, None, {"0": 1}, [None], ["text"], [{}]]
-NO_FIELDS: list[dict[str, object]] = [
-    {"task": ["a"]},
-    {"task": "\ud800"},
-    {"parameters": {}},
-    {"clears": "9"},
-    {"run_start": 5},
-    {"x": 1},
-]
-NO_RECEIPTS: list[object] = [
-    "text",
-    7,
-    [1],
-    True,
-    {"owner": 1},
-    RECEIPT | {"summary": 5},
-    RECEIPT | {"identity": 5},
-    *(RECEIPT | {"earlier_owners": value} for value in [*NO_OWNERS, *([OWNER | fields] for fields in NO_FIELDS)]),
-]
-
-
-def tasks_in_receipt(place: Place) -> list[str]:
-    """Return the task that has published, and those before it."""
-    content = json.loads(place.read(".d.jsonl.checkpoint"))
-    return [who["task"] for who in (content["last_receipt"]["owner"], *content["last_receipt"]["earlier_owners"])]
+OLD, NEW = rows(0), rows(5, 3)
+MANIFEST = ".d.jsonl.staging/manifest.json"
 
 
 class TestPublished:
@@ -57,202 +34,44 @@ class TestPublished:
         assert place.dataset().published(owner()) == summary
         assert place.dataset().published(owner()) == summary
 
-    @pytest.mark.parametrize("other", [owner("other"), owner(parameters="others"), owner(clears=1)])
+    @pytest.mark.parametrize(
+        "other", [owner("other"), owner(parameters="others"), owner(clears=1), owner(run_start="2026-11-24T12:00:00")]
+    )
     def test_by_another_or_before_a_clear(self, place: Place, other: Owner) -> None:
         attempt(place.dataset(), owner(), rows(0))
 
         assert place.dataset().published(other) is None
 
-    @pytest.mark.parametrize(("clears", "start"), [(0, 1), (1, 1), (0, 0)])
-    def test_a_cleared_task_resumes_nothing_that_was_staged_after_it_had_published(
-        self, place: Place, clears: int, start: int
-    ) -> None:
-        """An attempt that was thought dead may begin after another one has published: of its try, or after a clear."""
-        attempt(place.dataset(), owner(clears=1, run_start=STARTS[1]), rows(0))
-        attempt(place.dataset(), owner(clears=clears, run_start=STARTS[start]), rows(1), stop=True)
-
-        # The run had ended before this clear, so it has begun anew.
-        cleared = owner(clears=2, run_start=STARTS[2])
-        staging = attempt(place.dataset(), cleared, rows(2), stop=True)
-        assert (staging.resumed, staging.rows) == (False, len(rows(2)))
-        assert attempt(place.dataset(), cleared, rows(3)).resumed is True
-
-    def test_nor_if_the_published_file_has_been_removed_since(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-        place.remove("d.jsonl")
-
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-
-    @pytest.mark.parametrize("following", [owner(), owner(clears=1)])
-    def test_what_is_staged_after_the_file_was_removed_is_resumed(self, place: Place, following: Owner) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.remove("d.jsonl")
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-
-        assert attempt(place.dataset(), following, rows(3)).resumed is True
-        assert place.lines() == rows(1, 4)
-
-    def test_nor_if_the_file_was_removed_between_two_attempts(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-        place.remove("d.jsonl")
-        assert attempt(place.dataset(), owner(), rows(2), stop=True).resumed is True
-
-        assert attempt(place.dataset(), owner(clears=1), rows(3)).resumed is False
-        assert place.lines() == rows(3)
-
-    @pytest.mark.parametrize("others", [1, 3, 10])
-    def test_nor_if_others_have_published_since(self, place: Place, others: int) -> None:
-        attempt(place.dataset(), owner(), rows(0))
+    @pytest.mark.parametrize("others", [1, 3])
+    def test_and_replaced_by_others_since(self, place: Place, others: int) -> None:
+        summary = attempt(place.dataset(), owner(), rows(0)).summary
         for number in range(others):
             attempt(place.dataset(), owner(f"other {number}"), rows(number))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
 
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-        assert place.lines() == rows(2)
+        assert place.dataset().published(owner()) == summary
+        assert place.lines() == rows(others - 1)
 
-    def test_nor_if_another_has_published_and_found_the_file_unchanged(self, place: Place) -> None:
-        for who in (owner(), owner("other")):
-            with place.dataset().staging(who) as staging:
-                staging.commit(rows(0), None)
-                staging.digest = "the same"
-        assert staging.summary["changed"] is False
-        attempt(place.dataset(), owner(), rows(1), stop=True)
+    def test_and_removed_since(self, place: Place) -> None:
+        summary = attempt(place.dataset(), owner(), rows(0)).summary
+        place.remove("d.jsonl")
 
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+        assert place.dataset().published(owner()) == summary
 
-    def test_the_size_of_an_unchanged_file_is_known_without_the_receipt_of_it(self, place: Place) -> None:
-        for who in (owner(), owner("other")):
-            with place.dataset().staging(who) as staging:
-                staging.commit(rows(0), None)
-                staging.digest = "the same"
-            content = json.loads(place.read(".d.jsonl.checkpoint"))
-            del content["last_receipt"]["summary"]["bytes"]
-            place.write(".d.jsonl.checkpoint", json.dumps(content).encode() + b"\n")
-
-        assert staging.summary["changed"] is False
-        assert staging.summary["bytes"] == len(place.read("d.jsonl"))
-
-    def test_nor_if_another_program_has_replaced_the_file(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.write("d.jsonl", b"of another program")
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-
-    @pytest.mark.parametrize("replaced_with", [None, b"of another program"])
-    @pytest.mark.parametrize("attempts", [1, 2])
-    def test_nor_if_the_attempt_has_shortened_its_journal(
-        self, place: Place, attempts: int, replaced_with: bytes | None
-    ) -> None:
-        """The journal of a local disk is written anew once it is long; it keeps the latest receipt."""
-        for who in (owner(), owner("other")):
-            attempt(place.dataset(), who, rows(0))
-        if replaced_with:
-            place.write("d.jsonl", replaced_with)
-        for _ in range(attempts):
-            with stopped(), place.dataset().staging(owner()) as staging:
-                for _ in range(2):
-                    staging.commit(rows(1), "long" * 100_000)
-                raise StoppedError
-
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-
-    @pytest.mark.parametrize("other", [owner("other", clears=3), owner(parameters="others", clears=3)])
-    def test_what_others_have_published_makes_no_attempt_superfluous(self, place: Place, other: Owner) -> None:
-        attempt(place.dataset(), other, rows(0))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-
-        assert attempt(place.dataset(), owner(clears=1), rows(3)).resumed is True
-
-    def test_a_task_is_once_in_the_receipt(self, place: Place) -> None:
-        for who in ("a", "b", "c", "b", "a"):
-            attempt(place.dataset(), owner(who), rows(0))
-
-        assert tasks_in_receipt(place) == ["a", "b", "c"]
-
-    def test_the_receipt_does_not_grow_with_the_tasks_that_have_published(self, place: Place) -> None:
-        for number in range(40):
-            attempt(place.dataset(), owner(f"other {number}"), rows(0))
-
-        assert tasks_in_receipt(place) == [f"other {n}" for n in range(39, 28, -1)]
-
-    @pytest.mark.parametrize("damaged", NO_RECEIPTS)
-    def test_a_receipt_that_somebody_has_damaged_is_none_of_a_task(self, place: Place, damaged: object) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        content = json.loads(place.read(".d.jsonl.checkpoint"))
-        place.write(".d.jsonl.checkpoint", json.dumps(content | {"last_receipt": damaged}).encode() + b"\n")
-
-        if "://" not in place.prefix:
-            assert place.dataset().published(owner()) is None
-            assert attempt(place.dataset(), owner(clears=1), rows(1)).resumed is False
-            return
-        # Somebody may be writing.
-        with pytest.raises(DestinationInUseError, match="cannot be understood"):
-            place.dataset().published(owner())
-        with pytest.raises(DestinationInUseError, match="cannot be understood"):
-            attempt(place.dataset(), owner(clears=1), rows(1))
-
-    @pytest.mark.parametrize(
-        ("writer", "staged", "following"),
-        [
-            ((5, 0), (3, 0), (3, 0)),  # cleared with fewer retries, and tried again
-            ((2, 0), (2, 1), (2, 1)),  # of a run that was deleted and made again, and tried again
-            ((4, 0), (2, 1), (3, 1)),  # the same, and cleared
-            ((2, 0), (3, 1), (4, 2)),  # cleared after its run had ended, and once more
-        ],
-    )
-    def test_what_a_later_try_has_staged_is_resumed(
-        self, place: Place, writer: tuple[int, int], staged: tuple[int, int], following: tuple[int, int]
-    ) -> None:
-        writes, stages, follows = (
-            owner(clears=clears, run_start=STARTS[number]) for clears, number in (writer, staged, following)
-        )
-        attempt(place.dataset(), writes, rows(0))
-        attempt(place.dataset(), stages, rows(1), stop=True)
-
-        assert attempt(place.dataset(), follows, rows(3)).resumed is True
-        assert place.lines() == rows(1, 4)
-
-    def test_retries_resume_after_another_program_has_replaced_the_published_file(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.write("d.jsonl", b"of another program")
-
-        assert place.dataset().published(owner()) is None
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-        assert attempt(place.dataset(), owner(), rows(3), stop=True).resumed is True
-        assert attempt(place.dataset(), owner(), rows(5)).resumed is True
-        assert place.lines() == rows(1, 6)
-
-    def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
+    def test_and_cleared_since(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
 
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
         assert place.lines() == rows(2)
         assert place.dataset().published(owner(clears=1))
-
-    def test_not_where_the_file_is_gone(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.remove("d.jsonl")
-
-        assert place.dataset().published(owner()) is None
-        assert attempt(place.dataset(), owner(), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-
-    def test_not_where_another_has_published_since(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner("other"), rows(2))
-
         assert place.dataset().published(owner()) is None
 
-    def test_while_another_has_only_begun(self, place: Place) -> None:
-        summary = attempt(place.dataset(), owner(), rows(0)).summary
-        with place.dataset().staging(owner("other")) as staging:
-            staging.commit(rows(2), None)
-            assert place.dataset().published(owner()) == summary
+    @pytest.mark.parametrize("following", [owner(clears=1), owner(clears=2)], ids=["retry", "clear"])
+    def test_what_a_cleared_task_has_staged_is_resumed(self, place: Place, following: Owner) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        attempt(place.dataset(), owner(clears=1), rows(1), stop=True)
+
+        assert attempt(place.dataset(), following, rows(3)).resumed is True
+        assert place.lines() == rows(1, 4)
 
     def test_a_stage_is_not(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), stop=True)
@@ -263,3 +82,224 @@ class TestPublished:
         attempt(place.dataset("a.jsonl"), owner(), rows(0))
 
         assert place.dataset("b.jsonl").published(owner()) is None
+
+    @pytest.mark.parametrize(
+        "damaged",
+        [b"", b"[]", b"7", b"{}", b'{"owner":1}', b'{"owner":{"task":["a"]},"fingerprint":"","file":["1",1]}'],
+    )
+    def test_a_manifest_that_somebody_has_damaged_describes_no_file(self, place: Place, damaged: bytes) -> None:
+        attempt(place.dataset(), owner("old"), rows(0))
+        place.write(MANIFEST, damaged)
+
+        with stopped(), place.dataset().staging(owner()) as staging:
+            assert staging.replaced is None
+            assert staging.replaced_version
+            raise StoppedError
+
+    def test_a_log_that_somebody_has_damaged_counts_up_to_there(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        for name in place.staged():
+            content = place.read(f".d.jsonl.staging/{owner().folder}/{name}")
+            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content.replace(b'"n":0', b'"n":7'))
+        place.write(f".d.jsonl.staging/{owner().folder}/note.txt", b"?")
+
+        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
+        assert place.lines() == rows(5)
+
+    def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        [name] = [each for each in place.staged() if place.read(f".d.jsonl.staging/{owner().folder}/{each}")]
+        path = f".d.jsonl.staging/{owner().folder}/{name}"
+        content = place.read(path).replace(b'"version":1', b'"version":2')
+        place.write(path, content)
+
+        with pytest.raises(PermanentError, match=r"has version '2', which this version .* does not know.* delete it"):
+            place.dataset().staging(owner()).__enter__()
+        assert place.read(path) == content
+
+
+def publish(
+    place: Place, records: list[dict[str, Any]], who: Owner | None = None, text: str = "", name: str = "d.jsonl"
+) -> dict[str, Any]:
+    """Do what a task does: return what it has published, or publish records with changes that count them."""
+    who = who or owner()
+    dataset = place.dataset(name, changes=f"{place.prefix}/changes/c.jsonl")
+    summary = dataset.published(who)
+    if summary is not None:
+        return summary
+    with dataset.staging(who) as staging:
+        for record in records[staging.rows :]:
+            staging.commit([record], None)
+            staging.flush()
+        staging.changes = lambda file: _write(file, text or f"{len(records)} records")
+    return staging.summary
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def pair(place: Place) -> tuple[Any, str]:
+    """Return the published records, and what their changes say."""
+    return place.lines(), place.read("changes/c.jsonl").decode()
+
+
+class TestChanges:
+    @pytest.fixture
+    def both(self, place: Place) -> Place:
+        """Return a place of each kind in which an older task has published both files."""
+        publish(place, OLD, owner("older/run/task/-1"))
+        return place
+
+    def test_both_are_published_and_the_summary_names_the_changes(self, place: Place) -> None:
+        summary = publish(place, NEW)
+
+        assert pair(place) == (NEW, "3 records")
+        path = f"{place.prefix}/changes/c.jsonl"
+        assert summary == {"path": summary["path"], "rows": 3, "bytes": len(place.read("d.jsonl")), "changes": path}
+        assert place.dataset().published(owner()) == summary
+        assert place.is_settled()
+
+    @pytest.mark.parametrize("name", ["d.csv", "d.parquet"])
+    def test_every_format_has_them(self, place: Place, name: str) -> None:
+        publish(place, NEW, name=name)
+
+        assert place.read("changes/c.jsonl") == b"3 records"
+
+    def test_a_failed_attempt_leaves_the_older_pair(self, both: Place) -> None:
+        with stopped(), both.dataset(changes=f"{both.prefix}/changes/c.jsonl").staging(owner()) as staging:
+            staging.commit(NEW, None)
+            staging.changes = lambda file: _write(file, "never")
+            raise StoppedError
+
+        assert pair(both) == (OLD, "2 records")
+
+    def test_changes_that_cannot_be_written_leave_the_older_pair(self, both: Place) -> None:
+        def refuse(_: Path) -> None:
+            raise OSError("no space left")
+
+        def write() -> None:
+            with both.dataset(changes=f"{both.prefix}/changes/c.jsonl").staging(owner()) as staging:
+                staging.commit(NEW, None)
+                staging.changes = refuse
+
+        with pytest.raises(OSError, match="no space left"):
+            write()
+
+        assert pair(both) == (OLD, "2 records")
+        publish(both, NEW)
+        assert pair(both) == (NEW, "3 records")
+
+    def test_both_stay_if_the_content_is_the_same(self, place: Place) -> None:
+        for number in (1, 2):
+            text = f"of run {number}"
+            dataset = place.dataset(changes=f"{place.prefix}/changes/c.jsonl")
+            with dataset.staging(owner(f"dag/run-{number}/task/-1")) as staging:
+                staging.commit(OLD, None)
+                staging.digest = "same"
+                staging.changes = lambda file, text=text: _write(file, text)  # type: ignore[misc]
+
+        assert pair(place) == (OLD, "of run 1")
+        assert (staging.summary["changed"], staging.summary["changes"]) == (False, None)
+
+    def test_the_replaced_records_are_those_of_the_version_before(self, both: Place) -> None:
+        with both.dataset().staging(owner()) as staging:
+            assert staging.replaced is not None
+            assert staging.replaced.owner.task == "older/run/task/-1"
+            assert list(map(json.loads, staging.replaced_records())) == OLD
+            staging.commit(NEW, None)
+            assert [json.loads(line) for line in staging.lines()] == NEW
+            first, *_ = staging.lines()
+            assert [json.loads(line) for line in staging.lines(len(first) + 1)] == NEW[1:]
+            assert staging.line(len(first) + 1, len(first)) == json.dumps(NEW[1], separators=(",", ":")).encode()
+
+    def test_lines_of_several_commits_and_attempts_are_found_by_their_place(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0, 3), [], rows(3, 1), stop=True)
+        attempt(place.dataset(), owner(), rows(4, 2), stop=True)
+        with place.dataset().staging(owner()) as staging:
+            staging.commit(rows(6, 2), None)
+            lines, start = list(staging.lines()), 0
+            for number, line in enumerate(lines):
+                assert staging.line(start, len(line)) == line
+                assert list(staging.lines(start)) == lines[number:]
+                start += len(line) + 1
+            assert list(staging.lines(start)) == []
+        assert place.lines() == rows(0, 8)
+
+    def test_a_version_that_is_replaced_while_it_is_read_is_not_compared_with(self, both: Place) -> None:
+        def read() -> Iterator[str]:
+            with both.dataset().staging(owner()) as staging:
+                records = staging.replaced_records()
+                yield next(records)
+                both.remove("d.jsonl")
+                yield from records
+
+        with pytest.raises(DestinationReplacedError, match="was published by another run or program"):
+            list(read())
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
+    def test_a_pipe_that_takes_the_place_of_the_older_version_is_not_waited_at(self, tmp_path: Path, name: str) -> None:
+        place = local_place(tmp_path)
+        publish(place, OLD, owner("older/run/task/-1"), name=name)
+
+        with stopped(), place.dataset(name).staging(owner()) as staging:
+            place.remove(name)
+            os.mkfifo(tmp_path / name)
+            with pytest.raises(InvalidArgumentError, match=f"{name} is a named pipe"):
+                next(staging.unverified_records())
+            with pytest.raises(DestinationReplacedError):
+                next(staging.replaced_records())
+            raise StoppedError
+
+    def test_whichever_step_is_the_last_the_next_attempt_publishes_both(self, mortal: tuple[Place, Life]) -> None:
+        place, life = mortal
+        for step in range(200):
+            life.left = None
+            for name in place.names():
+                place.remove(name)
+            publish(place, OLD, owner("older/run/task/-1"))
+            life.left, life.torn = step, False
+            try:
+                publish(place, NEW)
+            except DeathError:
+                life.left = None
+            else:
+                break
+            assert place.lines() in (OLD, NEW), step
+            # Changes never come before their dataset.
+            assert place.read("changes/c.jsonl") == b"2 records" or place.lines() == NEW, step
+            # The next attempt compares with what it finds, so it would write another text.
+            was_published = place.lines() == NEW
+            assert publish(place, NEW, text="compared anew")["rows"] == len(NEW)
+            expected = b"3 records" if was_published else b"compared anew"
+            assert (place.lines(), place.read("changes/c.jsonl")) == (NEW, expected), step
+            assert any(name.endswith("-last") for name in place.staged()), step
+        assert step > 12
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/out/d.jsonl", "changes and destination are one file"),
+        ("file:///out/d.jsonl", "changes and destination are one file"),
+        ("/out/../out/d.jsonl", "changes and destination are one file"),
+        ("/out/d.jsonl/changes.jsonl", "changes '.*' and destination '/out/d.jsonl' cannot both be files"),
+        ("/out", "changes '/out' and destination '/out/d.jsonl' cannot both be files"),
+        ("/out/.d.jsonl", "changes is a hidden file"),
+        ("s3://one@bucket/c.jsonl", "changes '.*' is on another storage than the destination '/out/d.jsonl'"),
+    ],
+)
+def test_a_path_of_changes_that_cannot_be_published_is_refused(path: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        check_changes_path("changes", path, "/out/d.jsonl")
+
+
+@pytest.mark.parametrize("path", ["s3://b/e.jsonl", "s3://one@other/e.jsonl"])
+def test_changes_may_be_anywhere_on_the_storage_of_their_dataset(path: str) -> None:
+    check_changes_path("changes", path, "s3://one@b/d.jsonl")
+
+
+@pytest.mark.parametrize("path", ["s3://two@b/e.jsonl", "gs://one@b/e.jsonl", "/out/e.jsonl"])
+def test_changes_on_another_storage_than_their_dataset_are_refused(path: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is on another storage"):
+        check_changes_path("changes", path, "s3://one@b/d.jsonl")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
-from airflow_provider_mediaops.storage.store_objects import ConflictError
 from tests.unit.storage.attached import attached
 from tests.unit.storage.conftest import Store
 from tests.unit.storage.dying import DeathError, Life

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError, PermanentError
 from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> Non
     assert place.lines() == rows(0, 4)
     size = len(place.read("d.jsonl"))
     assert staging.summary == {"path": f"{place.prefix}/d.jsonl", "rows": 4, "pages": 3, "bytes": size}
-    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+    assert place.visible() == ["d.jsonl"]
+    assert place.is_settled()
 
 
 class TestBeginningAnew:
@@ -45,7 +46,8 @@ class TestBeginningAnew:
             staging.commit(rows(7), {"batch": 1})
 
         assert place.lines() == rows(7)
-        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+        assert place.visible() == ["d.jsonl"]
+        assert place.is_settled()
 
     def test_the_next_attempt_resumes_what_was_committed_since(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), stop=True)
@@ -67,17 +69,6 @@ class TestBeginningAnew:
         assert place.lines() == rows(0)
         assert place.dataset().published(owner("dag/yesterday/task/-1"))
 
-    def test_it_stays_the_tasks_own_meanwhile(self, place: Place) -> None:
-        with stopped(), place.dataset().staging(owner()) as staging:
-            staging.commit(rows(4), None)
-            staging.discard()
-            with (
-                pytest.raises(DestinationInUseError),
-                place.dataset().staging(owner("dag/run/another/-1")),
-            ):
-                pass
-            raise StoppedError
-
 
 def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
@@ -89,7 +80,8 @@ def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -
         staging.commit(rows(4), {"batch": 4})
 
     assert place.lines() == rows(0, 6)
-    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+    assert place.visible() == ["d.jsonl"]
+    assert place.is_settled()
 
 
 def test_any_number_of_attempts_add_up(place: Place) -> None:
@@ -116,7 +108,8 @@ def test_the_format_is_made_of_all_attempts(place: Place, format_: str) -> None:
 
     content = place.read(name)
     assert summary["bytes"] == len(content)
-    assert place.names() == [f".{name}.checkpoint", name]
+    assert place.visible() == [name]
+    assert place.is_settled(name)
     if format_ == "parquet":
         found = pq.read_table(io.BytesIO(content)).to_pylist()
     elif format_ == "csv":
@@ -148,15 +141,15 @@ def test_another_run_or_other_parameters_start_anew(place: Place, other: Owner) 
         staging.commit(rows(7), None)
 
     assert place.lines() == rows(7)
-    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+    assert place.visible() == ["d.jsonl"]
 
 
-def test_what_another_run_has_dropped_does_not_come_back(place: Place) -> None:
+def test_another_run_in_between_does_not_take_what_was_committed(place: Place) -> None:
     attempt(place.dataset(), owner(), rows(0), stop=True)
-    attempt(place.dataset(), owner("other"), rows(5), stop=True)
+    attempt(place.dataset(), owner("other"), rows(5))
 
-    assert attempt(place.dataset(), owner()).resumed is False
-    assert place.lines() == []
+    assert attempt(place.dataset(), owner()).resumed is True
+    assert place.lines() == rows(0)
 
 
 def test_a_task_that_was_cleared_after_a_failure_goes_on(place: Place) -> None:
@@ -167,24 +160,55 @@ def test_a_task_that_was_cleared_after_a_failure_goes_on(place: Place) -> None:
     assert place.lines() == rows(0, 4)
 
 
-class TestInUse:
-    def test_the_second_of_two_tasks_fails_and_says_who_has_it(self, place: Place) -> None:
-        with place.dataset().staging(owner("dag/one/task/3")) as first:
-            first.commit(rows(0), None)
-            with pytest.raises(DestinationInUseError, match=r"d\.jsonl is being written by dag/one/task/3") as caught:
-                attempt(place.dataset(), owner("dag/two/task/-1"), rows(9))
-            assert "last heard of at 20" in str(caught.value)
-            first.commit(rows(2), None)
+class TestOthers:
+    def test_an_older_attempt_of_the_same_task_ends_at_its_next_commit(self, place: Place) -> None:
+        def commit_twice() -> None:
+            with place.dataset().staging(owner()) as first:
+                first.commit(rows(0), 1)
+                first.flush()
+                attempt(place.dataset(), owner(), rows(2), stop=True)
+                first.commit(rows(9), 2)
+                first.flush()
 
-        assert place.lines() == rows(0, 4)
+        with pytest.raises(DestinationInUseError, match=r"d\.jsonl is being written by a newer attempt") as caught:
+            commit_twice()
+
         assert caught.value.temporary
+        attempt(place.dataset(), owner())
+        assert place.lines() == rows(0, 4)
 
-    def test_it_is_free_when_the_first_has_published_or_failed(self, place: Place) -> None:
-        attempt(place.dataset(), owner("one"), rows(0))
-        attempt(place.dataset(), owner("two"), rows(2), stop=True)
-        attempt(place.dataset(), owner("three"), rows(4))
+    def test_of_two_runs_the_second_replaces_nothing_that_is_newer_and_goes_on_at_its_retry(self, place: Place) -> None:
+        def write() -> None:
+            with place.dataset().staging(owner("dag/one/task/3")) as first:
+                first.commit(rows(0), 1)
+                attempt(place.dataset(), owner("dag/two/task/-1"), rows(9))
 
-        assert place.lines() == rows(4)
+        with pytest.raises(DestinationReplacedError, match=r"d\.jsonl was published by another run") as caught:
+            write()
+
+        assert caught.value.temporary
+        assert place.lines() == rows(9)
+        assert attempt(place.dataset(), owner("dag/one/task/3")).resumed
+        assert place.lines() == rows(0)
+
+    def test_a_file_that_another_program_writes_meanwhile_stays(self, place: Place) -> None:
+        with pytest.raises(DestinationReplacedError), place.dataset().staging(owner()) as staging:  # noqa: PT012
+            staging.commit(rows(0), 1)
+            place.write("d.jsonl", b"of another program")
+
+        assert place.read("d.jsonl") == b"of another program"
+
+    def test_a_staging_whose_folder_is_removed_ends(self, place: Place) -> None:
+        def write() -> None:
+            with place.dataset().staging(owner()) as staging:
+                staging.commit(rows(0), 1)
+                staging.flush()
+                for name in place.staged():
+                    place.remove(f".d.jsonl.staging/{owner().folder}/{name}")
+                staging.commit(rows(2), 2)
+
+        with pytest.raises(DestinationInUseError, match="or the hidden folder beside it was removed"):
+            write()
 
     def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
         attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
@@ -194,6 +218,7 @@ class TestInUse:
 
         assert place.lines() == rows(0)
         assert place.dataset().published(owner("dag/run/task/0"))
+        assert place.visible() == ["d.jsonl"]
 
     @pytest.mark.parametrize(
         "later",
@@ -238,7 +263,8 @@ class TestDigest:
         assert (first["changed"], second["changed"]) == (True, False)
         assert {**second, "changed": True} == first
         assert place.read("d.jsonl") == content
-        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+        assert place.visible() == ["d.jsonl"]
+        assert place.is_settled()
 
     def test_it_is_this_tasks_then(self, place: Place) -> None:
         self.publish(place, "same")
@@ -266,15 +292,14 @@ class TestDigest:
         self.publish(place, None)
         assert self.publish(place, "same")["changed"] is True
 
-    def test_one_that_goes_meanwhile_is_published_again(self, place: Place) -> None:
+    def test_one_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
         self.publish(place, "same")
-        with place.dataset("d.jsonl").staging(owner("later")) as staging:
+        with pytest.raises(DestinationReplacedError), place.dataset().staging(owner("later")) as staging:  # noqa: PT012
             staging.commit(rows(2), None)
             staging.digest = "same"
             place.remove("d.jsonl")
 
-        assert staging.summary["changed"] is True
-        assert place.lines() == rows(2)
+        assert self.publish(place, "same", who=owner("later"))["changed"] is True
 
     def test_it_outlives_attempts_that_fail(self, place: Place) -> None:
         self.publish(place, "same")

@@ -14,7 +14,6 @@ import pytest
 from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
-    DestinationInUseError,
     PermanentError,
     ServiceUnavailableError,
     StorageError,
@@ -22,11 +21,9 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers import dataset as module
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book, replied
-from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.triggers.watched_stage import HalfWritten, threads_of
@@ -73,7 +70,7 @@ def kept_as_missing(folder: Path, isbn13: str) -> bool:
 
 
 def staged(folder: Path) -> list[str]:
-    return [file.read_text() for file in folder.glob(".books.jsonl.*")]
+    return [file.read_text() for file in folder.glob(".books.jsonl.staging/*/*")]
 
 
 def shelf(peer: Peer) -> None:
@@ -260,29 +257,6 @@ class TestGoingOn:
         with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER) as staging:
             assert [row["status"] for row in staging.records()] == ["found", "invalid"]
 
-    async def test_a_triggerer_that_was_taken_for_dead_is_waited_for(
-        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
-        lines = log_lines(monkeypatch, EnrichmentTrigger)
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER) as staging:
-                waiting = asyncio.ensure_future(enriched(trigger(tmp_path)))
-                await until(lambda: bool(lines))
-                assert "Waiting for the destination: " in lines[0]
-                staging.summary = {"done": "by the other one"}
-
-            assert (await waiting)["done"] == "by the other one"
-
-    async def test_but_not_for_ever(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "_HANDOVER_SECONDS", 0.0)
-        with (
-            Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER),
-            pytest.raises(DestinationInUseError),
-        ):
-            await enriched(trigger(tmp_path))
-
 
 class TestEventLoop:
     @pytest.mark.parametrize("method", ["__init__", "append", "publish", "close"])
@@ -320,14 +294,3 @@ class TestEventLoop:
         # So the next attempt finds it free.
         with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
             pass
-
-    async def test_a_destination_that_is_in_use_and_a_cancelled_trigger_leave_nothing_open(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, EnrichmentTrigger)
-        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
-            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(lambda: bool(lines))
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running

@@ -155,10 +155,10 @@ class TestLongWaits:
             with dataset(tmp_path).staging(Owner("dag/tomorrow/export/-1", "digest")) as staging:
                 staging.commit([subscription(9)], {})
 
-        platform.replies = [page_reply(1, token="T2"), taken, page_reply(1, token="T2"), page_reply(2)]
+        platform.replies = [page_reply(1, token="T2"), taken, page_reply(2)]
         summary = exported(trigger(tmp_path))
-        assert platform.pages == [None, "T2", None, "T2"]
-        assert (ids(tmp_path), summary["resumed"]) == (["sub-1", "sub-2"], False)
+        assert platform.pages == [None, "T2", "T2"]
+        assert (ids(tmp_path), summary["resumed"]) == (["sub-1", "sub-2"], True)
 
 
 class TestRestart:
@@ -203,11 +203,29 @@ class TestRestart:
         assert exported(trigger(tmp_path)) == summary
         assert len(platform.asked) == 1
 
-    def test_a_triggerer_that_was_taken_for_dead_is_waited_for_but_not_for_ever(
+    def test_a_trigger_that_was_taken_for_dead_returns_what_the_newer_one_publishes(
         self, platform: Platform, lines: list[str], tmp_path: Path
     ) -> None:
-        with dataset(tmp_path).staging(OWNER), pytest.raises(DestinationInUseError):
+        newer = list[Any]()
+
+        def superseded() -> Response:
+            newer.append(dataset(tmp_path).staging(OWNER))
+            staging = newer[0].__enter__()
+            staging.summary = {"pages": 0, "by": "the newer one"}
+            asyncio.get_running_loop().call_later(100, newer[0].__exit__, None, None, None)
+            return page_reply(1)
+
+        platform.replies = [superseded]
+        assert exported(trigger(tmp_path))["by"] == "the newer one"
+        assert [line for line in lines if "Waiting for the newer attempt: " in line]
+        assert ids(tmp_path) == []
+
+    def test_a_trigger_that_was_taken_for_dead_does_not_wait_for_ever(self, platform: Platform, tmp_path: Path) -> None:
+        def superseded() -> Response:
+            dataset(tmp_path).check(OWNER)
+            return page_reply(1)
+
+        platform.replies = [superseded]
+        with pytest.raises(DestinationInUseError, match="is being written by a newer attempt"):
             exported(trigger(tmp_path))
-        assert "Waiting for the destination: " in lines[0]
-        assert len(lines) == 61
-        assert not platform.asked
+        assert platform.pages == [None]

@@ -1,4 +1,4 @@
-"""Stages of local datasets that are watched, or stopped in the middle of a step, while a trigger works with them."""
+"""Local datasets that are watched, or stopped in the middle of a step, while a trigger works with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.storage.local import LocalStage
+from airflow_provider_mediaops.storage.local import LocalBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,21 +17,21 @@ _MOST_SECONDS = 240
 
 
 def threads_of(patch: pytest.MonkeyPatch, method: str) -> list[int]:
-    """Note in which threads a method of a stage is called."""
+    """Note in which threads a method of a backend is called."""
     threads: list[int] = []
-    original: Callable[..., Any] = getattr(LocalStage, method)
+    original: Callable[..., Any] = getattr(LocalBackend, method)
 
-    def noting(*arguments: Any) -> Any:
+    def noting(*arguments: Any, **options: Any) -> Any:
         threads.append(threading.get_ident())
-        return original(*arguments)
+        return original(*arguments, **options)
 
-    patch.setattr(LocalStage, method, noting)
+    patch.setattr(LocalBackend, method, noting)
     return threads
 
 
 class HalfWritten:
     """
-    A step of a stage that does not end before it may.
+    A step of a backend that does not end before it may.
 
     :param patch: undoes it after the test.
     :param method: the step.
@@ -42,22 +42,24 @@ class HalfWritten:
         self.may_end = threading.Event()
         #: The steps that have ended, and ``close`` when it began.
         self.done: list[str] = []
-        original: Callable[..., Any] = getattr(LocalStage, method)
-        closing = LocalStage.close
+        original: Callable[..., Any] = getattr(LocalBackend, method)
+        closing = LocalBackend.close
 
-        def slowly(*arguments: Any) -> Any:
+        def slowly(*arguments: Any, **options: Any) -> Any:
             self.begun.set()
             assert self.may_end.wait(_MOST_SECONDS)
-            result = original(*arguments)
+            result = original(*arguments, **options)
             self.done.append(method)
             return result
 
-        def close(stage: LocalStage) -> None:
-            self.done.append("close")
+        def close(stage: LocalBackend) -> None:
+            # Others have looked before whether there was anything to do.
+            if self.begun.is_set():
+                self.done.append("close")
             closing(stage)
 
-        patch.setattr(LocalStage, method, slowly)
-        patch.setattr(LocalStage, "close", close)
+        patch.setattr(LocalBackend, method, slowly)
+        patch.setattr(LocalBackend, "close", close)
 
     async def outlasts(self, running: asyncio.Future[Any], *, cancellations: int) -> None:
         """Cancel what waits for the step, see that it waits on, and let the step end."""

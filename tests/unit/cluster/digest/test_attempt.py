@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -185,8 +186,8 @@ class TestResuming:
         destination = tmp_path / "digest.html"
         make(days, destination, WEEK)
         whole = contents(tmp_path)
-        for path in tmp_path.iterdir():
-            path.unlink()
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
         return whole
 
     def test_an_attempt_that_is_stopped_is_resumed_to_the_same_files(
@@ -225,8 +226,8 @@ class TestResuming:
             break
         assert deaths > 10
         assert contents(tmp_path) == undisturbed
-        # What a dying process was writing has a name that `airflow mediaops leftovers` knows.
-        hidden = {path.name for path in tmp_path.glob(".*")} - {".digest.json.checkpoint"}
+        # What a dying process was writing has a hidden name.
+        hidden = {path.name for path in tmp_path.glob(".*")} - {".digest.json.staging"}
         assert all(re.fullmatch(r"\.digest\.(html|folded)\.[0-9a-f]{16}\.part", name) for name in hidden)
 
     def test_a_finished_digest_is_not_made_again_by_its_task(self, days: Path, tmp_path: Path) -> None:
@@ -234,7 +235,8 @@ class TestResuming:
         read = count()
         assert make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read)) == first
         assert next(read) == 0
-        make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read), repeats=True)
+        again = Owner("d/r/t/-1", "p", run_start="later")
+        make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read), owner=again)
         assert next(read) > 30
 
     def test_other_files_begin_anew(self, tmp_path: Path) -> None:
@@ -304,8 +306,8 @@ class TestNothing:
 
 def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> None:
     write_capture(tmp_path, MONDAY, text_at(MONDAY, hot("n", "search", 50, MERGE)))
-    for _ in range(2):
-        result = make(tmp_path, tmp_path / "digest.html", repeats=True)
+    for start in ("now", "later"):
+        result = make(tmp_path, tmp_path / "digest.html", owner=Owner("d/r/t/-1", "p", run_start=start))
         assert (result["captures"], result["damaged"], result["outside"]) == (1, 0, 0)
 
 

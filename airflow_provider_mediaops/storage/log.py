@@ -1,0 +1,526 @@
+"""
+The log of a dataset: claims and frames.
+
+A frame is a line with its header, then its data (the state), then its lines (the records). Its CRC-32 begins with that
+of the frame before it, so it stands for all up to there. Within the log of one claim, each frame goes on from the one
+before it; the first says from which frame of an earlier claim it goes on, or from none.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+import zlib
+from array import array
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.backend import Part, read_blocks
+from airflow_provider_mediaops.storage.claims import LAST, Claim, claims_in, last_name, next_claim, read_name
+from airflow_provider_mediaops.storage.errors import superseded_error, unknown_version_error
+from airflow_provider_mediaops.storage.formats import check_lines, json_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow_provider_mediaops.storage.backend import Backend
+
+Kind = Literal["rows", "done", "last"]
+
+_VERSION = 1
+_HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
+# A header has a few numbers.
+_MAX_HEADER_BYTES = 4096
+
+
+class Place(NamedTuple):
+    """The place of a frame, and the CRC of all up to its end."""
+
+    claim: Claim
+    number: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """
+    A frame, without its content.
+
+    :param number: its number in its claim.
+    :param kind: ``rows`` (records and a state), ``done`` (all is ready to be published) or ``last`` (it was published).
+    :param rows: the number of records up to its end.
+    :param crc: the CRC-32 of all up to its end.
+    :param data: where its data is.
+    :param lines: where its lines are.
+    """
+
+    number: int
+    kind: Kind
+    rows: int
+    crc: int
+    data: Part
+    lines: Part
+
+    def value(self) -> Any:
+        """Return its data."""
+        return parse_json(b"".join(self.data.blocks()))
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    A frame that says what is to be published.
+
+    :param claim: whose it is.
+    :param frame: the frame.
+    :param fields: its data.
+    """
+
+    claim: Claim
+    frame: Frame
+    fields: dict[str, Any]
+
+
+@dataclass(slots=True)
+class ClaimLog:
+    """
+    The frames of one claim, up to the first that is bad or missing; a few numbers each, because there may be many.
+
+    :param claim: the claim.
+    """
+
+    claim: Claim
+    file: int = -1
+    #: Where each frame begins, where its lines begin, and where it ends; and its CRC.
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    lines: array[int] = field(default_factory=lambda: array("Q"))
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+    crcs: array[int] = field(default_factory=lambda: array("Q"))
+    #: The numbers of the frames that say what is to be published.
+    done: list[int] = field(default_factory=list)
+    #: The frames that do not go on from the one before them, with the place from which they do; None for none.
+    breaks: dict[int, Place | None] = field(default_factory=dict)
+    #: Whether it is over: nothing of it counts but the summary.
+    last: dict[str, Any] | None = None
+
+    def read(self, parts: Iterable[Part], name: str) -> None:
+        """Read the frames; a bad one ends the log."""
+        for part in parts:
+            start = part.start
+            while (frame := self._next(part.file, start, part.end, name)) is not None:
+                self.file = part.file
+                self.starts.append(start)
+                self.lines.append(frame.lines.start)
+                self.ends.append(frame.lines.end)
+                self.crcs.append(frame.crc)
+                if frame.kind == "done":
+                    self.done.append(frame.number)
+                start = frame.lines.end
+            if start < part.end:
+                return
+
+    def _next(self, file: int, start: int, end: int, name: str) -> Frame | None:
+        header = _header_at(file, start, end, name)
+        if header is None or header.frame.number != len(self.starts):
+            return None
+        if header.is_break:
+            seed = header.before.crc if header.before else 0
+        elif self.crcs:
+            seed = self.crcs[-1]
+        else:
+            return None
+        if not header.is_sound(seed):
+            return None
+        if header.is_break:
+            self.breaks[header.frame.number] = header.before
+        return header.frame
+
+    def frame(self, number: int) -> Frame:
+        """Return a frame that was read."""
+        header = _header_at(self.file, self.starts[number], self.ends[number], "")
+        if header is None:
+            raise OSError(errno.EIO, f"frame {number} of {self.claim} has changed since it was read")
+        return header.frame
+
+
+class Slice(NamedTuple):
+    """Neighbouring frames of one claim: the first and the last number."""
+
+    log: ClaimLog
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    frame: Frame
+    text: bytes
+    is_break: bool
+    before: Place | None
+
+    def is_sound(self, seed: int) -> bool:
+        crc = zlib.crc32(self.text, seed)
+        for block in read_blocks(self.frame.data.file, self.frame.data.start, self.frame.lines.end):
+            crc = zlib.crc32(block, crc)
+        return crc == self.frame.crc
+
+
+def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
+    """Read a header; None for none, and for one that cannot be understood."""
+    found = _HEADER.match(os.pread(file, min(_MAX_HEADER_BYTES, end - start), start)) if start < end else None
+    if found is None:
+        return None
+    try:
+        fields = parse_json(found[2])
+        if (version := fields["version"]) != _VERSION:
+            raise unknown_version_error(name, version)
+        sizes = [fields[key] for key in ("number", "rows", "data", "size")]
+        if not all(type(size) is int and size >= 0 for size in sizes) or fields["kind"] not in ("rows", "done", LAST):
+            return None
+        number, rows, data_size, size = sizes
+        at = start + found.end()
+        data = Part(file, at, at + data_size)
+        lines = Part(file, data.end, data.end + size)
+        before = _place_of(fields["before"]) if fields.get("before") else None
+    except (KeyError, TypeError, ValueError):
+        return None
+    if lines.end > end:
+        return None
+    frame = Frame(number, fields["kind"], rows, int(found[1], 16), data, lines)
+    return _Header(frame, found[2], "before" in fields, before)
+
+
+def _place_of(fields: Sequence[Any]) -> Place:
+    number, token, frame, crc = fields
+    if not isinstance(token, str) or not all(type(each) is int for each in (number, frame, crc)):
+        raise TypeError("no place of a frame")
+    return Place(Claim(number, token), frame, crc)
+
+
+def read_logs(backend: Backend, folder: str, names: Sequence[str], below: Claim | None = None) -> dict[Claim, ClaimLog]:
+    """
+    Read the logs of all claims.
+
+    :param backend: where they are.
+    :param folder: the folder of their owner.
+    :param names: the names that are listed there.
+    :param below: only of lower claims.
+    """
+    logs: dict[Claim, ClaimLog] = {}
+    for claim, parts in backend.load(folder, names).items():
+        if below is None or claim < below:
+            logs[claim] = ClaimLog(claim)
+            logs[claim].read(parts, f"{folder}/{claim}")
+    for name in names:
+        if (found := read_name(name)) and found[1] == LAST and (below is None or found[0] < below):
+            fields = _last_in(backend.read(f"{folder}/{name}") or b"")
+            if fields is not None:
+                logs.setdefault(found[0], ClaimLog(found[0])).last = fields
+    return {claim: log for claim, log in logs.items() if log.starts or log.last}
+
+
+def _last_in(content: bytes) -> dict[str, Any] | None:
+    """Return what the last frame of a log says; None if it is damaged."""
+    found = _HEADER.match(content)
+    if found is None or zlib.crc32(found[2]) != int(found[1], 16):
+        return None
+    try:
+        fields = parse_json(found[2])
+        return fields if isinstance(fields["summary"], dict) and isinstance(fields["turn"], list) else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def find_chain(logs: Mapping[Claim, ClaimLog]) -> list[Slice]:
+    """
+    Return the frames that count.
+
+    They lead to the last frame of the highest claim that has one whose predecessors are all there. Below the highest
+    log that is over, nothing counts unless a frame above names it.
+    """
+    for claim in sorted(logs, reverse=True):
+        log = logs[claim]
+        if log.last is not None:
+            return []
+        ends = [*(first - 1 for first in sorted(log.breaks, reverse=True)), len(log.starts) - 1]
+        for end in sorted(set(ends) - {-1}, reverse=True):
+            if chain := _walk(logs, log, end):
+                return chain
+    return []
+
+
+def _walk(logs: Mapping[Claim, ClaimLog], log: ClaimLog, number: int) -> list[Slice]:
+    """Return a frame with all before it; nothing if one is missing, or another than it was."""
+    chain: list[Slice] = []
+    while True:
+        first = max(each for each in log.breaks if each <= number)
+        chain.append(Slice(log, first, number))
+        before = log.breaks[first]
+        if before is None:
+            return chain[::-1]
+        found = logs.get(before.claim)
+        is_there = found is not None and before.number < len(found.starts) and before.claim < log.claim
+        if found is None or not is_there or found.crcs[before.number] != before.crc:
+            return []
+        log, number = found, before.number
+
+
+def over_below(logs: Mapping[Claim, ClaimLog]) -> Claim | None:
+    """Return the highest claim whose log is over."""
+    return max((claim for claim, log in logs.items() if log.last is not None), default=None)
+
+
+def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str, Any] | None:
+    """
+    Return the summary of a dataset that was published in a turn of its task, unless it was begun anew since.
+
+    :param logs: the logs of the owner.
+    :param turn: differs once the task was cleared.
+    """
+    over = over_below(logs)
+    if over is None or find_chain(logs):
+        return None
+    last = logs[over].last
+    return dict(last["summary"]) if last and last["turn"] == list(turn) else None
+
+
+class Log:
+    """
+    The log as one attempt reads and writes it.
+
+    :param backend: where it is.
+    :param folder: the folder of the owner.
+    :param destination: the path of the dataset, for messages.
+    :raises DestinationInUseError: if another attempt claims it at the same time.
+    """
+
+    def __init__(self, backend: Backend, folder: str, destination: object) -> None:
+        self._backend, self._folder, self._destination = backend, folder, destination
+        self.claim = next_claim(backend.names(folder))
+        backend.claim(folder, self.claim)
+        names = self.check()
+        logs = read_logs(backend, folder, names, self.claim)
+        #: The logs of earlier claims.
+        self.logs = logs
+        self._tip: Place | None = None
+        self.appended_rows = 0
+        self._state: bytes = b"null"
+        # Where the frames with records end, in bytes of all records; where each is, and in which file.
+        self._ends, self._starts, self._files = array("Q"), array("Q"), array("q")
+        for chain in find_chain(logs):
+            self._take(chain)
+        #: The frames of datasets that may have been published without a last frame, the newest first.
+        self.done = _done_frames(logs)
+        #: Whether records or a state were read.
+        self.resumed = self._state != b"null" or bool(self.appended_rows)
+        self._number = 0
+        self._is_broken = False
+        self._held: list[bytes] = []
+        self._held_bytes = self._held_rows = 0
+        self._since = time.monotonic()
+        self._hint()
+
+    def _take(self, chain: Slice) -> None:
+        log, done, latest = chain.log, set(chain.log.done), -1
+        for number in range(chain.first, chain.last + 1):
+            if number not in done:
+                self._add(Part(log.file, log.lines[number], log.ends[number]))
+                latest = number
+        if latest >= 0:
+            self._state = b"".join(log.frame(latest).data.blocks())
+        self.appended_rows = log.frame(chain.last).rows
+        self._tip = Place(log.claim, chain.last, log.crcs[chain.last])
+
+    def _add(self, lines: Part) -> None:
+        if lines.end > lines.start:
+            self._starts.append(lines.start)
+            self._files.append(lines.file)
+            self._ends.append(self._size + lines.end - lines.start)
+
+    @property
+    def _size(self) -> int:
+        """The bytes of all records that are appended."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def rows(self) -> int:
+        """The number of committed records."""
+        return self.appended_rows + self._held_rows
+
+    @property
+    def state(self) -> Any:
+        """The state of the last commit; None before the first."""
+        return parse_json(self._state)
+
+    def check(self) -> list[str]:
+        """
+        List the folder; before each write.
+
+        :raises DestinationInUseError: unless the claim of this attempt is the highest.
+        """
+        names = self._backend.names(self._folder)
+        claims = claims_in(names)
+        if self.claim not in claims or max(claims) > self.claim:
+            raise superseded_error(self._destination)
+        return names
+
+    def commit(self, lines: bytes, rows: int, state: Any) -> None:
+        """Add records (lines of JSON), and the state after them."""
+        check_lines(lines)
+        # Encoded now: the caller may change it before it is appended.
+        self._state = json_line(state)
+        self._held.append(lines)
+        self._held_bytes += len(lines)
+        self._held_rows += rows
+        is_due = time.monotonic() - self._since >= self._backend.hold_seconds
+        if is_due or self._held_bytes >= self._backend.hold_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Append what is held back."""
+        if self._held:
+            lines, rows = b"".join(self._held), self._held_rows
+            self._append("rows", self._state, lambda: [lines], len(lines), rows)
+            self._held, self._held_bytes, self._held_rows = [], 0, 0
+        self._since = time.monotonic()
+
+    def finish(self, fields: Mapping[str, Any], lines: Part | None) -> Done:
+        """Append the frame that says what is to be published."""
+        size = lines.end - lines.start if lines else 0
+        frame = self._append("done", json_line(fields), lines.blocks if lines else tuple, size)
+        done = Done(self.claim, frame, dict(fields))
+        self.done.insert(0, done)
+        return done
+
+    def begin_anew(self) -> None:
+        """Let nothing that was read or written count."""
+        self._tip, self.appended_rows, self._state = None, 0, b"null"
+        self._ends, self._starts, self._files = array("Q"), array("Q"), array("q")
+        self._held, self._held_bytes, self._held_rows = [], 0, 0
+
+    def discard(self) -> None:
+        """Begin anew, for later attempts as well."""
+        self.begin_anew()
+        self._append("rows", b"null", tuple, 0)
+
+    def _append(
+        self, kind: Kind, data: bytes, blocks: Callable[[], Iterable[bytes]], size: int, rows: int = 0
+    ) -> Frame:
+        if self._is_broken:
+            raise OSError(f"{self._destination} cannot be written: an earlier write of this attempt has failed")
+        self.check()
+        goes_on = self._tip is not None and self._tip.claim == self.claim
+        header: dict[str, Any] = {
+            "version": _VERSION,
+            "number": self._number,
+            "kind": kind,
+            "rows": self.appended_rows + rows,
+            "data": len(data),
+            "size": size,
+        }
+        if not goes_on:
+            tip = self._tip
+            header["before"] = [tip.claim.number, tip.claim.token, tip.number, tip.crc] if tip else None
+        text = json_line(header)
+        crc = zlib.crc32(data, zlib.crc32(text, self._tip.crc if self._tip else 0))
+        for block in blocks():
+            crc = zlib.crc32(block, crc)
+        head = b"%08x %b\n%b" % (crc, text, data)
+        # A frame that may be there is not written a second time with other records.
+        self._is_broken = True
+        part = self._backend.append(
+            self._folder, self.claim, self._number, _with_head(head, blocks()), durable=kind != "rows"
+        )
+        self._is_broken = False
+        at = part.start + len(head)
+        places = Part(part.file, at - len(data), at), Part(part.file, at, part.end)
+        frame = Frame(self._number, kind, header["rows"], crc, *places)
+        if kind == "rows":
+            self._add(frame.lines)
+        self._tip, self.appended_rows = Place(self.claim, self._number, crc), frame.rows
+        self._number += 1
+        self._hint()
+        return frame
+
+    def _hint(self) -> None:
+        self._backend.hint = f"What is staged stays: the task's next attempt goes on after {self.appended_rows:,} rows."
+
+    def end(self, summary: Mapping[str, Any], turn: Sequence[Any]) -> None:
+        """
+        Write the last frame, then remove everything else.
+
+        :raises DestinationInUseError: if a newer attempt has begun. It returns what this one has published.
+        """
+        self.check()
+        name = last_name(self.claim)
+        text = json_line({"version": _VERSION, "kind": LAST, "summary": summary, "turn": list(turn)})
+        self._backend.put(f"{self._folder}/{name}", b"%08x %b\n" % (zlib.crc32(text), text))
+        names = self.check()
+        # They no longer count.
+        with suppress(OSError):
+            self._backend.remove(self._folder, [each for each in names if each != name])
+
+    def lines(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the committed lines without their ends, from a place in bytes on."""
+        self.flush()
+        first = bisect_right(self._ends, start)
+        for index in range(first, len(self._ends)):
+            begin = self._ends[index - 1] if index else 0
+            at = self._starts[index]
+            end = at + self._ends[index] - begin
+            yield from _lines_in(Part(self._files[index], at + max(0, start - begin), end))
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return a part of one committed line."""
+        self.flush()
+        index = bisect_right(self._ends, start)
+        begin = self._ends[index - 1] if index else 0
+        return os.pread(self._files[index], size, self._starts[index] + start - begin)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield all committed lines with their ends, block by block."""
+        self.flush()
+        for index, end in enumerate(self._ends):
+            begin = self._ends[index - 1] if index else 0
+            start = self._starts[index]
+            yield from read_blocks(self._files[index], start, start + end - begin)
+
+
+def _lines_in(part: Part) -> Iterator[bytes]:
+    rest = b""
+    for block in part.blocks():
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+
+
+def _with_head(head: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = iter(blocks)
+    yield head + next(rest, b"")
+    yield from rest
+
+
+def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[Done]:
+    """Return the frames above all logs that are over that say what is to be published, the newest first."""
+    over = over_below(logs)
+    found = []
+    for claim in sorted(logs, reverse=True):
+        if over is None or claim > over:
+            frames = map(logs[claim].frame, reversed(logs[claim].done))
+            found += [done for frame in frames if (done := _done_of(claim, frame))]
+    return found
+
+
+def _done_of(claim: Claim, frame: Frame) -> Done | None:
+    try:
+        fields = frame.value()
+    except ValueError:
+        return None
+    kinds = {"fingerprint": str, "size": int, "sha256": str, "kept": bool, "changes": bool, "summary": dict}
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(key), kind) for key, kind in kinds.items()):
+        return None
+    return Done(claim, frame, fields)

@@ -1,0 +1,592 @@
+"""The ten tests of the log: attempts in any order, on a disk and on stores with and without conditional writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError
+from tests.unit.storage.schedules import (
+    CLEARED,
+    NEXT,
+    TWO_PAGES,
+    A,
+    Attempt,
+    B,
+    Broken,
+    Plan,
+    World,
+    identity_of,
+    length,
+    pace,
+    to_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_mediaops.storage.ownership import Owner
+
+    #: A task, the token of its claim, and what it is asked for.
+    Job = tuple[Owner, str, Plan]
+
+KINDS = ["disk", "conditions", "creation", "none"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+all_kinds = pytest.mark.parametrize("kind", [*KINDS, "ignores", "refuses"])
+orders = pytest.mark.parametrize("tokens", [("00000001", "00000002"), ("00000002", "00000001")], ids=["up", "down"])
+EMPTY_LAST = Plan(pages=(1, 0))
+
+
+@pytest.fixture(autouse=True)
+def paced(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace(monkeypatch)
+
+
+@pytest.fixture
+def worlds() -> Iterator[list[World]]:
+    """Collect worlds that are closed after the test."""
+    made: list[World] = []
+    yield made
+    for world in made:
+        world.close()
+
+
+def write_to(kind: str, name: str) -> str:
+    """Return the label of the operation that publishes a file."""
+    if kind == "disk":
+        return f"replace {name}"
+    return f"put_object {name}" if kind in ("conditions", "ignores", "refuses") else f"pipe_file {name}"
+
+
+def weave(kind: str, first: Job, second: Job, seen: set[int], *, stops: tuple[int, int], changes: str = "own") -> int:
+    """Stop the first and the second after some operations; let both run on, in both orders; return the races."""
+    races = 0
+    for wake in (0, 1):
+        world = World(kind, changes)
+        x = world.attempt("X", first[0], first[1], first[2]).run(stops[0])
+        y = world.attempt("Y", second[0], second[1], second[2]).run(stops[1])
+        if not wake:
+            world.check_alone(seen)
+        to_end(*((y, x) if wake else (x, y)))
+        world.check_changes()
+        if first[0] == second[0] and world.is_exact:
+            world.check_compared()
+        world.check_alone(seen)
+        races += world.races
+        world.close()
+    return races
+
+
+# 1
+
+
+@all_kinds
+@pytest.mark.parametrize(
+    "plan", [TWO_PAGES, Plan(pages=(2, 0)), Plan(fingerprint="same")], ids=["two", "empty", "kept"]
+)
+def test_a_task_killed_after_any_operation_is_finished_by_its_retry(kind: str, plan: Plan) -> None:
+    for torn in (False, True) if kind == "disk" else (False,):
+        for steps in range(1, length(kind, plan) + 1):
+            world = World(kind)
+            x = world.attempt("X", A, "00000001", plan).run(steps)
+            if torn:
+                x.step(torn=True)
+            x.kill()
+            world.check_alone()
+            before = len(world.history)
+            retry = world.lone(A, "retry", plan)
+            assert retry.result
+            assert len(x.asked) + len(retry.asked) <= len(plan.pages) + 1
+            assert len(world.history) - before <= 1
+            world.check_changes()
+            if not plan.fingerprint:
+                world.check_compared()
+            world.close()
+
+
+@pytest.mark.parametrize("kind", ["disk", "conditions"])
+def test_a_task_killed_twice_repeats_a_request_for_each_death(kind: str) -> None:
+    seen: set[int] = set()
+    for first in range(1, length(kind) + 1, 2):
+        for second in range(1, length(kind) + 1, 3):
+            world = World(kind)
+            for name, steps in (("X", first), ("Y", second)):
+                world.attempt(name, A, f"0000000{second % 9}").run(steps).kill()
+            world.check_alone(seen)
+            assert world.lone(A, "retry").result
+            assert sum(len(each.asked) for each in world.attempts) <= len(TWO_PAGES.pages) + 2
+            world.close()
+
+
+# 2
+
+
+@all_kinds
+@orders
+def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens: tuple[str, str]) -> None:
+    seen: set[int] = set()
+    for steps in range(1, length(kind) + 1):
+        world = World(kind)
+        x = world.attempt("X", A, tokens[0]).run(steps)
+        y = world.attempt("Y", A, tokens[1])
+        to_end(y, x)
+        assert x.result or y.result
+        world.check_changes()
+        if world.is_exact:
+            world.check_compared()
+        world.check_alone(seen)
+        world.close()
+
+
+@kinds
+@orders
+def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens: tuple[str, str]) -> None:
+    seen: set[int] = set()
+    total = length(kind)
+    for i in range(1, total + 1, 3):
+        for j in range(1 + i % 5, total + 1, 5):
+            weave(kind, (A, tokens[0], TWO_PAGES), (A, tokens[1], TWO_PAGES), seen, stops=(i, j))
+
+
+# 3
+
+
+@kinds
+@orders
+def test_two_claims_with_one_number_leave_the_higher_token_in_force(kind: str, tokens: tuple[str, str]) -> None:
+    seen: set[int] = set()
+    claim = "create" if kind == "disk" else "pipe_file"
+    for j in range(1, length(kind) + 1, 3):
+        for again in range(0, 8, 3):
+            world = World(kind)
+            x, y = world.attempt("X", A, tokens[0]), world.attempt("Y", A, tokens[1])
+            # Both have listed, and neither has written.
+            assert x.until(f"{claim} 0001-{tokens[0]}")
+            assert y.until(f"{claim} 0001-{tokens[1]}")
+            y.run(j)
+            x.run(again)
+            world.check_alone(seen)
+            to_end(y, x)
+            world.check_changes()
+            world.check_alone(seen)
+            assert {name[:4] for name in world.names(A)} == {"0001"} or not (x.result or y.result)
+            world.close()
+
+
+# 4
+
+
+@kinds
+@orders
+def test_late_segments_of_two_zombies_do_not_mix(kind: str, tokens: tuple[str, str]) -> None:
+    seen: set[int] = set()
+    word = "write" if kind == "disk" else "pipe_file 000"
+    for i in range(1, 4):
+        for j in range(1, 4):
+            for k in range(6, length(kind), 9):
+                for late in ((0, 1), (1, 0)):
+                    world = World(kind, None)
+                    zombies = [
+                        world.attempt(name, A, token, EMPTY_LAST) for name, token in zip("XY", tokens, strict=True)
+                    ]
+                    if not all(each.until(word, n) for each, n in zip(zombies, (i, j), strict=True)):
+                        world.close()
+                        continue
+                    z = world.attempt("Z", A, "00000009", EMPTY_LAST).run(k)
+                    for each in late:
+                        zombies[each].step()
+                    world.check_alone(seen)
+                    to_end(z, *zombies)
+                    assert z.result or z.error
+                    world.check_alone(seen)
+                    world.close()
+
+
+def test_a_third_attempt_resumes_one_of_two_branches(worlds: list[World]) -> None:
+    worlds.append(world := World("conditions", None))
+    plan = Plan(pages=(1, 1, 1, 1))
+    x = world.attempt("X", A, "00000001", plan)
+    assert x.until("pipe_file 0001-00000001-000001")
+    y = world.attempt("Y", A, "00000002", plan)
+    assert y.until("pipe_file 0002-00000002-000001")
+    x.step()  # the late page 1 of X beside that of Y
+    y.kill()
+    z = world.attempt("Z", A, "00000003", plan).run()
+    assert z.result["by"] == ["X", "Y", "Z", "Z"]
+
+
+# 5
+
+
+@kinds
+@pytest.mark.parametrize("changes", ["own", "shared"])
+@pytest.mark.parametrize("then", ["retry", "next run", "another run, then retry", "stands, another run, wakes"])
+def test_a_death_between_the_dataset_and_its_changes(kind: str, changes: str, then: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind, changes))
+    x = world.attempt("X", A, "00000001")
+    assert x.until(write_to(kind, "changes" if changes == "shared" else "changes-a"))
+    assert len(world.history) == 2
+    if not then.startswith("stands"):
+        x.kill()
+    if then == "retry":
+        assert world.lone(A, "retry").result["by"] == ["X", "X"]
+        assert len(world.history) == 2
+    elif then == "next run":
+        assert world.lone(NEXT, "next").result
+        assert json.loads(world.read(str(world.changes_of(NEXT))) or b"")["from"] is None
+    elif kind == "disk" and then.startswith("stands"):
+        b = world.attempt("B", B, "00000005").run()  # may wait for the lock of the shared file of changes
+        to_end(x, b)
+        assert b.result or isinstance(b.error, DestinationReplacedError)
+    else:
+        assert world.lone(B, "B").result
+        if x.over:
+            assert world.lone(A, "retry").result
+        else:
+            x.run()
+    world.check_changes()
+    world.check_alone()
+
+
+# 6
+
+
+@kinds
+@pytest.mark.parametrize("changes", ["shared", "own"])
+def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, changes: str) -> None:
+    seen: set[int] = set()
+    races = 0
+    total = length(kind, changes=changes)
+    for i in range(1, total + 1, 3):
+        for j in range(1 + i % 5, total + 1, 5):
+            races += weave(
+                kind, (A, "00000001", TWO_PAGES), (B, "00000001", TWO_PAGES), seen, stops=(i, j), changes=changes
+            )
+    assert races == 0 or kind not in ("disk", "conditions")
+
+
+@kinds
+def test_a_kept_file_and_another_run(kind: str) -> None:
+    seen: set[int] = set()
+    kept = Plan(fingerprint="same")
+    total, other = length(kind, kept), length(kind)
+    for i in range(1, total + 1, 4):
+        for j in range(1, other + 1, 6):
+            weave(kind, (A, "00000001", kept), (B, "00000001", TWO_PAGES), seen, stops=(i, j))
+
+
+def test_a_kept_file_is_not_kept_if_it_was_replaced_since(worlds: list[World]) -> None:
+    worlds.append(world := World("conditions", None))
+    kept = Plan(fingerprint="once")
+    assert world.lone(A, "X", kept).result["changed"]
+    c = world.attempt("C", CLEARED, "00000003", kept)
+    assert c.until("pipe_file 0002-00000003-000002")
+    assert world.lone(B, "B").result
+    c.run()
+    assert isinstance(c.error, DestinationReplacedError)
+    assert world.lone(CLEARED, "retry", kept).result["changed"]
+
+
+# 7
+
+
+@kinds
+@pytest.mark.parametrize("wakes", [True, False])
+def test_a_done_frame_for_a_version_that_was_replaced_is_done_again(
+    kind: str, worlds: list[World], *, wakes: bool
+) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until(write_to(kind, "data"))
+    holds_lock = kind == "disk"
+    if holds_lock:
+        x.kill()
+    assert world.lone(B, "B").result
+    if wakes and not holds_lock:
+        x.run()
+        assert not world.is_exact or isinstance(x.error, DestinationReplacedError)
+        if not world.is_exact:
+            assert world.races == 1
+            return
+    x.kill()
+    retry = world.lone(A, "retry")
+    assert (retry.result["by"], retry.asked) == (["X", "X"], [])
+    assert json.loads(world.read(str(world.changes_of(A))) or b"")["from"] == identity_of(world.history[-2][0])
+    world.check_changes()
+    world.check_alone()
+
+
+def test_of_two_done_frames_with_one_content_the_newest_counts(worlds: list[World]) -> None:
+    worlds.append(world := World("conditions"))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("put_object data")  # against the old file
+    x.kill()
+    assert world.lone(B, "B").result
+    y = world.attempt("Y", A, "00000002")
+    assert y.until("put_object changes")  # against that of B
+    y.kill()
+    assert world.lone(A, "retry").result
+    world.check_changes()
+
+
+# 8
+
+
+@all_kinds
+def test_a_published_result_is_returned_whatever_is_there_now(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("unlink 0001" if kind == "disk" else "rm_file 0001")
+    x.kill()
+    assert world.lone(B, "B").result
+    before = len(world.history)
+    retry = world.lone(A, "retry")
+    assert (retry.result["by"], retry.asked) == (["X", "X"], [])
+    assert len(world.history) == before
+    assert world.dataset(A).published(A) == retry.result
+    assert world.dataset(CLEARED).published(CLEARED) is None
+
+
+# 9
+
+
+@kinds
+def test_a_cleared_task_that_dies_resumes_its_own_pages_only(kind: str) -> None:
+    plan, seen = Plan(fresh=True), set[int]()
+    for steps in range(1, length(kind) + 1):
+        world = World(kind)
+        assert world.lone(A, "X").result
+        c = world.attempt("C", CLEARED, "00000003", plan).run(steps)
+        c.kill()
+        world.check_alone(seen)
+        retry = world.lone(CLEARED, "retry", plan)
+        assert retry.result
+        assert len(c.asked) + len(retry.asked) <= 3
+        assert "X" not in retry.result["by"]
+        world.check_changes()
+        world.close()
+
+
+@kinds
+def test_a_zombie_beside_a_cleared_task(kind: str) -> None:
+    seen, plan = set[int](), Plan(fresh=True)
+    total = length(kind)
+    for i in range(8, total + 1, 4):
+        for j in range(1 + i % 5, total + 1, 7):
+            world = World(kind)
+            x = world.attempt("X", A, "00000002").run(i)
+            y = world.attempt("Y", A, "00000003").run()
+            if y.result:  # else it waits for the lock that the first one holds
+                c = world.attempt("C", CLEARED, "00000001", plan).run(j)
+                x.run()
+                world.check_alone(seen)
+                to_end(c, x)
+                world.check_alone(seen)
+            world.close()
+
+
+@kinds
+def test_a_task_cleared_after_a_failure_resumes(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("ask for page 1")
+    x.kill()
+    c = world.lone(CLEARED, "C")
+    assert c.result["by"] == ["X", "C"]
+    assert c.staging.resumed
+
+
+@kinds
+def test_a_retry_that_claims_before_the_last_frame(kind: str) -> None:
+    seen: set[int] = set()
+    for j in range(1, 10, 2):
+        for k in range(0, 14, 3):
+            world = World(kind)
+            x = world.attempt("X", A, "00000002")
+            assert x.until("-last")
+            y = world.attempt("Y", A, "00000001").run(j)
+            x.run()
+            y.run(k)
+            world.check_alone(seen)
+            to_end(y, x)
+            world.check_alone(seen)
+            world.close()
+
+
+# 10
+
+
+@pytest.mark.parametrize("lost", ["data.jsonl", "changes-a.json"])
+def test_a_write_whose_reply_is_lost_counts_as_the_own(lost: str, worlds: list[World]) -> None:
+    worlds.append(world := World("conditions"))
+    x = world.attempt("X", A, "00000001")
+    x.loses = lost
+    x.run()
+    assert x.result
+    assert not x.loses
+    assert world.manifest()
+    world.check_changes()
+
+
+@pytest.mark.parametrize("kind", ["none", "creation", "ignores", "refuses"])
+def test_without_conditions_there_is_a_race_of_one_request(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    # A store that refuses the condition is asked once more, and its version is read before that.
+    assert x.until("pipe_file data" if kind == "refuses" else write_to(kind, "data"))
+    assert world.lone(B, "B").result
+    x.run()
+    assert x.result
+    assert world.races == 1
+    assert json.loads(world.history[-1][0].splitlines()[0])["by"] == "X"
+
+
+@pytest.mark.parametrize("kind", ["none", "creation", "refuses"])
+def test_without_a_reply_the_version_is_that_of_the_own_content(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("pipe_file data")
+    x.step()  # written; the version is asked for next
+    assert world.lone(B, "B").result
+    x.run()
+    assert isinstance(x.error, DestinationReplacedError)
+    found = world.manifest()
+    assert found
+    assert found["owner"]["task"] == B.task
+
+
+# Beside the ten
+
+
+@kinds
+def test_folders_that_nobody_has_written_to_for_seven_days_are_swept(kind: str, worlds: list[World]) -> None:
+    import os
+    from pathlib import Path
+
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("ask for page 1")
+    assert world.lone(B, "B").result
+    assert world.names(A)
+    world.store.now += 8 * 24 * 3600
+    if kind == "disk":
+        folder = Path(world.root, ".data.jsonl.staging")
+        for each in folder.rglob("*"):
+            os.utime(each, (world.store.now, world.store.now))
+        for each in [folder / A.folder, *(folder / A.folder).iterdir()]:
+            os.utime(each, (1, 1))
+    else:
+        for path in world.store.times:
+            if A.folder not in path:
+                world.store.times[path] = world.store.now
+    assert world.lone(NEXT, "next").result
+    assert not world.names(A)
+    assert world.names(B)
+    x.run()
+    assert isinstance(x.error, DestinationInUseError)
+    assert world.lone(A, "retry").result
+
+
+@kinds
+def test_another_run_has_published_the_same_content(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind, "shared"))
+    plan = Plan(by="same content")
+    x = world.attempt("X", A, "00000001", plan)
+    assert x.until(write_to(kind, "data"))
+    x.kill()
+    assert world.lone(B, "B").result
+    assert world.lone(NEXT, "next", plan).result
+    retry = world.lone(A, "retry", plan)
+    assert retry.result
+    assert not retry.asked
+    found = json.loads(world.read(str(world.changes_of(A))) or b"")
+    assert found["from"] == identity_of(world.history[-2][0])
+
+
+@kinds
+def test_another_version_of_the_package_makes_other_bytes(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until(write_to(kind, "data"))
+    x.kill()
+    spaced = Plan(spaced=True)
+    y = world.attempt("Y", A, "00000002", spaced)
+    assert y.until(write_to(kind, "changes"))
+    y.kill()
+    before = len(world.history)
+    assert world.lone(A, "retry", spaced).result
+    assert len(world.history) == before
+    assert (world.read(world.path) or b"").count(b" \n") == 2
+    assert world.manifest()
+    world.check_compared()
+
+
+@kinds
+@pytest.mark.parametrize("damage", ["emptied", "cut", "flipped"])
+def test_a_damaged_frame_ends_the_log(kind: str, damage: str, worlds: list[World]) -> None:
+    from pathlib import Path
+
+    worlds.append(world := World(kind))
+    plan = Plan(pages=(1, 1, 1))
+    x = world.attempt("X", A, "00000001", plan)
+    assert x.until("ask for page 2")
+    x.kill()
+    name = f"{world.root}/.data.jsonl.staging/{A.folder}/0001-00000001{'' if kind == 'disk' else '-000001'}"
+    content = world.read(name) or b""
+    start = content.index(b'{"version":1,"number":1,') - 9 if kind == "disk" else 0
+    at = content.index(b'"row"', start)
+    bad = {"emptied": content[:start], "cut": content[:at], "flipped": content[:at] + b"?" + content[at + 1 :]}[damage]
+    if kind == "disk":
+        Path(name).write_bytes(bad)
+    else:
+        world.store.objects[name.replace("memory://schedules@", "/")] = bad
+    assert world.lone(A, "retry", plan).result["by"] == ["X", "retry", "retry"]
+
+
+def test_a_segment_that_is_missing_ends_the_log(worlds: list[World]) -> None:
+    worlds.append(world := World("conditions"))
+    plan = Plan(pages=(1, 1, 1, 1))
+    x = world.attempt("X", A, "00000001", plan)
+    assert x.until("ask for page 3")
+    x.kill()
+    del world.store.objects[f"/bucket/.data.jsonl.staging/{A.folder}/0001-00000001-000001"]
+    assert world.lone(A, "retry", plan).result["by"] == ["X", "retry", "retry", "retry"]
+
+
+def test_a_lock_that_never_frees_ends_the_attempt(worlds: list[World]) -> None:
+    from types import SimpleNamespace
+
+    from airflow_provider_mediaops.storage import local
+
+    worlds.append(world := World("disk"))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("replace data")  # it stands still, and holds the lock
+    seconds = iter(range(1000))
+    local_time = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        import fcntl
+
+        patch.setattr(local, "time", local_time)
+        patch.setattr(local, "fcntl", fcntl)
+        b = world.attempt("B", B, "00000002").run()
+    assert isinstance(b.error, DestinationInUseError)
+    assert "half a minute" in str(b.error)
+    x.kill()
+    assert world.lone(B, "retry").result["by"] == ["B", "B"]
+
+
+def test_attempts_are_what_the_harness_says(worlds: list[World]) -> None:
+    worlds.append(world := World("conditions"))
+    x = world.attempt("X", A, "00000001")
+    with pytest.raises(Broken, match="younger"):
+        wrong_replacement(world, x)
+
+
+def wrong_replacement(world: World, x: Attempt) -> None:
+    """Let a store forget its conditions: the harness sees that a newer file is replaced."""
+    assert x.until("put_object data")
+    assert world.lone(B, "B").result
+    world.store.kind = "ignores"
+    x.run()
