@@ -74,15 +74,15 @@ def _of_capture(phase: str) -> dict[str, Any]:
 
 def _publish_slowly(folder: Path) -> None:
     """Let the first publication last until the test allows it to go on."""
-    from airflow_provider_mediaops.storage.dataset import Dataset
+    from airflow_provider_mediaops.storage.dataset import Staging
 
-    publish: Any = Dataset._publish  # noqa: SLF001 there is no public name of this moment
+    publish: Any = Staging.publish
 
-    def slowly(self: Dataset, *arguments: Any) -> Any:
+    def slowly(self: Staging) -> Any:
         _wait_at(folder, "publishing")
-        return publish(self, *arguments)
+        return publish(self)
 
-    cast("Any", Dataset)._publish = slowly  # noqa: SLF001
+    cast("Any", Staging).publish = slowly
 
 
 def _read_slowly(folder: Path) -> None:

@@ -19,10 +19,9 @@ from airflow_provider_mediaops.plugin.reading import read_text
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
 from tests.contract.page_tables import sections, table
-from tests.stores.emulators import BUCKET, is_write
+from tests.stores.emulators import BUCKET
 from tests.stores.one_task import context_of
 from tests.stores.test_refusals import only
-from tests.unit.cli.commands import command
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
@@ -162,25 +161,8 @@ def post(place: Place) -> None:
 
 
 @pytest.fixture
-def jobs(
-    place: Place, seen: Seen, sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, list[Callable[[], object]]]:
+def jobs(place: Place, seen: Seen, sandbox: SandboxServer, tmp_path: Path) -> dict[str, list[Callable[[], object]]]:
     """The tasks of each line of the table, in an order in which the later ones use files of the earlier ones."""
-    monkeypatch.setattr("airflow_provider_mediaops.cli.leftovers.unfinished_state", lambda _: None)
-
-    def leave() -> None:
-        writes = itertools.count()
-        seen.failing = lambda method, path: is_write(method, path) and next(writes) >= 4
-        with pytest.raises(PermissionError):
-            export(place, "left/d.jsonl")
-        seen.failing = lambda _method, _path: False
-        place.guard.age(hours=24 * 8)
-        seen.clear()
-
-    def leftovers(*options: str) -> None:
-        [found] = command("leftovers", f"{place.folder}/left", "-o", "json", *options).document["leftovers"]
-        assert (found["state"], found["deleted"]) == ("left", bool(options))
-
     return {
         "export, enrichment": [
             lambda: export(place),
@@ -193,8 +175,6 @@ def jobs(
         "digest of captures": [lambda: capture(place), seen.clear, lambda: digest(place)],
         "journal of bulletins": [lambda: post(place)],
         "hot threads in Airflow's pages": [lambda: read_text(f"{place.folder}/isbns.txt", max_bytes=10_000)],
-        "`airflow mediaops leftovers`": [leave, leftovers],
-        "the same with `--delete`": [leave, lambda: leftovers("--delete", "--yes")],
     }
 
 

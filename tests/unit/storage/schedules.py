@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
-from greenlet import getcurrent, greenlet
+from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
@@ -232,7 +232,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         self._greenlet = greenlet(self._run)
-        self._greenlet.attempt = self  # type: ignore[attr-defined]
+        self._greenlet.attempt = self
 
     def step(self, *, torn: bool = False) -> bool:
         """Do one operation, up to the next; return whether there is one."""

@@ -197,7 +197,7 @@ class TestChanges:
             with dataset.staging(owner(f"dag/run-{number}/task/-1")) as staging:
                 staging.commit(OLD, None)
                 staging.digest = "same"
-                staging.changes = lambda file, text=text: _write(file, text)  # type: ignore[misc]
+                staging.changes = lambda file, text=text: _write(file, text)
 
         assert pair(place) == (OLD, "of run 1")
         assert (staging.summary["changed"], staging.summary["changes"]) == (False, None)
