@@ -372,6 +372,7 @@ class Log:
     def commit(self, lines: bytes, rows: int, state: Any) -> None:
         """Add records (lines of JSON), and the state after them."""
         check_lines(lines)
+        before = self._state
         # Encoded now: the caller may change it before it is appended.
         self._state = json_line(state)
         self._held.append(lines)
@@ -379,7 +380,15 @@ class Log:
         self._held_rows += rows
         is_due = time.monotonic() - self._since >= self._backend.hold_seconds
         if is_due or self._held_bytes >= self._backend.hold_bytes:
-            self.flush()
+            try:
+                self.flush()
+            except BaseException:
+                # A commit that fails is none: its caller may commit the same records once more.
+                self._state = before
+                self._held.pop()
+                self._held_bytes -= len(lines)
+                self._held_rows -= rows
+                raise
 
     def flush(self) -> None:
         """Append what is held back."""
