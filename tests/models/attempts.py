@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import math
 import os
 import tempfile
@@ -32,7 +33,7 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.runner import arun
 from airflow_provider_mediaops.http.settings import TransportSettings
-from airflow_provider_mediaops.storage import local, log
+from airflow_provider_mediaops.storage import claims, local, log
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.object_store import StoreBackend
@@ -228,6 +229,9 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     # After five seconds a commit is synced as well, which is a step more.
     patch.setattr(local, "time", SimpleNamespace(monotonic=seconds, sleep=_wait_for_the_lock))
     patch.setattr(log, "time", SimpleNamespace(monotonic=seconds))
+    # Of two claims with one number the later one is in force, so that an example comes out the same each time.
+    numbers = itertools.count()
+    patch.setattr(claims, "secrets", SimpleNamespace(token_hex=lambda _: f"{next(numbers):08x}"))
     # Each commit is one that a death cannot take back; files have the time of the system.
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
     patch.setattr(local, "STALE_SECONDS", math.inf)
