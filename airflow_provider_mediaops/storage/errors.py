@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError, PermanentError
 
 
@@ -31,10 +33,20 @@ def superseded_error(destination: object) -> DestinationInUseError:
     :param destination: the path that the attempt writes.
     """
     return DestinationInUseError(
-        f"{destination} is being written by a newer attempt of this task, or the hidden folder beside it was removed. "
-        "This attempt ends; what it has staged counts for the newer one.",
+        f"{destination} is being written by a newer attempt of this task. This attempt ends; what it has staged counts "
+        "for the newer one.",
         service="storage",
     )
+
+
+def removed_error(destination: object) -> OSError:
+    """
+    Return the error of an attempt whose claim somebody has removed.
+
+    :param destination: the path that the attempt writes.
+    """
+    what = f"the hidden folder beside {destination} was removed while the task wrote; the next attempt starts anew"
+    return OSError(errno.ESTALE, what)
 
 
 def finished_meanwhile_error(destination: object) -> DestinationInUseError:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.backend import Part, read_blocks
 from airflow_provider_mediaops.storage.claims import LAST, Claim, claims_in, last_name, next_claim, read_name
-from airflow_provider_mediaops.storage.errors import superseded_error, unknown_version_error
+from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line
 
 if TYPE_CHECKING:
@@ -361,12 +361,15 @@ class Log:
         """
         List the folder; before each write.
 
-        :raises DestinationInUseError: unless the claim of this attempt is the highest.
+        :raises DestinationInUseError: if there is a higher claim than that of this attempt.
+        :raises OSError: if its claim was removed.
         """
         names = self._backend.names(self._folder)
         claims = claims_in(names)
-        if self.claim not in claims or max(claims) > self.claim:
+        if max(claims, default=self.claim) > self.claim:
             raise superseded_error(self._destination)
+        if self.claim not in claims:
+            raise removed_error(self._destination)
         return names
 
     def commit(self, lines: bytes, rows: int, state: Any) -> None:

@@ -218,7 +218,7 @@ class StorageRow:
         return (there or self.worker) if deferred else self.worker
 
 
-_CHANGED = "DestinationInUseError: This attempt ends; what it has staged counts for the newer one."
+_REMOVED = "was removed while the task wrote"
 _FULL = "No space left on device"
 _LOST = "No route to host"
 #: The rows of faults of the storage.
@@ -227,7 +227,12 @@ STORAGE = {
     "disk full": StorageRow(
         f"OSError: {_FULL}", export=f"StorageError: {_FULL}", triggerer_capture=f"StorageError: {_FULL}"
     ),
-    "folder gone during the work": StorageRow(_CHANGED, enrichment="StorageError: cannot be read", capture=RECOVERED),
+    "folder gone during the work": StorageRow(
+        f"OSError: {_REMOVED}",
+        export=f"StorageError: {_REMOVED}",
+        enrichment=f"StorageError: {_REMOVED}",
+        capture=RECOVERED,
+    ),
     "a file in the place of the folder": StorageRow("FileExistsError: cannot be written: File exists"),
     "store unreachable": StorageRow(f"OSError: {_LOST}"),
     "store lost during the work": StorageRow(
