@@ -107,7 +107,7 @@ def as_the_task_ends(cls: type[MediaOpsError]) -> type[Exception]:
 
 def staged(file: Path) -> str:
     """Return what is kept beside a destination."""
-    return "".join(each.read_text(encoding="utf-8") for each in file.parent.glob(f".{file.name}.*"))
+    return "".join(each.read_text(encoding="utf-8") for each in file.parent.glob(f".{file.name}.staging/*/*"))
 
 
 @contextmanager

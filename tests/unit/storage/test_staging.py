@@ -207,7 +207,7 @@ class TestOthers:
                     place.remove(f".d.jsonl.staging/{owner().folder}/{name}")
                 staging.commit(rows(2), 2)
 
-        with pytest.raises(OSError, match="the hidden folder beside .* was removed while the task wrote"):
+        with pytest.raises(OSError, match=r"the hidden folder beside .* was removed while the task wrote"):
             write()
 
     def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
