@@ -30,7 +30,7 @@ from airflow_provider_mediaops.storage.formats import (
     json_lines,
     write_table,
 )
-from airflow_provider_mediaops.storage.log import Done, Log, read_logs, summary_of
+from airflow_provider_mediaops.storage.log import DoneFrame, Log, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.scratch import naming_folder
@@ -140,7 +140,7 @@ class Staging:
         """Return whether another task has published a file: if its content is the same, the step to it was another."""
         return manifest is not None and manifest.owner.folder != self._owner.folder
 
-    def _is_file_of(self, done: Done, version: Version) -> bool:
+    def _is_file_of(self, done: DoneFrame, version: Version) -> bool:
         """Return whether the file at the destination, which is of a version, has the content that a frame names."""
         if version.size != done.fields["size"]:
             return False
@@ -306,7 +306,7 @@ class Staging:
                 self._dataset.write_table(_path_to(new.descriptor), self.lines())
         return new.size
 
-    def _published(self, done: Done, new: NewFile) -> Version:
+    def _published(self, done: DoneFrame, new: NewFile) -> Version:
         """Replace the noted version; return the new one."""
         if done.fields["kept"] and self._noted:
             self._check_noted()
@@ -321,7 +321,7 @@ class Staging:
             # It is there: only the reply was lost.
             return found
 
-    def _publish_rest(self, done: Done, version: Version) -> dict[str, Any]:
+    def _publish_rest(self, done: DoneFrame, version: Version) -> dict[str, Any]:
         """Do what is left once the file is at the destination; return the summary."""
         if self._changes_backend and done.fields["changes"]:
             self._publish_changes(self._changes_backend, done)
@@ -335,7 +335,7 @@ class Staging:
             self._backend.sweep(self._owner.folder)
         return summary
 
-    def _publish_changes(self, backend: Backend, done: Done) -> None:
+    def _publish_changes(self, backend: Backend, done: DoneFrame) -> None:
         with backend.new_file() as new:
             with naming_path(str(self._dataset.changes), "written", self._backend.hint):
                 _write_blocks(new, done.frame.lines.blocks())

@@ -72,7 +72,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneFrame:
     """
     A frame that says what is to be published.
 
@@ -401,11 +401,11 @@ class Log:
             self._held, self._held_bytes, self._held_rows = [], 0, 0
         self._since = time.monotonic()
 
-    def finish(self, fields: Mapping[str, Any], lines: Part | None) -> Done:
+    def finish(self, fields: Mapping[str, Any], lines: Part | None) -> DoneFrame:
         """Append the frame that says what is to be published."""
         size = lines.end - lines.start if lines else 0
         frame = self._append("done", json_line(fields), lines.blocks if lines else tuple, size)
-        done = Done(self.claim, frame, dict(fields))
+        done = DoneFrame(self.claim, frame, dict(fields))
         self.done.insert(0, done)
         return done
 
@@ -516,7 +516,7 @@ def _with_head(head: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[Done]:
+def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[DoneFrame]:
     """Return the frames above all logs that are over that say what is to be published, the newest first."""
     over = over_below(logs)
     found = []
@@ -527,7 +527,7 @@ def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[Done]:
     return found
 
 
-def _done_of(claim: Claim, frame: Frame) -> Done | None:
+def _done_of(claim: Claim, frame: Frame) -> DoneFrame | None:
     try:
         fields = frame.value()
     except ValueError:
@@ -535,4 +535,4 @@ def _done_of(claim: Claim, frame: Frame) -> Done | None:
     kinds = {"fingerprint": str, "size": int, "sha256": str, "kept": bool, "changes": bool, "summary": dict}
     if not isinstance(fields, dict) or not all(isinstance(fields.get(key), kind) for key, kind in kinds.items()):
         return None
-    return Done(claim, frame, fields)
+    return DoneFrame(claim, frame, fields)
