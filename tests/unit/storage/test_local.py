@@ -55,13 +55,24 @@ class TestPowerFailure:
                 if each != log:
                     each.unlink()
 
-    def test_a_log_that_is_kept_publishes_again_what_was_lost_at_the_destination(self, here: Place) -> None:
+    def test_a_log_that_is_kept_publishes_again_what_was_lost_at_the_destination(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> Path:
+            raise OSError(errno.EIO, "the power failed")
+
         attempt(here.dataset(), owner("old"), rows(7))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "link", lambda *_: None)
-            attempt(here.dataset(), owner(), rows(0), stop=True)
-        # The rename never reached the disk: the older file is there, and what the attempt had said is in the log.
-        assert attempt(here.dataset(), owner(), rows(2)).resumed
+        with monkeypatch.context() as patch:
+            # A rename that never reached the disk leaves the same behind.
+            patch.setattr(Path, "replace", fail)
+            with pytest.raises(OSError, match="the power failed"):
+                attempt(here.dataset(), owner(), rows(0), rows(2))
+        assert here.lines() == rows(7)
+        assert b'"kind":"done"' in log_of(here).read_bytes()
+
+        retry = attempt(here.dataset(), owner())
+
+        assert (retry.resumed, retry.summary["rows"]) == (True, 4)
         assert here.lines() == rows(0, 4)
 
     def test_a_log_is_brought_to_the_disk_every_5_seconds(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
