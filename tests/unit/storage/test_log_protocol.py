@@ -443,6 +443,18 @@ def test_without_conditions_there_is_a_race_of_one_request(kind: str, worlds: li
     assert json.loads(world.history[-1][0].splitlines()[0])["by"] == "X"
 
 
+@all_kinds
+def test_a_file_that_appeared_before_the_last_request_is_not_replaced(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind, None))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("ask for page 1")
+    assert world.lone(B, "B").result
+    x.run()
+    assert isinstance(x.error, DestinationReplacedError)
+    assert world.races == 0
+    assert world.history[-1][1] == "B"
+
+
 @pytest.mark.parametrize("kind", ["none", "creation", "refuses"])
 def test_without_a_reply_the_version_is_that_of_the_own_content(kind: str, worlds: list[World]) -> None:
     worlds.append(world := World(kind))
