@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 KINDS = ["disk", "conditions", "creation", "none"]
 kinds = pytest.mark.parametrize("kind", KINDS)
+# What takes many schedules: `make test` has a disk and the strictest store, `make test-all` the others too.
+with_long_kinds = pytest.mark.parametrize(
+    "kind", ["disk", "conditions", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("creation", "none"))]
+)
 all_kinds = pytest.mark.parametrize("kind", [*KINDS, "ignores", "refuses"])
 orders = pytest.mark.parametrize("tokens", [("00000001", "00000002"), ("00000002", "00000001")], ids=["up", "down"])
 EMPTY_LAST = Plan(pages=(1, 0))
@@ -140,7 +144,7 @@ def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens
         world.close()
 
 
-@kinds
+@with_long_kinds
 @orders
 def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
@@ -253,7 +257,7 @@ def test_a_death_between_the_dataset_and_its_changes(kind: str, changes: str, th
 # 6
 
 
-@kinds
+@with_long_kinds
 @pytest.mark.parametrize("changes", ["shared", "own"])
 def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, changes: str) -> None:
     seen: set[int] = set()
@@ -267,7 +271,7 @@ def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, 
     assert races == 0 or kind not in ("disk", "conditions")
 
 
-@kinds
+@with_long_kinds
 def test_a_kept_file_and_another_run(kind: str) -> None:
     seen: set[int] = set()
     kept = Plan(fingerprint="same")
