@@ -21,7 +21,7 @@ from airflow_provider_mediaops.watch import Done, Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 T = TypeVar("T")
@@ -51,13 +51,13 @@ class Later:
 class Readings(Protocol[T_co]):
     """The source of a wait's readings."""
 
-    def next(self, pause: float, deadline: float) -> Conversation[T_co | None]:
+    def next(self, pause: float, deadline: float) -> CallFlow[T_co | None]:
         """
         Wait, then make a reading.
 
         :param pause: seconds to wait first; 0 reads at once.
         :param deadline: the end of the wait, on the clock of whoever waits.
-        :returns: a conversation with the reading; None if it would come more than :data:`LATE_SECONDS` later.
+        :returns: a call flow with the reading; None if it would come more than :data:`LATE_SECONDS` later.
         :raises MediaOpsError: if the service fails.
         """
         ...
@@ -227,7 +227,7 @@ def wait(
     *,
     first_pause: float = 0.0,
     one_poke: bool = False,
-) -> Conversation[Done | Later | None]:
+) -> CallFlow[Done | Later | None]:
     """
     Make readings until a condition is met, the last one at the deadline.
 
@@ -238,7 +238,7 @@ def wait(
     :param term: the time that it has, on the clock of the readings.
     :param first_pause: seconds before the first reading.
     :param one_poke: whether to return at the first pause, unless the next reading is due within a time of its own.
-    :returns: a conversation with the verdict; the pause after one poke; None if the deadline has come.
+    :returns: a call flow with the verdict; the pause after one poke; None if the deadline has come.
     :raises Exception: an error that ends the wait; see :data:`RULES`.
     """
     pause = first_pause
@@ -286,21 +286,21 @@ def _log_failure(error: Exception, rule: Rule, progress: Progress, pause: float)
 
 def until(
     deadline: float,
-    conversation: Conversation[T],
+    flow: CallFlow[T],
     monotonic: Callable[[], float],
     gave_up: Callable[[Wait], None] | None = None,
-) -> Conversation[T | None]:
+) -> CallFlow[T | None]:
     """
     Keep a reading from waiting past the time limit of a wait, and from logging each retry.
 
     :param deadline: the time limit, on the clock of ``monotonic``.
-    :param conversation: the reading; it ends before the first wait that would end after the deadline.
+    :param flow: the reading; it ends before the first wait that would end after the deadline.
     :param monotonic: returns seconds that never run backwards.
     :param gave_up: called with that wait.
-    :returns: a conversation with the same result; None if it would have had to wait beyond the deadline.
+    :returns: a call flow with the same result; None if it would have had to wait beyond the deadline.
     """
     try:
-        step = advance(conversation)
+        step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
                 if step.seconds > deadline - monotonic():
@@ -310,7 +310,7 @@ def until(
                 if step.is_retry:
                     # The wait itself logs once that readings fail.
                     step = Wait(step.seconds)
-            step = yield from relay(conversation, step)
+            step = yield from relay(flow, step)
         return step.value
     finally:
-        conversation.close()
+        flow.close()

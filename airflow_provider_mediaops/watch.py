@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Watch(Protocol):
     may_return: ClassVar[bool] = False
 
     @abstractmethod
-    def look(self, ask: Ask) -> Conversation[Any]:
-        """Return a conversation that makes one reading; it raises a MediaOpsError if the service fails."""
+    def look(self, ask: Ask) -> CallFlow[Any]:
+        """Return a call flow that makes one reading; it raises a MediaOpsError if the service fails."""
 
     def judge(self, monotonic: Callable[[], float]) -> Callable[[Any], Verdict]:
         """

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.watch import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 # What a sensor returns goes into Airflow's metadata database.
@@ -32,13 +32,13 @@ class BookWatch(Watch):
     def __post_init__(self) -> None:
         normalise(self.isbn)
 
-    def look(self, ask: Ask) -> Conversation[Verdict]:
+    def look(self, ask: Ask) -> CallFlow[Verdict]:
         """
         Look once.
 
-        :param ask: makes a conversation of a call, such as :meth:`~airflow_provider_mediaops.books.lookup.Finder.ask`,
+        :param ask: makes a call flow of a call, such as :meth:`~airflow_provider_mediaops.books.lookup.Finder.ask`,
             so that a wrong connection is an error and no missing book.
-        :returns: a conversation; done with the record. Of one above 32 kB the largest fields are left out.
+        :returns: a call flow; done with the record. Of one above 32 kB the largest fields are left out.
         """
         from airflow_provider_mediaops.books.api import get_book
         from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError

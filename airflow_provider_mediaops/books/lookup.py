@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Step
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class RequestCount:
     """
-    Counts the requests of a conversation, those that got no reply included.
+    Counts the requests of a call flow, those that got no reply included.
 
     :param send: called for each request that is sent; returns its number.
     """
@@ -59,15 +59,13 @@ class RequestCount:
     #: Whether the limit was the reply to any of them.
     limited: bool = field(default=False, init=False)
 
-    def observe(
-        self, conversation: Conversation[T], inspect: Callable[[object], None] | None = None
-    ) -> Conversation[T]:
+    def observe(self, flow: CallFlow[T], inspect: Callable[[object], None] | None = None) -> CallFlow[T]:
         """
-        Count the requests of a conversation.
+        Count the requests of a call flow.
 
-        :param conversation: the conversation, passed on unchanged.
-        :param inspect: called with each reply or error before the conversation gets it; may raise.
-        :returns: the same conversation.
+        :param flow: the call flow, passed on unchanged.
+        :param inspect: called with each reply or error before the call flow gets it; may raise.
+        :returns: the same call flow.
         """
 
         def on_step(step: Step) -> None:
@@ -81,15 +79,15 @@ class RequestCount:
             if inspect:
                 inspect(reply)
 
-        return observed(conversation, on_step, on_reply)
+        return observed(flow, on_step, on_reply)
 
 
-def read_key_usage(ask: Ask) -> Conversation[KeyUsage | None]:
+def read_key_usage(ask: Ask) -> CallFlow[KeyUsage | None]:
     """
     Ask for the key's daily quota.
 
-    :param ask: makes a conversation of a call.
-    :returns: a conversation; its result is None if the service has no such call, which is not in its specification.
+    :param ask: makes a call flow of a call.
+    :returns: a call flow; its result is None if the service has no such call, which is not in its specification.
     :raises MediaOpsError: if the key is not accepted, or the service fails.
     """
     try:
@@ -101,13 +99,13 @@ def read_key_usage(ask: Ask) -> Conversation[KeyUsage | None]:
         return None
 
 
-def prove(ask: Ask, canary: str | None) -> Conversation[KeyUsage | None]:
+def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     """
     Prove that key and address work: read the key's quota, or find a book. A configured canary must be found.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param canary: an ISBN-13 known to have a record, if any is.
-    :returns: a conversation; its result is the quota, or None if the service has no call for it and a book was found.
+    :returns: a call flow; its result is the quota, or None if the service has no call for it and a book was found.
     :raises InvalidConnectionError: if neither was there, or not the canary; the message has the path that was asked.
     :raises MediaOpsError: any other refusal.
     """
@@ -130,13 +128,13 @@ def prove(ask: Ask, canary: str | None) -> Conversation[KeyUsage | None]:
     return usage
 
 
-def ask_witness(ask: Ask, witness: str) -> Conversation[MediaOpsError | None]:
+def ask_witness(ask: Ask, witness: str) -> CallFlow[MediaOpsError | None]:
     """
     Ask for a witness.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param witness: an ISBN-13, or :data:`~airflow_provider_mediaops.books.not_found.KEY_CALL`.
-    :returns: a conversation; its result is None if the witness was found, else an error.
+    :returns: a call flow; its result is None if the witness was found, else an error.
     :raises MediaOpsError: any other error.
     """
     if witness == KEY_CALL:
@@ -154,7 +152,7 @@ class Finder:
     """
     Finds books, and says that there is no such book only if the rule of 404s does.
 
-    :param client: makes conversations of calls.
+    :param client: makes call flows of calls.
     :param canary: an ISBN-13 known to have a record, if any is.
     """
 
@@ -165,12 +163,12 @@ class Finder:
     def __post_init__(self) -> None:
         self._evidence = Evidence(self.canary)
 
-    def ask(self, call: Call[T]) -> Conversation[T]:
+    def ask(self, call: Call[T]) -> CallFlow[T]:
         """
         Make a call. Before a 404 is raised, key and address are proved to work, unless they were a short time ago.
 
         :param call: the call.
-        :returns: a conversation whose result is the call's.
+        :returns: a call flow whose result is the call's.
         :raises NotFoundError: if the service has no such book.
         :raises DoubtfulNotFoundError: if there is no such book, or the limit is reached.
         :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for the 404.
@@ -193,12 +191,12 @@ class Finder:
         held.found(isbn13, count.number, self._now())
         return result
 
-    def find(self, isbn13: str) -> Conversation[Book]:
+    def find(self, isbn13: str) -> CallFlow[Book]:
         """
         Find a book.
 
         :param isbn13: thirteen digits.
-        :returns: a conversation whose result is its record.
+        :returns: a call flow whose result is its record.
         :raises NotFoundError: if the service has no record of it.
         :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for a 404.
         :raises RateLimitedError: if it cannot be told whether there is no record or the limit is reached.
@@ -225,12 +223,12 @@ class Finder:
                 held.found(isbn13, count.number, self._now())
                 return book
 
-    def look_up(self, text: str) -> Conversation[Lookup]:
+    def look_up(self, text: str) -> CallFlow[Lookup]:
         """
         Look up one ISBN.
 
         :param text: the ISBN in any usual writing.
-        :returns: a conversation whose result is the look-up.
+        :returns: a call flow whose result is the look-up.
         :raises MediaOpsError: if the service does not answer, or refuses.
         """
         try:
@@ -246,7 +244,7 @@ class Finder:
 
     def _decide(
         self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool = False
-    ) -> Conversation[MediaOpsError | None]:
+    ) -> CallFlow[MediaOpsError | None]:
         """Ask for witnesses until the one 404 that is held is decided on; return an error, or None to ask again."""
         decisions = held.decisions(self._now(), idle=True)
         while not decisions and (witness := held.check(self._now(), idle=True)):

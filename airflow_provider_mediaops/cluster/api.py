@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeStats
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.http.reply import ErrorDetails
 
 #: The reason in an error about an empty report.
@@ -187,12 +187,12 @@ _TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
 )
 
 
-def probe(ask: Ask) -> Conversation[str | None]:
+def probe(ask: Ask) -> CallFlow[str | None]:
     """
     Ask one node for its statistics and its hot threads, which need a privilege each.
 
-    :param ask: makes a conversation of a call.
-    :returns: a conversation whose result is the cluster's name, if it has one.
+    :param ask: makes a call flow of a call.
+    :returns: a call flow whose result is the cluster's name, if it has one.
     :raises PermissionDeniedError: if one of the privileges is missing, or both.
     :raises MediaOpsError: if the cluster refuses for another reason, or fails.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 _HIGHEST = 100
@@ -70,8 +70,8 @@ class CpuWatch(Watch):
             raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
         object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
 
-    def look(self, ask: Ask) -> Conversation[NodeStats]:
-        """Return a conversation that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
+    def look(self, ask: Ask) -> CallFlow[NodeStats]:
+        """Return a call flow that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
         from airflow_provider_mediaops.cluster.api import node_stats
 
         return ask(node_stats(self.nodes))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.enrichment.checkpoint import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
@@ -208,15 +208,15 @@ class Attempt:
         )
         return {name: state[name] for name in ("requests", "spent") if name in state}, saved.resume
 
-    def start(self, client: Client, plan: str) -> Conversation[None]:
+    def start(self, client: Client, plan: str) -> CallFlow[None]:
         """
         Log what is enriched, at which rate, and how much of the day's quota is left.
 
         To ask for the quota takes a request, so that is left out for fewer than 100 rows, and with ``max_requests``.
 
-        :param client: makes conversations of calls.
+        :param client: makes call flows of calls.
         :param plan: the plan of the connection.
-        :returns: a conversation; no refusal of the service ends it.
+        :returns: a call flow; no refusal of the service ends it.
         """
         left = self._enrichment.total - self._staging.rows
         is_worth_it = left >= _MIN_ROWS_FOR_USAGE and not self._spending.has_budget
@@ -345,7 +345,7 @@ class Attempt:
         return (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in seen)
 
 
-def _usage_of(client: Client) -> Conversation[KeyUsage | None]:
+def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
     from airflow_provider_mediaops.books.lookup import read_key_usage
 
     try:

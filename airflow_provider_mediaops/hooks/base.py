@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection.check import ProbeResult
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response, Wait
+    from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response, Wait
     from airflow_provider_mediaops.http.request_threads import RequestThreads
     from airflow_provider_mediaops.http.settings import TransportSettings
     from airflow_provider_mediaops.http.transport import Transport
 
 T = TypeVar("T")
 
-# The modules that every conversation on an event loop imports.
+# The modules that every call flow on an event loop imports.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.http.client",
     "airflow_provider_mediaops.http.transport",
@@ -58,9 +58,9 @@ class Service:
     """
     The service that a connection describes.
 
-    :param client: makes conversations of its calls.
+    :param client: makes call flows of its calls.
     :param transport: the settings of the sessions.
-    :param checked_ask: makes conversations of calls in the client's place, if a refusal of the service needs a check.
+    :param checked_ask: makes call flows of calls in the client's place, if a refusal of the service needs a check.
     """
 
     client: Client
@@ -69,7 +69,7 @@ class Service:
 
     @property
     def ask(self) -> Ask:
-        """Makes a conversation of a call."""
+        """Makes a call flow of a call."""
         return self.checked_ask or self.client.ask
 
 
@@ -123,7 +123,7 @@ class ServiceHook(BaseHook):
         """Make the service from the connection's fields; raise InvalidConnectionError for one that cannot be used."""
 
     @abstractmethod
-    def _probe(self, client: Client) -> Conversation[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
         """
         Make the cheapest request that shows whether the connection works.
 
@@ -131,15 +131,15 @@ class ServiceHook(BaseHook):
         for all who use the key.
 
         :param client: the client, which asks each host once.
-        :returns: a conversation whose result has one sentence for the connection page.
+        :returns: a call flow whose result has one sentence for the connection page.
         """
 
-    def _version(self, client: Client) -> Conversation[str | None]:
+    def _version(self, client: Client) -> CallFlow[str | None]:
         """
         Ask a service that works for its version.
 
         :param client: the client, which asks each host once.
-        :returns: a conversation whose result is the product and version; None if there is no call for it.
+        :returns: a call flow whose result is the product and version; None if there is no call for it.
         """
         yield from ()
         return None
@@ -193,41 +193,41 @@ class ServiceHook(BaseHook):
         """
         return self.run(self.service.ask(call))
 
-    def run(self, conversation: Conversation[T]) -> T:
-        """Carry out a conversation over this hook's session."""
-        # The session is made with the first request: the conversation meets an error of the connection then.
-        return runner.run(conversation, self.send, self.sleep)
+    def run(self, flow: CallFlow[T]) -> T:
+        """Carry out a call flow over this hook's session."""
+        # The session is made with the first request: the call flow meets an error of the connection then.
+        return runner.run(flow, self.send, self.sleep)
 
     def send(self, request: Request) -> Response:
         """Send one request over this hook's session; see :func:`airflow_provider_mediaops.http.runner.run`."""
         return self._session().send(request)
 
     def sleep(self, wait: Wait) -> None:
-        """Carry out a wait of a conversation, which ends if the task is stopped."""
+        """Carry out a wait of a call flow, which ends if the task is stopped."""
         self._log_wait(wait)
         self._stop.sleep(wait.seconds)
 
-    def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
-        """Carry out a conversation over this hook's session; yield its items as they come."""
-        yield from runner.stream(conversation, self._session().send, self.sleep)
+    def stream(self, flow: CallFlow[Any]) -> Iterator[Any]:
+        """Carry out a call flow over this hook's session; yield its items as they come."""
+        yield from runner.stream(flow, self._session().send, self.sleep)
 
-    async def arun(self, conversation: Conversation[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
+    async def arun(self, flow: CallFlow[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
-        Carry out a conversation on the event loop.
+        Carry out a call flow on the event loop.
 
-        :param conversation: the conversation; its first step comes when the connection has been read.
+        :param flow: the call flow; its first step comes when the connection has been read.
         :param threads: the threads that send.
         :returns: its result.
         """
         await self.aservice()
         send = partial(self._send_in, threads)
-        return await runner.arun(conversation, send, self._asleep, in_thread=in_thread)
+        return await runner.arun(flow, send, self._asleep, in_thread=in_thread)
 
-    async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
-        """Carry out a conversation on the event loop; yield its items as they come."""
+    async def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
+        """Carry out a call flow on the event loop; yield its items as they come."""
         await self.aservice()
         send = partial(self._send_in, LONG_JOBS)
-        async with aclosing(runner.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
+        async with aclosing(runner.astream(flow, send, self._asleep, in_thread=in_thread)) as items:
             async for item in items:
                 yield item
 

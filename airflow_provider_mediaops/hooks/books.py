@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.batch.runner import BatchUpdate, RunConversation
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate, RunCallFlow
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 # How many rows are looked up ahead of those that the caller has taken.
 _WINDOW = 100
@@ -176,7 +176,7 @@ class BookDatabaseHook(ServiceHook):
         self,
         client: Client,
         rows: Iterable[IsbnRow],
-        run: RunConversation,
+        run: RunCallFlow,
         options: BatchOptions | None,
         resume: ResumePoint | None,
         *,
@@ -225,7 +225,7 @@ class BookDatabaseHook(ServiceHook):
         service = Service(client, transport_settings(fields))
         return replace(service, checked_ask=self._finder_of(service).ask)
 
-    def _probe(self, client: Client) -> Conversation[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
         from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 _AUTH_KINDS = ("basic", "api_key", "bearer", "none")
 _NO_USERS = " For a cluster without users write auth=none."
@@ -165,8 +165,8 @@ class SearchClusterHook(ServiceHook):
         running_tasks: bool = False,
         show_queries: bool = False,
         **query: Unpack[HotThreadsArguments],
-    ) -> Conversation[Capture]:
-        """Return :meth:`capture` as a conversation."""
+    ) -> CallFlow[Capture]:
+        """Return :meth:`capture` as a call flow."""
         from airflow_provider_mediaops.cluster.capture.model import take_capture
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
@@ -194,7 +194,7 @@ class SearchClusterHook(ServiceHook):
         transport = transport_settings(fields, verify=_verify(fields))
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
 
-    def _probe(self, client: Client) -> Conversation[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
         from airflow_provider_mediaops.cluster.api import probe
 
         # The root page would need neither of the privileges.
@@ -205,7 +205,7 @@ class SearchClusterHook(ServiceHook):
             "threads of its nodes."
         )
 
-    def _version(self, client: Client) -> Conversation[str | None]:
+    def _version(self, client: Client) -> CallFlow[str | None]:
         from airflow_provider_mediaops.cluster.version import cluster_version
 
         return (yield from client.ask(cluster_version()))

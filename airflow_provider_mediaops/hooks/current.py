@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response
+    from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response
 
 T = TypeVar("T")
 
@@ -49,24 +49,24 @@ class CurrentHook:
 
     def reading(
         self,
-        look: Callable[[Ask], Conversation[T]],
+        look: Callable[[Ask], CallFlow[T]],
         deadline: float = float("inf"),
         gave_up: Callable[[Wait], None] | None = None,
-    ) -> Conversation[T | None]:
+    ) -> CallFlow[T | None]:
         """
         Make a reading, in a worker or on an event loop.
 
-        :param look: returns the conversation of a reading.
+        :param look: returns the call flow of a reading.
         :param deadline: the time beyond which it waits for nothing.
         :param gave_up: called with a wait that would have ended later.
-        :returns: a conversation with the reading; None if it would have had to wait beyond the deadline.
+        :returns: a call flow with the reading; None if it would have had to wait beyond the deadline.
         :raises MediaOpsError: if the service fails.
         """
         if self.monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
             yield from self._read_again(self._hook)
         hook = self._hook
 
-        def limited(service: Service) -> Conversation[T | None]:
+        def limited(service: Service) -> CallFlow[T | None]:
             return until(deadline, look(service.ask), self.monotonic, gave_up)
 
         try:
@@ -76,12 +76,12 @@ class CurrentHook:
                 raise
         return (yield from self._step(self._hook, limited))
 
-    def run(self, conversation: Conversation[T]) -> T:
+    def run(self, flow: CallFlow[T]) -> T:
         """Carry out a wait in a worker; requests of its own go over the session as it is then."""
-        return runner.run(conversation, self._send, self._sleep)
+        return runner.run(flow, self._send, self._sleep)
 
-    def ask(self, call: Call[T]) -> Conversation[T]:
-        """Return a conversation of one call beside the readings, for :meth:`run`."""
+    def ask(self, call: Call[T]) -> CallFlow[T]:
+        """Return a call flow of one call beside the readings, for :meth:`run`."""
         return (yield from self._hook.service.client.ask(call))
 
     async def aask(self, call: Call[T]) -> T:
@@ -112,14 +112,14 @@ class CurrentHook:
     def _sleep(self, wait: Wait) -> None:
         self._hook.sleep(wait)
 
-    def _step(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> Conversation[T]:
-        result: T = yield Blocking(lambda: hook.run(conversation(hook.service)), lambda: self._arun(hook, conversation))
+    def _step(self, hook: ServiceHook, flow: Callable[[Service], CallFlow[T]]) -> CallFlow[T]:
+        result: T = yield Blocking(lambda: hook.run(flow(hook.service)), lambda: self._arun(hook, flow))
         return result
 
-    async def _arun(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> T:
-        return await hook.arun(conversation(await hook.aservice()))
+    async def _arun(self, hook: ServiceHook, flow: Callable[[Service], CallFlow[T]]) -> T:
+        return await hook.arun(flow(await hook.aservice()))
 
-    def _read_again(self, hook: ServiceHook) -> Conversation[bool]:
+    def _read_again(self, hook: ServiceHook) -> CallFlow[bool]:
         """Return whether the connection was edited since a hook read it; then use it from now on."""
         self._read_at = self.monotonic()
         if hook.fields is None:
@@ -152,17 +152,17 @@ class OwnReadings(Generic[T]):
     The readings of a wait that shares them with no other.
 
     :param hook: the hook.
-    :param look: returns the conversation of a reading.
+    :param look: returns the call flow of a reading.
     :param longest_wait: the longest time for which a reading may wait, for example for its turn in the key's rate.
     :param gave_up: called with a wait that would have been longer.
     """
 
     hook: CurrentHook
-    look: Callable[[Ask], Conversation[T]]
+    look: Callable[[Ask], CallFlow[T]]
     longest_wait: float = float("inf")
     gave_up: Callable[[Wait], None] | None = None
 
-    def next(self, pause: float, deadline: float) -> Conversation[T | None]:
+    def next(self, pause: float, deadline: float) -> CallFlow[T | None]:
         """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
         if pause:
             # No reason: a line in the log for each pause of a long wait would hide the changes.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
@@ -106,8 +106,8 @@ class VideoPlatformHook(ServiceHook):
         playlist_id: str | None = None,
         *,
         delivery: Delivery | None = None,
-    ) -> Conversation[Activity]:
-        """Return :meth:`post_bulletin` as a conversation."""
+    ) -> CallFlow[Activity]:
+        """Return :meth:`post_bulletin` as a call flow."""
         from airflow_provider_mediaops.video.api import insert_bulletin
         from airflow_provider_mediaops.video.arguments import Bulletin
 
@@ -238,7 +238,7 @@ class VideoPlatformHook(ServiceHook):
             self.conn_id,
         )
 
-    def _probe(self, client: Client) -> Conversation[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
@@ -259,7 +259,7 @@ class VideoPlatformHook(ServiceHook):
             )
         return ProbeResult("The video platform answers and accepts the credentials.")
 
-    def _version(self, client: Client) -> Conversation[str | None]:
+    def _version(self, client: Client) -> CallFlow[str | None]:
         # Of the service itself nothing is said; the test has shown that it answers below this path.
         yield from ()
         return "API v3"

@@ -1,1 +1,1 @@
-"""Conversations with a web service and what drives them: transport, retry, rate, authentication, errors."""
+"""Call flows with a web service and what drives them: transport, retry, rate, authentication, errors."""

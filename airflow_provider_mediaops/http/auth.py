@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.reply import read_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 # A token is refreshed this long before it expires, so that it does not expire on the way; if its lifetime is short, a
 # tenth of it.
@@ -48,7 +48,7 @@ class Auth(ABC):
         """Whether a request can be signed now; otherwise :meth:`prepare` comes first."""
         return True
 
-    def prepare(self, send: Ask) -> Conversation[None]:
+    def prepare(self, send: Ask) -> CallFlow[None]:
         """
         Fetch the credential that signing needs, unless there is one.
 
@@ -182,7 +182,7 @@ class RefreshTokenAuth(Auth):
         """Whether there is an access token that does not expire on the way."""
         return bool(self._access_token) and self.clock.monotonic() < self._expires
 
-    def prepare(self, send: Ask) -> Conversation[None]:
+    def prepare(self, send: Ask) -> CallFlow[None]:
         """
         Fetch an access token, or wait for the call that fetches one.
 
@@ -200,7 +200,7 @@ class RefreshTokenAuth(Auth):
             if refresh.error:
                 raise refresh.error.with_traceback(None)
 
-    def _fetch(self, refresh: _Refresh, send: Ask) -> Conversation[None]:
+    def _fetch(self, refresh: _Refresh, send: Ask) -> CallFlow[None]:
         try:
             rotated = yield from send(self.token_request())
             for token in filter(None, (self._access_token, rotated)):
@@ -212,7 +212,7 @@ class RefreshTokenAuth(Auth):
             refresh.error = error
             raise
         finally:
-            # Also if the conversation is closed early: then the next call fetches the token.
+            # Also if the call flow is closed early: then the next call fetches the token.
             self._refresh, refresh.ended = None, True
 
     def token_request(self) -> Call[str]:

@@ -25,7 +25,7 @@ from airflow_provider_mediaops.http.errors import ErrorRules, quota_error
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
-    Conversation,
+    CallFlow,
     Emit,
     NotCarriedOut,
     Request,
@@ -51,7 +51,7 @@ _LARGE_REPLY_BYTES = 64 * 1024
 @dataclass(slots=True)
 class Client:
     """
-    Makes conversations of single calls.
+    Makes call flows of single calls.
 
     :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (failover).
     :param rules: the service's errors.
@@ -79,7 +79,7 @@ class Client:
         """Every credential held now, for redaction."""
         return (*self.auth.secrets, *self.other_secrets)
 
-    def ask(self, call: Call[T]) -> Conversation[T]:
+    def ask(self, call: Call[T]) -> CallFlow[T]:
         """
         Send a call, and retry until there is a result, a permanent error, or a limit is reached.
 
@@ -119,7 +119,7 @@ class Client:
                 reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
                 yield Wait(pause, reason, is_retry=True)
 
-    def report_limit(self, error: MediaOpsError) -> Conversation[None]:
+    def report_limit(self, error: MediaOpsError) -> CallFlow[None]:
         """Report a rate limit or quota to all who use the key, if the reply to a single request did not show it."""
         yield from self._on_error(error, None)
 
@@ -132,7 +132,7 @@ class Client:
         """
         return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), respects_quota=False)
 
-    def restore_quota(self) -> Conversation[None]:
+    def restore_quota(self) -> CallFlow[None]:
         """
         Report to all who use the key that its quota is restored, because the service answers.
 
@@ -141,7 +141,7 @@ class Client:
         if self.limiter:
             yield from self.limiter.restore_quota()
 
-    def _permit_for(self, request: Request) -> Conversation[Permit | None]:
+    def _permit_for(self, request: Request) -> CallFlow[Permit | None]:
         # The token comes first, because a permit must be used at once and fetching a token takes time. While the call
         # waits for its permit, the token may expire. Then that permit passes unused, but only once: a short-lived token
         # could expire each time.
@@ -154,11 +154,11 @@ class Client:
             yield from self.auth.prepare(self._fetch_token)
         return permit
 
-    def _fetch_token(self, call: Call[T]) -> Conversation[T]:
+    def _fetch_token(self, call: Call[T]) -> CallFlow[T]:
         request = replace(call.request, secrets=self.secrets)
         return (yield from self._exchange(call, request, confidential=True))
 
-    def _acquire(self, request: Request) -> Conversation[Permit | None]:
+    def _acquire(self, request: Request) -> CallFlow[Permit | None]:
         if not self.limiter:
             return None
         answer = yield from self.limiter.acquire()
@@ -171,16 +171,16 @@ class Client:
     def _signed(self, request: Request, base_url: str) -> Request:
         return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.secrets))
 
-    def _on_error(self, error: MediaOpsError, permit: Permit | None) -> Conversation[None]:
+    def _on_error(self, error: MediaOpsError, permit: Permit | None) -> CallFlow[None]:
         if self.limiter:
             # No pause is longer than a call may wait: after that, a request shows whether the limit still holds.
             yield from self.limiter.on_error(error, permit, self.retry.max_wait)
 
-    def _on_sent(self, permit: Permit | None, sent_at: float | None) -> Conversation[None]:
+    def _on_sent(self, permit: Permit | None, sent_at: float | None) -> CallFlow[None]:
         if self.limiter and permit:
             yield from self.limiter.on_sent(permit, sent_at)
 
-    def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> Conversation[T]:
+    def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> CallFlow[T]:
         try:
             return (yield from self._exchange(call, signed, permit))
         except MediaOpsError as error:
@@ -189,7 +189,7 @@ class Client:
 
     def _exchange(
         self, call: Call[T], request: Request, permit: Permit | None = None, *, confidential: bool = False
-    ) -> Conversation[T]:
+    ) -> CallFlow[T]:
         # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
         # their context.
         error: MediaOpsError

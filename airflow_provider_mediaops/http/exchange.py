@@ -1,9 +1,9 @@
 """
-Calls and conversations as values.
+Calls and call flows as values.
 
 A *call* is a request and a pure function that parses the reply. Several steps (a retry, a token refresh, paging) make
-a *conversation*: a generator that yields requests and waits, is sent the responses, and returns its result. A
-conversation does no I/O. So the same one runs in a worker and in a triggerer (see
+a *call flow*: a generator that yields requests and waits, is sent the responses, and returns its result. A
+call flow does no I/O. So the same one runs in a worker and in a triggerer (see
 :mod:`airflow_provider_mediaops.http.runner`), and in a test that feeds it a list of replies. Other blocking work, such
 as writing a file, is yielded as a :class:`Blocking`.
 """
@@ -102,7 +102,7 @@ class Response:
 @dataclass(frozen=True, slots=True)
 class Wait:
     """
-    A pause in a conversation.
+    A pause in a call flow.
 
     :param seconds: the length of the pause.
     :param reason: the reason, for the log; empty for no line.
@@ -116,7 +116,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """An item that a conversation yields to its caller before its end, for example a page."""
+    """An item that a call flow yields to its caller before its end, for example a page."""
 
     item: T
 
@@ -131,7 +131,7 @@ class NotCarriedOut:
 @dataclass(frozen=True, slots=True)
 class Blocking(Generic[T]):
     """
-    Blocking work of the conversation itself, such as writing a file; its result is sent back into the conversation.
+    Blocking work of the call flow itself, such as writing a file; its result is sent back into the call flow.
 
     :param action: the work; it may block, so an event loop runs it in a thread.
     :param on_loop: the same work as a coroutine, if an event loop needs no thread for it.
@@ -144,24 +144,24 @@ class Blocking(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Beside(Generic[T]):
     """
-    A conversation with another one beside it, which is carried out at the same time and may be cut off.
+    A call flow with another one beside it, which is carried out at the same time and may be cut off.
 
     The result is a pair: that of ``main``, and the exception that ended ``side``, or None. An exception of ``main``
     cuts ``side`` off at once, and is raised by this step. Items that they emit are dropped.
 
-    :param main: the conversation whose result counts.
-    :param side: the conversation beside it; it keeps what it finds in an object of its own.
+    :param main: the call flow whose result counts.
+    :param side: the call flow beside it; it keeps what it finds in an object of its own.
     :param grace_seconds: how long the end of ``main`` waits for that of ``side``, which is then cut off: its next
         request or wait raises, or the one under way is cancelled.
     """
 
-    main: Conversation[T]
-    side: Conversation[None]
+    main: CallFlow[T]
+    side: CallFlow[None]
     grace_seconds: float
 
 
-def awaiting(on_loop: Callable[[], Awaitable[T]]) -> Conversation[T]:
-    """Return a conversation of a single step, an awaitable, that only an event loop carries out."""
+def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
+    """Return a call flow of a single step, an awaitable, that only an event loop carries out."""
 
     def in_worker() -> T:
         raise RuntimeError("This step runs on an event loop only.")
@@ -224,76 +224,74 @@ class Call(Generic[T]):
 Step = Request | Wait | Emit[object] | Blocking[Any] | Beside[Any]
 #: A generator of steps that returns its result. It is sent the :class:`Response` to each request and the result of each
 #: :class:`Blocking` and :class:`Beside`; after other steps it is sent None. The type cannot say so.
-Conversation = Generator[Step, Any, T]
+CallFlow = Generator[Step, Any, T]
 
 
 class Ask(Protocol):
-    """Makes a conversation of one call: a client, with its authentication and retries."""
+    """Makes a call flow of one call: a client, with its authentication and retries."""
 
-    def __call__(self, call: Call[T], /) -> Conversation[T]:
-        """Return a conversation whose result is the call's."""
+    def __call__(self, call: Call[T], /) -> CallFlow[T]:
+        """Return a call flow whose result is the call's."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[T]):
-    """The end of a conversation, with its result."""
+    """The end of a call flow, with its result."""
 
     value: T
 
 
-def advance(
-    conversation: Conversation[T], reply: object = None, error: BaseException | None = None
-) -> Step | Returned[T]:
+def advance(flow: CallFlow[T], reply: object = None, error: BaseException | None = None) -> Step | Returned[T]:
     """
-    Send the outcome of the last step into a conversation, and return its next step or its end.
+    Send the outcome of the last step into a call flow, and return its next step or its end.
 
     Every runner calls this, at first without an outcome.
     """
     try:
-        return conversation.throw(error) if error else conversation.send(reply)
+        return flow.throw(error) if error else flow.send(reply)
     except StopIteration as stop:
         return Returned(stop.value)
 
 
 def relay(
-    conversation: Conversation[T], step: Step, inspect: Callable[[object], None] | None = None
+    flow: CallFlow[T], step: Step, inspect: Callable[[object], None] | None = None
 ) -> Generator[Step, Any, Step | Returned[T]]:
     """
-    Pass a step of an inner conversation on to the runner, and its outcome back; return the next step, or the end.
+    Pass a step of an inner call flow on to the runner, and its outcome back; return the next step, or the end.
 
-    ``inspect`` is called with the reply or the error before the inner conversation gets it, and may raise.
+    ``inspect`` is called with the reply or the error before the inner call flow gets it, and may raise.
     """
     try:
         reply = yield step
-    except Exception as error:  # noqa: BLE001 every error of a step belongs to the conversation
+    except Exception as error:  # noqa: BLE001 every error of a step belongs to the call flow
         if inspect:
             inspect(error)
-        return advance(conversation, error=error)
+        return advance(flow, error=error)
     if inspect:
         inspect(reply)
-    return advance(conversation, reply)
+    return advance(flow, reply)
 
 
 def observed(
-    conversation: Conversation[T],
-    on_step: Callable[[Step], Conversation[None] | None],
+    flow: CallFlow[T],
+    on_step: Callable[[Step], CallFlow[None] | None],
     inspect: Callable[[object], None] | None = None,
-) -> Conversation[T]:
+) -> CallFlow[T]:
     """
-    Show each step of a conversation as it passes: to ``on_step`` before, to ``inspect`` with its reply or error.
+    Show each step of a call flow as it passes: to ``on_step`` before, to ``inspect`` with its reply or error.
 
-    An exception from either ends the conversation. If ``on_step`` returns a conversation, that is carried out first.
+    An exception from either ends the call flow. If ``on_step`` returns a call flow, that is carried out first.
     """
     try:
-        step = advance(conversation)
+        step = advance(flow)
         while not isinstance(step, Returned):
             if (first := on_step(step)) is not None:
                 yield from first
-            step = yield from relay(conversation, step, inspect)
+            step = yield from relay(flow, step, inspect)
         return step.value
     finally:
-        conversation.close()
+        flow.close()
 
 
 def escape_segment(text: str) -> str:

@@ -1,5 +1,5 @@
 """
-Carry out conversations.
+Carry out call flows.
 
 In the thread of a worker: :func:`run` and :func:`stream`. On the event loop of a triggerer: :func:`arun` and
 :func:`astream`.
@@ -30,7 +30,7 @@ from airflow_provider_mediaops.http.exchange import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Response
+    from airflow_provider_mediaops.http.exchange import CallFlow, Response
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ AsyncSleep = Callable[[Wait], Awaitable[None]]
 #: Runs a blocking action in a thread.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
-# The errors of a step that the conversation handles; every other one ends it.
+# The errors of a step that the call flow handles; every other one ends it.
 _HANDLED: dict[type, tuple[type[BaseException], ...]] = {
     Request: (TransportError, TaskStoppedError),
     Blocking: (Exception,),
@@ -56,14 +56,14 @@ async def _asleep(wait: Wait) -> None:
     await asyncio.sleep(wait.seconds)
 
 
-def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
+def run(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
     """
-    Carry out a conversation in this thread, drop the items that it emits, and return its result.
+    Carry out a call flow in this thread, drop the items that it emits, and return its result.
 
     A task that is stopped sends and waits no more: ``send`` and ``sleep`` raise ``TaskStoppedError``. But the
-    conversation may still do blocking work, for example undo a record of what it was about to send.
+    call flow may still do blocking work, for example undo a record of what it was about to send.
     """
-    items = stream(conversation, send, sleep)
+    items = stream(flow, send, sleep)
     while True:
         try:
             next(items)
@@ -72,11 +72,9 @@ def run(conversation: Conversation[T], send: Callable[[Request], Response], slee
             return result
 
 
-def stream(
-    conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
-) -> Generator[object, None, T]:
+def stream(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> Generator[object, None, T]:
     """
-    Carry out a conversation in this thread, yield its items as they come, and return its result.
+    Carry out a call flow in this thread, yield its items as they come, and return its result.
 
     Nothing is sent before the first item is asked for.
     """
@@ -89,58 +87,58 @@ def stream(
         return sleep(step) if isinstance(step, Wait) else _act(step.action)
 
     try:
-        step = advance(conversation)
+        step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Emit):
                 yield step.item
-                step = advance(conversation)
+                step = advance(flow)
                 continue
             try:
                 reply = outcome_of(step)
             except _HANDLED[type(step)] as error:
-                step = advance(conversation, error=error)
+                step = advance(flow, error=error)
             else:
-                step = advance(conversation, reply)
+                step = advance(flow, reply)
         return step.value
     finally:
-        conversation.close()
+        flow.close()
 
 
 async def arun(
-    conversation: Conversation[T],
+    flow: CallFlow[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
     *,
     in_thread: InThread,
 ) -> T:
     """
-    Carry out a conversation on the event loop, as :func:`run` does in a thread.
+    Carry out a call flow on the event loop, as :func:`run` does in a thread.
 
     The caller chooses the threads in which ``in_thread`` runs a blocking action.
     """
     result: list[T] = []
-    async for _ in _drive(conversation, send, sleep, in_thread, result.append):
+    async for _ in _drive(flow, send, sleep, in_thread, result.append):
         pass
     return result[0]
 
 
 def astream(
-    conversation: Conversation[T],
+    flow: CallFlow[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
     *,
     in_thread: InThread,
 ) -> AsyncGenerator[object, None]:
     """
-    Carry out a conversation on the event loop and yield its items, as :func:`stream` does in a thread.
+    Carry out a call flow on the event loop and yield its items, as :func:`stream` does in a thread.
 
-    ``aclose`` closes the conversation at its current step.
+    ``aclose`` closes the call flow at its current step.
     """
-    return _drive(conversation, send, sleep, in_thread, lambda _: None)
+    return _drive(flow, send, sleep, in_thread, lambda _: None)
 
 
 async def _drive(
-    conversation: Conversation[T],
+    flow: CallFlow[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep,
     in_thread: InThread,
@@ -156,28 +154,28 @@ async def _drive(
         return await (step.on_loop() if step.on_loop else in_thread(partial(_act, step.action)))
 
     try:
-        step = advance(conversation)
+        step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Emit):
                 yield step.item
-                step = advance(conversation)
+                step = advance(flow)
                 continue
             try:
                 reply = await outcome_of(step)
             except _HANDLED[type(step)] as error:
-                step = advance(conversation, error=error)
+                step = advance(flow, error=error)
             else:
-                step = advance(conversation, reply)
+                step = advance(flow, reply)
         finished(step.value)
     finally:
-        conversation.close()
+        flow.close()
 
 
 def _act(action: Callable[[], T]) -> T:
     try:
         return action()
     except StopIteration as stop:
-        # A future cannot hold a StopIteration, and a conversation that is thrown one would seem to end. So it becomes a
+        # A future cannot hold a StopIteration, and a call flow that is thrown one would seem to end. So it becomes a
         # RuntimeError, as Python does with one that leaves a generator or a coroutine.
         raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
@@ -206,7 +204,7 @@ def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sle
             run(step.side, send_beside, sleep_beside)
         except TaskStoppedError:
             return
-        except Exception as error:  # noqa: BLE001 it belongs to the conversation that this one is beside
+        except Exception as error:  # noqa: BLE001 it belongs to the call flow that this one is beside
             errors.append(error)
 
     # The new thread gets the context variables of this one, for example those of its log lines. It is a daemon, because

@@ -220,7 +220,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
                 self._defer(plan, limit, files, context, started)
             hook = CurrentHook(lambda: SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop), time.monotonic)
             with closing(hook):
-                conversation = capture_when_hot(
+                flow = capture_when_hot(
                     hook.ask,
                     plan,
                     files,
@@ -228,7 +228,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
                     deadline=time.monotonic() + limit,
                     log=self._log_sentence,
                 )
-                return self._result(context, hook.run(conversation))
+                return self._result(context, hook.run(flow))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis, Spike
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.http.exchange import Call, Conversation
+    from airflow_provider_mediaops.http.exchange import Call, CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
     from airflow_provider_mediaops.watch import Watch
 
@@ -133,7 +133,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
             files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
             deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
-            conversation = capture_when_hot(
+            flow = capture_when_hot(
                 partial(_asked, cluster),
                 plan,
                 files,
@@ -141,13 +141,13 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 deadline=deadline,
                 log=self._log_sentence,
             )
-            return await carried_out(conversation)
+            return await carried_out(flow)
 
     def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
 
 
-def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
+def _asked(cluster: SharedCluster, call: Call[T]) -> CallFlow[T]:
     from airflow_provider_mediaops.http.exchange import awaiting
 
     return awaiting(lambda: cluster.aask(call))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
-    from airflow_provider_mediaops.http.exchange import Call, Conversation
+    from airflow_provider_mediaops.http.exchange import Call, CallFlow
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class SharedReadings:
         self._interval = interval
         self._has_come = False
 
-    def next(self, pause: float, deadline: float = float("inf")) -> Conversation[NodeStats | None]:
+    def next(self, pause: float, deadline: float = float("inf")) -> CallFlow[NodeStats | None]:
         """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
         return awaiting(partial(self.anext, pause, deadline))
 

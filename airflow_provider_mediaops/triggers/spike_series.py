@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
 # An event that was yielded is in Airflow's database after this time, unless the machine is very busy.
@@ -119,7 +119,7 @@ class _Readings:
     readings: SharedReadings
     before: Callable[[float], Awaitable[float]]
 
-    def next(self, pause: float, deadline: float) -> Conversation[NodeStats | None]:
+    def next(self, pause: float, deadline: float) -> CallFlow[NodeStats | None]:
         return awaiting(partial(self._anext, pause, deadline))
 
     async def _anext(self, pause: float, deadline: float) -> NodeStats | None:

@@ -8,19 +8,19 @@ from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http.runner import arun
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation, Request
+    from airflow_provider_mediaops.http.exchange import CallFlow, Request
 
 T = TypeVar("T")
 
 
-async def carried_out(conversation: Conversation[T]) -> T:
+async def carried_out(flow: CallFlow[T]) -> T:
     """
     Carry out a wait in the triggerer.
 
-    :param conversation: a conversation that sends nothing itself: its readings are steps of their own.
+    :param flow: a call flow that sends nothing itself: its readings are steps of their own.
     :returns: its result.
     """
-    return await arun(conversation, _send_nothing, in_thread=to_its_end)
+    return await arun(flow, _send_nothing, in_thread=to_its_end)
 
 
 async def _send_nothing(request: Request) -> NoReturn:

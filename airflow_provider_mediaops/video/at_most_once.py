@@ -42,7 +42,7 @@ from airflow_provider_mediaops.video.models import Activity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
     from airflow_provider_mediaops.storage.record import Record, Version
     from airflow_provider_mediaops.video.arguments import Bulletin
 
@@ -249,19 +249,19 @@ class Delivery:
         except OSError as error:
             raise _unsent(error) from error
 
-    def around(self, posting: Conversation[Activity]) -> Conversation[Activity]:
+    def around(self, posting: CallFlow[Activity]) -> CallFlow[Activity]:
         """
         Keep the record around each request that posts.
 
         :param posting: posts the bulletin; emits :class:`NotCarriedOut` after each try that has certainly posted
             nothing.
-        :returns: the same conversation, which also writes the record. It returns what another one has posted meanwhile,
+        :returns: the same call flow, which also writes the record. It returns what another one has posted meanwhile,
             if one has, and :attr:`already_posted` says so.
         :raises MediaOpsError: as :meth:`begin` does, and if the intent cannot be written; nothing is sent then.
         """
         intended = False
 
-        def keep_record(step: Step) -> Conversation[None]:
+        def keep_record(step: Step) -> CallFlow[None]:
             nonlocal intended
             if isinstance(step, Request) and not step.idempotent:
                 try:
@@ -434,7 +434,7 @@ class Delivery:
 
 
 class _PostedMeanwhileError(Exception):
-    """Ends the conversation that posts: another one has posted."""
+    """Ends the call flow that posts: another one has posted."""
 
     def __init__(self, activity: dict[str, Any]) -> None:
         super().__init__("the bulletin is posted")

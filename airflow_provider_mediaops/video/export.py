@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.second_look import Looked
@@ -106,12 +106,12 @@ class ExportAttempt:
         self._saved_before = staging.rows
         self._progress = ProgressLog(log, clock)
 
-    def pages(self, client: Client) -> Conversation[Listing]:
+    def pages(self, client: Client) -> CallFlow[Listing]:
         """
         Fetch all pages that are left.
 
-        :param client: makes conversations of calls.
-        :returns: a conversation that emits each page. It has to be saved before the next is requested.
+        :param client: makes call flows of calls.
+        :returns: a call flow that emits each page. It has to be saved before the next is requested.
         :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
         """
         per_second = client.limiter.per_second if client.limiter else None
@@ -125,7 +125,7 @@ class ExportAttempt:
         """
         Save the new records of a page with the state of the listing, and log the progress every 30 seconds.
 
-        :param listed: the page, or the batch of the second look, that the conversation has just emitted.
+        :param listed: the page, or the batch of the second look, that the call flow has just emitted.
         :raises OSError: if it cannot be saved.
         """
         if isinstance(listed, ListedPage):

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.http.exchange import Ask, Blocking, Conversation
+from airflow_provider_mediaops.http.exchange import Ask, Blocking, CallFlow
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.path_checks import check_writable
@@ -103,13 +103,13 @@ class ExportChanges:
             "compare with: all subscriptions count as added."
         )
 
-    def look(self, ask: Ask, listing: Listing) -> Conversation[None]:
+    def look(self, ask: Ask, listing: Listing) -> CallFlow[None]:
         """
         Look once more for the subscriptions that the listing lacks.
 
-        :param ask: makes a conversation of a call.
+        :param ask: makes a call flow of a call.
         :param listing: the listing, which has ended.
-        :returns: a conversation that emits a ``Looked`` for each batch. It has to be saved before the next.
+        :returns: a call flow that emits a ``Looked`` for each batch. It has to be saved before the next.
         :raises MediaOpsError: if the service refuses.
         """
         if self.compared:
@@ -130,7 +130,7 @@ class ExportChanges:
         """
         Save the records of a batch, and how far the second look has come.
 
-        :param looked: the batch that the conversation has just emitted.
+        :param looked: the batch that the call flow has just emitted.
         :param listing_state: the state of the listing.
         :raises OSError: if they cannot be saved.
         """

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
-from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
+from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Emit, Wait
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class Listing:
         while self.known.add(islice(keys, _AT_ONCE)):
             pass
 
-    def next_page(self, ask: Ask) -> Conversation[ListedPage | None]:
+    def next_page(self, ask: Ask) -> CallFlow[ListedPage | None]:
         """
         Fetch the next page.
 
-        :param ask: makes a conversation of a call.
-        :returns: a conversation whose result is the page, or None at the end.
+        :param ask: makes a call flow of a call.
+        :returns: a call flow whose result is the page, or None at the end.
         :raises InvalidReplyError: at the end of a listing that the service cut short, if it is required complete.
         :raises MediaOpsError: if the service refuses for good.
         """
@@ -180,13 +180,13 @@ def _is_bare(item: Mapping[str, Any]) -> bool:
     return not isinstance(item.get("id"), str)
 
 
-def list_pages(ask: Ask, listing: Listing) -> Conversation[Listing]:
+def list_pages(ask: Ask, listing: Listing) -> CallFlow[Listing]:
     """
     Fetch all pages that are left.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param listing: the listing.
-    :returns: a conversation that emits each page as a :class:`ListedPage` and returns the listing.
+    :returns: a call flow that emits each page as a :class:`ListedPage` and returns the listing.
     :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
     """
     while (listed := (yield from listing.next_page(ask))) is not None:
@@ -194,7 +194,7 @@ def list_pages(ask: Ask, listing: Listing) -> Conversation[Listing]:
     return listing
 
 
-def _ask_patiently(ask: Ask, query: SubscriptionQuery, token: str | None) -> Conversation[SubscriptionPage]:
+def _ask_patiently(ask: Ask, query: SubscriptionQuery, token: str | None) -> CallFlow[SubscriptionPage]:
     for pause in _TOKEN_PAUSES:
         try:
             return (yield from ask(query.page(token)))

@@ -9,7 +9,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.client import Client
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
+    from airflow_provider_mediaops.http.exchange import Call, CallFlow, Request
 
 T = TypeVar("T")
 
@@ -17,19 +17,19 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class PublicClient(Client):
     """
-    Makes conversations of calls that need no authorised user.
+    Makes call flows of calls that need no authorised user.
 
     :param credentials: the connection and its ``auth``, for the message; for example ``connection 'x' has auth=none``.
     """
 
     credentials: str = ""
 
-    def ask(self, call: Call[T]) -> Conversation[T]:
+    def ask(self, call: Call[T]) -> CallFlow[T]:
         """
         Send a call as :meth:`Client.ask` does, unless it needs a user.
 
         :param call: the call.
-        :returns: a conversation whose result is the call's.
+        :returns: a call flow whose result is the call's.
         :raises InvalidConnectionError: for a post, and for ``mine``; nothing is sent.
         """
         if refusal := _refusal(call.request):

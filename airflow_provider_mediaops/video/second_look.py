@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError, PermissionDeniedError
-from airflow_provider_mediaops.http.exchange import Ask, Blocking, Conversation, Emit
+from airflow_provider_mediaops.http.exchange import Ask, Blocking, CallFlow, Emit
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.video.arguments import LARGEST_PAGE
 from airflow_provider_mediaops.video.changes import id_of
@@ -46,17 +46,17 @@ def second_look(
     *,
     complete: bool,
     warn: Callable[[str], None],
-) -> Conversation[None]:
+) -> CallFlow[None]:
     """
     Look for all subscriptions of the older version that the listing lacks, 50 a request.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param query: the query of the listing.
     :param comparison: both versions.
     :param after: the id after which to begin; None for the first.
     :param complete: whether the listing was complete. Otherwise nothing is requested, and all of them are kept.
     :param warn: logs a warning about the service.
-    :returns: a conversation that emits a :class:`Looked` for each batch, which has to be saved before the next.
+    :returns: a call flow that emits a :class:`Looked` for each batch, which has to be saved before the next.
     :raises MediaOpsError: if the service refuses; but the records of a batch that it cannot answer for are kept.
     """
     limit = LARGEST_PAGE if complete else _KEPT_AT_ONCE
@@ -67,14 +67,14 @@ def second_look(
         yield Emit(Looked(after, list(found.values()), kept))
 
 
-def _nothing() -> Conversation[tuple[dict[str, Any], bool]]:
+def _nothing() -> CallFlow[tuple[dict[str, Any], bool]]:
     yield from ()
     return {}, False
 
 
 def _found(
     ask: Ask, query: SubscriptionQuery, ids: Collection[str], warn: Callable[[str], None]
-) -> Conversation[tuple[dict[str, Any], bool]]:
+) -> CallFlow[tuple[dict[str, Any], bool]]:
     """Return the records that the service has of these ids, and whether those that it did not send are gone."""
     found: dict[str, Any] = {}
     # A list of ids is sent as one text with commas, and an address holds no half of a character.

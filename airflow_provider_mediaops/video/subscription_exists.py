@@ -11,7 +11,7 @@ from airflow_provider_mediaops.watch import Done, Waiting, Watch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 
@@ -48,12 +48,12 @@ class SubscriptionWatch(Watch):
             max_results=LARGEST_PAGE,
         )
 
-    def look(self, ask: Ask) -> Conversation[Verdict]:
+    def look(self, ask: Ask) -> CallFlow[Verdict]:
         """
         List pages until one holds a record.
 
-        :param ask: makes a conversation of a call.
-        :returns: a conversation; done with the ``id`` and ``title`` of the first record.
+        :param ask: makes a call flow of a call.
+        :returns: a call flow; done with the ``id`` and ``title`` of the first record.
         """
         from airflow_provider_mediaops.video.models import read_subscription
         from airflow_provider_mediaops.video.paging import Listing

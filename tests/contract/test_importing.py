@@ -236,7 +236,7 @@ def _has_public_task(module: str) -> bool:
 def test_building_a_task_loads_what_reads_its_arguments_only(
     path: str, loaded_by_building: dict[str, list[str]]
 ) -> None:
-    """Each DAG file pays for it at each parse: errors, redaction and conversations took as long as Airflow's share."""
+    """Each DAG file pays for it at each parse: errors, redaction and call flows took as long as Airflow's share."""
     loaded = set(loaded_by_building[path])
     assert f"{PROVIDER}.{path.rpartition('.')[0]}" in loaded
     assert not loaded.intersection(ONLY_WHEN_A_TASK_RUNS)

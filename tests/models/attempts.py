@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
+    from airflow_provider_mediaops.http.exchange import CallFlow, Request, Response, Wait
 
 T = TypeVar("T", bound="BaseOperator")
 
@@ -307,8 +307,8 @@ def _batch_in_made_up_time(
     async def sleep(wait: Wait) -> None:
         await asyncio.sleep(wait.seconds)
 
-    def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(conversation, _asend, sleep, in_thread=asyncio.to_thread)
+    def run(flow: CallFlow[Any]) -> Coroutine[Any, Any, Any]:
+        return arun(flow, _asend, sleep, in_thread=asyncio.to_thread)
 
     loop = AttemptLoop()
     batch = hook._batch(hook.service.client, rows, run, options, resume, bulk=bulk)  # noqa: SLF001

@@ -13,10 +13,10 @@ from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, ad
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.schedule import QUOTA_GRACE_SECONDS, Granted, QuotaExhausted
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 _MOST_CALLERS = 8
 # The limiter counts requests in a longer window than the service.
@@ -37,7 +37,7 @@ class Caller:
     :param wakes_at: when it wakes up, if it sleeps.
     """
 
-    asking: Conversation[Any]
+    asking: CallFlow[Any]
     step: Any
     answer: list[Any] = field(default_factory=list)
     wakes_at: float = 0.0
@@ -164,11 +164,11 @@ class LimiterMachine(RuleBasedStateMachine):
         self._go_on(caller)
         self._until_it_sleeps(caller)
 
-    def _carry_out(self, conversation: Conversation[None]) -> None:
-        step = advance(conversation)
+    def _carry_out(self, flow: CallFlow[None]) -> None:
+        step = advance(flow)
         while not isinstance(step, Returned):
             assert isinstance(step, Blocking)
-            step = advance(conversation, step.action())
+            step = advance(flow, step.action())
 
     def teardown(self) -> None:
         try:

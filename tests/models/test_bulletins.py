@@ -13,7 +13,7 @@ from tests.models.settings import try_examples
 from tests.models.worlds import World
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 _DECIDE = Delivery.decide
 
@@ -30,7 +30,7 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _intend_after_the_post(delivery: Any, posting: Conversation[Any]) -> Conversation[Any]:
+def _intend_after_the_post(delivery: Any, posting: CallFlow[Any]) -> CallFlow[Any]:
     activity = yield from posting
     delivery.intend()
     delivery.settle(activity)

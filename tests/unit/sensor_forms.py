@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from tests.airflow_names import AirflowRescheduleException, TaskDeferred
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

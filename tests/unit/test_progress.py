@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_mediaops.progress import ProgressLog, duration
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 
 
 def test_a_line_is_logged_every_thirty_seconds() -> None:

@@ -9,14 +9,14 @@ import pytest
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
 from airflow_provider_mediaops.waiting import Pace, until
 from airflow_provider_mediaops.watch import Done
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 
-def three_readings(closed: list[bool]) -> Conversation[Verdict]:
+def three_readings(closed: list[bool]) -> CallFlow[Verdict]:
     """Read three times, ten seconds apart; a reading that fails counts as empty."""
     try:
         seen = []
@@ -35,8 +35,8 @@ def three_readings(closed: list[bool]) -> Conversation[Verdict]:
 def look(deadline: float, *replies: str | TransportError, steps: list[Step] | None = None) -> Verdict | None:
     clock, closed = FakeClock(), list[bool]()
     answers = [Response(200, {}, reply.encode()) if isinstance(reply, str) else reply for reply in replies]
-    conversation = until(deadline, three_readings(closed), clock.clock.monotonic)
-    verdict = replay(conversation, answers, steps=steps, clock=clock)
+    flow = until(deadline, three_readings(closed), clock.clock.monotonic)
+    verdict = replay(flow, answers, steps=steps, clock=clock)
     assert closed == [True]
     return verdict
 
@@ -66,8 +66,8 @@ def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
 
 def test_who_is_told_of_the_wait_waits_for_nothing() -> None:
     clock, told, steps = FakeClock(), list[Wait](), list[Step]()
-    conversation = until(14, three_readings([]), clock.clock.monotonic, told.append)
-    assert replay(conversation, [Response(200), Response(200)], steps=steps, clock=clock) is None
+    flow = until(14, three_readings([]), clock.clock.monotonic, told.append)
+    assert replay(flow, [Response(200), Response(200)], steps=steps, clock=clock) is None
     assert told == [Wait(10, "the next reading")]
     assert pauses_of(steps) == [10]
 

@@ -1,4 +1,4 @@
-"""The requests of a batch, as conversations: for one book, for many books at once, for a witness."""
+"""The requests of a batch, as call flows: for one book, for many books at once, for a witness."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 T = TypeVar("T")
 
@@ -50,9 +50,9 @@ _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 @dataclass(slots=True)
 class BatchRequests:
     """
-    Makes the conversations of the jobs of one batch.
+    Makes the call flows of the jobs of one batch.
 
-    :param client: makes conversations of calls.
+    :param client: makes call flows of calls.
     :param bulk_size: the maximum number of books in one bulk request; less, once the service has said so.
     """
 
@@ -60,13 +60,13 @@ class BatchRequests:
     bulk_size: int = 1
     _bulk_works: bool = field(default=False, init=False)
 
-    def perform(self, job: Job, sent: Callable[[int], int]) -> Conversation[JobResult]:
+    def perform(self, job: Job, sent: Callable[[int], int]) -> CallFlow[JobResult]:
         """
         Ask for the books of a job.
 
         :param job: the job.
         :param sent: called with the number of books of each request that is sent; returns the request's number.
-        :returns: a conversation whose result is the job's.
+        :returns: a call flow whose result is the job's.
         :raises MediaOpsError: if the key itself is refused, or its quota is used up.
         :raises RequestsSpentError: if ``sent`` raises it: then the request is not sent.
         """
@@ -79,7 +79,7 @@ class BatchRequests:
             result = yield from self._one(job.isbns[0], count)
         return replace(result, limited=count.limited)
 
-    def _one(self, isbn13: str, count: RequestCount) -> Conversation[JobResult]:
+    def _one(self, isbn13: str, count: RequestCount) -> CallFlow[JobResult]:
         count.books = 1
         try:
             book = yield from count.observe(self.client.ask(get_book(isbn13)))
@@ -91,7 +91,7 @@ class BatchRequests:
             return JobResult(count.number, failed={isbn13: error})
         return JobResult(count.number, found={isbn13: book})
 
-    def _witness(self, witness: str, count: RequestCount) -> Conversation[JobResult]:
+    def _witness(self, witness: str, count: RequestCount) -> CallFlow[JobResult]:
         try:
             error = yield from count.observe(ask_witness(self.client.ask, witness))
         except ABOUT_THE_KEY:
@@ -100,7 +100,7 @@ class BatchRequests:
             return JobResult(count.number, failed={witness: error})
         return JobResult(count.number, missing={witness: error} if error else {})
 
-    def _many(self, isbns: Sequence[str], count: RequestCount) -> Conversation[JobResult]:
+    def _many(self, isbns: Sequence[str], count: RequestCount) -> CallFlow[JobResult]:
         count.books = len(isbns)
         try:
             call = self.client.ask(get_books(isbns))
@@ -131,7 +131,7 @@ class BatchRequests:
 
     def _in_parts(
         self, isbns: Sequence[str], size: int, count: RequestCount, *, learn: bool = False
-    ) -> Conversation[JobResult]:
+    ) -> CallFlow[JobResult]:
         results: list[JobResult] = []
         for start in range(0, len(isbns), size):
             try:
@@ -147,7 +147,7 @@ class BatchRequests:
             self.bulk_size = min(self.bulk_size, size)
         return _joined(results)
 
-    def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, count: RequestCount) -> Conversation[JobResult]:
+    def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, count: RequestCount) -> CallFlow[JobResult]:
         # A 404 is the service's word for a limit, too; and what has worked is there.
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
             return JobResult(count.number, unasked=isbns, no_bulk=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.runner import InThread
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ _LAST_ANSWERS_SECONDS = 10.0
 _FEW = 64
 
 
-class RunConversation(Protocol):
-    """Runs conversations on the event loop: the ``arun`` of a hook."""
+class RunCallFlow(Protocol):
+    """Runs call flows on the event loop: the ``arun`` of a hook."""
 
-    def __call__(self, conversation: Conversation[T], /) -> Coroutine[Any, Any, T]:
-        """Run a conversation and return its result."""
+    def __call__(self, flow: CallFlow[T], /) -> Coroutine[Any, Any, T]:
+        """Run a call flow and return its result."""
         ...
 
 
@@ -77,7 +77,7 @@ class BatchUpdate:
 async def lookup_batch(
     client: Client,
     rows: Iterable[IsbnRow],
-    run: RunConversation,
+    run: RunCallFlow,
     *,
     options: BatchOptions,
     resume: ResumePoint | None = None,
@@ -89,9 +89,9 @@ async def lookup_batch(
     """
     Look up a list.
 
-    :param client: makes conversations of calls.
+    :param client: makes call flows of calls.
     :param rows: the rows of the list; read in a thread, as far ahead as requests need them.
-    :param run: runs conversations.
+    :param run: runs call flows.
     :param options: how the list is looked up.
     :param resume: the state that an earlier attempt has left; it is closed at the end.
     :param canary: an ISBN-13 known to have a record, if any is.
@@ -132,7 +132,7 @@ class _BatchRunner:
         requests: BatchRequests,
         *,
         rows: Iterable[IsbnRow],
-        run: RunConversation,
+        run: RunCallFlow,
         in_thread: InThread,
         warn: Callable[[str], None],
         clock: Callable[[], float],

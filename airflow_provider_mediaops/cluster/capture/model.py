@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
@@ -185,20 +185,20 @@ def take_capture(
     cause: str = "",
     reason: Reason | None = None,
     sampler: TaskSampler | None = None,
-) -> Conversation[Capture]:
+) -> CallFlow[Capture]:
     """
     Ask for the CPU of the nodes, unless it has just been read, then for their hot threads.
 
     The CPU is optional: if the cluster refuses or fails to return it, the capture is taken without it.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param query: which hot threads.
     :param reading: the CPU that was just read; None reads it first.
     :param now: the time.
     :param cause: why it is taken, in words.
     :param reason: why it is taken, in one word.
     :param sampler: looks at the tasks of the nodes meanwhile; None if nobody wants to know them.
-    :returns: a conversation whose result is the capture.
+    :returns: a call flow whose result is the capture.
     :raises ReplyTimeoutError: if none of the nodes that were asked for by name is in the report.
     :raises MediaOpsError: if the cluster returns no hot threads.
     """
@@ -238,7 +238,7 @@ class Reading:
     remarks: tuple[str, ...] = ()
 
 
-def _read_cpu(ask: Ask, query: HotThreadsQuery) -> Conversation[Reading]:
+def _read_cpu(ask: Ask, query: HotThreadsQuery) -> CallFlow[Reading]:
     try:
         stats = yield from ask(node_stats(query.nodes))
     except (AuthenticationError, ConnectionFailedError):
@@ -248,13 +248,13 @@ def _read_cpu(ask: Ask, query: HotThreadsQuery) -> Conversation[Reading]:
     return Reading(stats, tuple(f"A node did not give its statistics: {failure}." for failure in stats.failures))
 
 
-def read_cores(ask: Ask, query: HotThreadsQuery) -> Conversation[Mapping[str, int] | None]:
+def read_cores(ask: Ask, query: HotThreadsQuery) -> CallFlow[Mapping[str, int] | None]:
     """
     Ask for the number of processors of the nodes, which neither statistics nor hot threads contain.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param query: the captured nodes.
-    :returns: a conversation with the number by node id; None if the cluster does not give it, for it is an extra.
+    :returns: a call flow with the number by node id; None if the cluster does not give it, for it is an extra.
     """
     try:
         return (yield from ask(node_cores(query.nodes)))

@@ -1,7 +1,7 @@
 """
 Capture at detection: the hot threads, asked for by the step that saw the spike.
 
-One conversation serves the worker and the triggerer. Files are written in a thread beside it.
+One call flow serves the worker and the triggerer. Files are written in a thread beside it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.waiting import Readings
 
 # So many failures are listed: the last ones.
@@ -86,20 +86,20 @@ def capture_when_hot(
     deadline: float = float("inf"),
     log: Callable[[int, str], None],
     clock: Clock | None = None,
-) -> Conversation[dict[str, Any]]:
+) -> CallFlow[dict[str, Any]]:
     """
     Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
 
     After a capture that fails temporarily, or that covers none of the nodes, the wait continues; the failure is logged.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param plan: the capture's settings; without a spike to wait for, it is taken at once.
     :param keeper: keeps the captures.
     :param readings: the source of CPU readings.
     :param deadline: when the wait ends, as the clock's ``monotonic`` counts.
     :param log: called with a level of :mod:`logging` and a sentence.
     :param clock: the time.
-    :returns: a conversation; see :meth:`_Series.outcome`.
+    :returns: a call flow; see :meth:`_Series.outcome`.
     :raises MediaOpsError: if the cluster refuses for good.
     :raises OSError: if a capture cannot be kept.
     """
@@ -140,17 +140,17 @@ def capture_at_once(
     log: Callable[[int, str], None],
     clock: Clock | None = None,
     timed_out: bool = False,
-) -> Conversation[dict[str, Any]]:
+) -> CallFlow[dict[str, Any]]:
     """
     Capture the hot threads of all nodes that the plan names, with no wait before.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param plan: the capture's settings.
     :param keeper: keeps the captures.
     :param log: called with a level of :mod:`logging` and a sentence.
     :param clock: the time.
     :param timed_out: whether this takes the place of a spike that did not come.
-    :returns: a conversation; see :meth:`_Series.outcome`.
+    :returns: a call flow; see :meth:`_Series.outcome`.
     :raises MediaOpsError: if the first capture fails.
     :raises OSError: if a capture cannot be kept.
     """
@@ -159,7 +159,7 @@ def capture_at_once(
     return (yield from series.all_of(plan.query))
 
 
-def _at_the_limit(series: _Series) -> Conversation[dict[str, Any]]:
+def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:
     series.timed_out = True
     if series.plan.on_timeout != "capture":
         return series.outcome()
@@ -206,12 +206,12 @@ class _Series:
         running_tasks, show_queries = self.plan.running_tasks, self.plan.show_queries
         self._sampler = task_sampler(self.ask, self.clock, running_tasks=running_tasks, show_queries=show_queries)
 
-    def all_of(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
+    def all_of(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
         """Take all captures; the first one is not to fail."""
         yield from self.take(query, 1)
         return (yield from self.go_on(query))
 
-    def take(self, query: HotThreadsQuery, number: int, reading: Reading | None = None) -> Conversation[None]:
+    def take(self, query: HotThreadsQuery, number: int, reading: Reading | None = None) -> CallFlow[None]:
         """Take a capture and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
@@ -226,7 +226,7 @@ class _Series:
         )
         self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
 
-    def go_on(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
+    def go_on(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
         """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""
         for number in range(2, self.plan.captures + 1):
             # From beginning to beginning: a report may take longer than the pause.

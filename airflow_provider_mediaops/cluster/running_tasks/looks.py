@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
     from airflow_provider_mediaops.cluster.running_tasks.replies import ShardTimes, Task
     from airflow_provider_mediaops.http.clock import Clock
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 # With larger replies, tasks are listed at the start and at the end only.
 _SMALL_REPLY_BYTES = 256 * 1024
@@ -123,7 +123,7 @@ class TaskSampling:
             self.warnings.append(sentence)
 
     def snapshot(self) -> TaskSampling:
-        """Return a copy that a conversation which is still being cut off does not change."""
+        """Return a copy that a call flow which is still being cut off does not change."""
         copied = copy.copy(self)
         for item in fields(self):
             if isinstance(value := getattr(self, item.name), (list, dict)):
@@ -155,7 +155,7 @@ class LookSeries:
     """
     The looks beside one report.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param clock: the time.
     :param sampling: filled with what is seen.
     :param begun: when the report was asked for, by the clock's monotonic time.
@@ -188,7 +188,7 @@ class LookSeries:
             return self.may_list and self.is_dense and not is_late
         return moment == "start" or not (is_last and self.largest_bytes > _LARGE_REPLY_BYTES)
 
-    def look(self, after: float, moment: Moment) -> Conversation[None]:
+    def look(self, after: float, moment: Moment) -> CallFlow[None]:
         """Wait until a look is due, and list the tasks."""
         if (pause := self.begun + after - self.clock.monotonic()) > 0:
             yield Wait(pause)
@@ -234,7 +234,7 @@ class LookSeries:
         self.may_list = not isinstance(error, ReplyTimeoutError)
         self.sampling.warn(failure_sentence("The tasks could not be listed", error))
 
-    def look_up(self, until: float) -> Conversation[None]:
+    def look_up(self, until: float) -> CallFlow[None]:
         """Look up the coordinating tasks of the heaviest kinds of requests: only they contain the query."""
         for task in self._without_query():
             if self.clock.monotonic() + _LOOKUP_SECONDS > until or len(self._tried) >= _MOST_TRIES:
@@ -277,7 +277,7 @@ class LookSeries:
             chosen.extend(candidates)
         return chosen
 
-    def read_shards(self) -> Conversation[dict[str, dict[str, ShardTimes]]]:
+    def read_shards(self) -> CallFlow[dict[str, dict[str, ShardTimes]]]:
         """Read the counters of the indices."""
         if not self.may_read_shards:
             return {}

@@ -1,7 +1,7 @@
 """
 Look at the tasks of hot nodes while their threads are measured.
 
-The looks are a conversation of their own, beside the request for the report, so that they neither delay it nor can
+The looks are a call flow of their own, beside the request for the report, so that they neither delay it nor can
 fail it. The thread pools come first: a node with a huge queue would need long, and much memory, to list its tasks, so
 it is not asked.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
     from airflow_provider_mediaops.http.clock import Clock
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def task_sampler(ask: Ask, clock: Clock, *, running_tasks: bool, show_queries: b
     """
     Return a sampler of tasks; None without ``running_tasks``.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param clock: the time.
     :param running_tasks: whether the tasks of the nodes are looked at.
     :param show_queries: whether their queries are kept with the literals.
@@ -65,7 +65,7 @@ class TaskSampler:
     """
     Looks at the tasks of hot nodes, for the captures of one series. What the cluster has refused is not asked again.
 
-    :param ask: makes a conversation of a call.
+    :param ask: makes a call flow of a call.
     :param clock: the time.
     :param shows_queries: whether queries are kept with their literals.
     """
@@ -77,15 +77,15 @@ class TaskSampler:
         self._last: TaskSampling | None = None
 
     def beside(
-        self, report: Conversation[T], query: HotThreadsQuery, stats: NodeStats | None
-    ) -> Conversation[tuple[T, TaskSampling]]:
+        self, report: CallFlow[T], query: HotThreadsQuery, stats: NodeStats | None
+    ) -> CallFlow[tuple[T, TaskSampling]]:
         """
         Ask for a report, and look at the tasks meanwhile.
 
         :param report: asks for the report.
         :param query: its parameters.
         :param stats: the CPU of the nodes that are captured; None if it is not known.
-        :returns: a conversation with the result of ``report``, and what was seen.
+        :returns: a call flow with the result of ``report``, and what was seen.
         :raises MediaOpsError: those of ``report``.
         """
         sampling = self.begin(stats, node_list(query.nodes))
@@ -120,14 +120,14 @@ class TaskSampler:
         sampling.nodes = _at_most(sampling, nodes)
         return sampling
 
-    def looks(self, sampling: TaskSampling, interval_seconds: float, snapshots: int) -> Conversation[None]:
+    def looks(self, sampling: TaskSampling, interval_seconds: float, snapshots: int) -> CallFlow[None]:
         """
         Look at the tasks until the report should be there.
 
         :param sampling: filled with what is seen.
         :param interval_seconds: the interval of the report.
         :param snapshots: its number of stacks.
-        :returns: a conversation that raises no error of the cluster: it is noted in the sampling.
+        :returns: a call flow that raises no error of the cluster: it is noted in the sampling.
         """
         if not sampling.nodes:
             return
@@ -151,7 +151,7 @@ class TaskSampler:
                     sampling.shards_after = yield from series.read_shards()
                 yield from series.look_up(begun + following)
 
-    def _read_pools(self, sampling: TaskSampling) -> Conversation[int | None]:
+    def _read_pools(self, sampling: TaskSampling) -> CallFlow[int | None]:
         """Read the thread pools, and return the longest queue of a node that may be asked; None if it is unknown."""
         try:
             pools = yield from self._ask(thread_pools(list(sampling.nodes)))

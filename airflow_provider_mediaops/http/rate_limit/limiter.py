@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.exceptions import MediaOpsError
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
 
@@ -69,11 +69,11 @@ class RateLimiter:
     per_second: float
     clock: Clock = field(default_factory=Clock)
 
-    def acquire(self) -> Conversation[Permit | QuotaExhausted]:
+    def acquire(self) -> CallFlow[Permit | QuotaExhausted]:
         """
         Wait until a request may be sent.
 
-        :returns: a conversation that ends with a permit, or at once if the key's quota is exhausted.
+        :returns: a call flow that ends with a permit, or at once if the key's quota is exhausted.
         :raises RateLimitedError: if the key is booked out for too long; nothing was reserved.
         :raises RateStoreError: if the back end cannot be used; then no request may be sent.
         """
@@ -93,28 +93,28 @@ class RateLimiter:
             else:
                 yield Wait(answer.seconds, "the reset of the key's quota")
 
-    def on_sent(self, permit: Permit, sent_at: float | None) -> Conversation[None]:
+    def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """
         Report when a request left. If that was late, later requests keep their distance from it.
 
         :param permit: the permit for the request.
         :param sent_at: the time when it left, on the clock of this process; None if that is not known: it may have left
             at any time until now.
-        :returns: a conversation that ends when the back end knows; its errors are ignored, because it grants nothing.
+        :returns: a call flow that ends when the back end knows; its errors are ignored, because it grants nothing.
         """
         now = self.clock.monotonic()
         left = sent_at if sent_at is not None and permit.since <= sent_at <= now else now
         if left - permit.since > _UNNOTICED_SECONDS:
             yield from self._report(schedule.sent_late, permit.at, left - permit.since)
 
-    def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> Conversation[None]:
+    def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> CallFlow[None]:
         """
         Report what an error says about the key, for all who use it: a rate limit slows down, an exhausted quota stops.
 
         :param error: the error of a request, of any kind.
         :param permit: the permit for the request, if it is known.
         :param longest_seconds: the longest pause; after that, a request tests whether the limit still holds.
-        :returns: a conversation that ends when the back end knows; its errors are ignored, because it grants nothing.
+        :returns: a call flow that ends when the back end knows; its errors are ignored, because it grants nothing.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
@@ -122,11 +122,11 @@ class RateLimiter:
         elif isinstance(error, QuotaExceededError):
             yield from self._report(schedule.exhaust, asked)
 
-    def restore_quota(self) -> Conversation[None]:
+    def restore_quota(self) -> CallFlow[None]:
         """
         Let all callers continue although the quota was exhausted, because the service answers.
 
-        :returns: a conversation that ends when the back end knows.
+        :returns: a call flow that ends when the back end knows.
         :raises RateStoreError: if the back end cannot be used.
         """
         yield from self._ask(_told(schedule.restore))
@@ -149,11 +149,11 @@ class RateLimiter:
             retry_after=answer.seconds / 2,
         )
 
-    def _report(self, report: Callable[..., Schedule], *figures: float | None) -> Conversation[None]:
+    def _report(self, report: Callable[..., Schedule], *figures: float | None) -> CallFlow[None]:
         with suppress(RateStoreError):
             yield Blocking(self._update(_told(report), *figures))
 
-    def _ask(self, question: _Question[T], *figures: float | None) -> Conversation[tuple[T, float]]:
+    def _ask(self, question: _Question[T], *figures: float | None) -> CallFlow[tuple[T, float]]:
         update = self._update(question, *figures)
         started, waited, pause = self.clock.monotonic(), 0.0, _FIRST_PAUSE_SECONDS
         while True:

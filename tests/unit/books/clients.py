@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 
 
 def client(*, tries: int = 1, clock: FakeClock | None = None, **more: Any) -> Client:

@@ -30,7 +30,7 @@ from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
 from tests.unit.books.clients import client
-from tests.unit.conversations import FakeClock, replay, requests_of
+from tests.unit.call_flows import FakeClock, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExcee
 from airflow_provider_mediaops.watch import Done, Verdict, Waiting
 from tests.unit.book_database import CRIME, PROGRAMMING, book, found, limit_404, no_such_book, replied
 from tests.unit.books.clients import client
-from tests.unit.conversations import replay
+from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response

@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
 from tests.unit.book_database import LIMIT_404, NO_SUCH_BOOK, replied
 from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WITNESSED
-from tests.unit.conversations import replay
+from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,10 +26,10 @@ from tests.unit.book_database import (
     replied,
 )
 from tests.unit.books.clients import client
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation, Response, Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Response, Step
 
 CANARY = PROGRAMMING
 
@@ -158,7 +158,7 @@ def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_sho
     told: list[MediaOpsError] = []
     reported = Client.report_limit
 
-    def report_limit(self: Client, error: MediaOpsError) -> Conversation[None]:
+    def report_limit(self: Client, error: MediaOpsError) -> CallFlow[None]:
         told.append(error)
         return reported(self, error)
 

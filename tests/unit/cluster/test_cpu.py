@@ -16,7 +16,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done, Waiting
-from tests.unit.conversations import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def look(watch: CpuWatch, *readings: dict[str, Any] | Response, steps: list[Step
     client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock)
     replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
     monotonic, told = clock.clock.monotonic, list[str]()
-    conversation = wait(
+    flow = wait(
         ReplayedReadings(lambda: watch.look(client.ask), monotonic),
         watch.judge(monotonic),
         Pace(30),
@@ -41,7 +41,7 @@ def look(watch: CpuWatch, *readings: dict[str, Any] | Response, steps: list[Step
         Term(monotonic, monotonic()),
         one_poke=True,
     )
-    outcome = replay(conversation, replies, steps=steps, clock=clock)
+    outcome = replay(flow, replies, steps=steps, clock=clock)
     return Done(watch.result(outcome.value)) if isinstance(outcome, Done) else Waiting("; ".join(told))
 
 

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
-from tests.unit.conversations import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Waited:
         policy, monotonic = RetryPolicy(max_attempts=1), self.clock.clock.monotonic
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
-        conversation = wait(
+        flow = wait(
             ReplayedReadings(lambda: watch.look(client.ask), monotonic),
             SpikeVerdict(streaks or Streaks(watch), monotonic),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
@@ -55,7 +55,7 @@ class Waited:
             Term(monotonic, monotonic(), deadline),
             **how,
         )
-        outcome = replay(conversation, replies, steps=self.steps, clock=self.clock)
+        outcome = replay(flow, replies, steps=self.steps, clock=self.clock)
         self.outcome = outcome
         self.spike: Spike | None = outcome.value if isinstance(outcome, Done) else None
 

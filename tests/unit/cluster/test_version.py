@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.version import cluster_version
 from airflow_provider_mediaops.exceptions import InvalidReplyError
-from tests.unit.conversations import ask_once, replay
+from tests.unit.call_flows import ask_once, replay
 from tests.unit.search_cluster import replied
 
 ELASTICSEARCH = {"x-elastic-product": "Elasticsearch"}

@@ -24,7 +24,7 @@ from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import ListSource
 from tests.unit.book_database import CALENDAR, CRIME
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:

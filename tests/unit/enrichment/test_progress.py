@@ -8,7 +8,7 @@ from airflow_provider_mediaops.books.models import Lookup
 from airflow_provider_mediaops.enrichment.progress import LimitWarnings, Progress, RefreshWarnings
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.models import Status

@@ -150,7 +150,7 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
 
 
 class TestOnTheEventLoop:
-    async def test_conversations_share_one_session(self, connect_cluster: Any) -> None:
+    async def test_call_flows_share_one_session(self, connect_cluster: Any) -> None:
         replies = [replied(stats({"a": 7})), replied(report("a")), replied(stats({"a": 7}))]
         with Loopback(answering(*map(http, replies))) as server:
             connect_cluster(server.base)

@@ -22,7 +22,7 @@ from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from airflow_provider_mediaops.video.paging import Listing, list_pages
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.hooks.video_hook import BASE, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from requests_mock import Mocker
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.models import SubscriptionPage
     from tests.unit.loopback import Peer
 
@@ -269,7 +269,7 @@ class TestWaiting:
         monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
         lines = log_lines(monkeypatch, VideoPlatformHook)
 
-        def waits() -> Conversation[None]:
+        def waits() -> CallFlow[None]:
             for _ in range(20):
                 yield Wait(3.0, "the key's rate")
             yield Wait(3.0, "another reason")

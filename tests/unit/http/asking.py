@@ -16,11 +16,11 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
-from tests.unit.conversations import replay
+from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call
-    from tests.unit.conversations import FakeClock
+    from tests.unit.call_flows import FakeClock
 
 RULES = ErrorRules(
     service="thing service",

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.http.auth import (
     RefreshTokenAuth,
 )
 from airflow_provider_mediaops.http.exchange import Request, Response
-from tests.unit.conversations import FakeClock, ask_once, replay, requests_of
+from tests.unit.call_flows import FakeClock, ask_once, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step

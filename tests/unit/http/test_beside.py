@@ -1,4 +1,4 @@
-"""Two conversations at the same time: which of them counts, and how the other one ends."""
+"""Two call flows at the same time: which of them counts, and how the other one ends."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.http.exchange import Beside, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.runner import arun, run
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 MAIN, SIDE = Request("GET", "/report", base="http://host"), Request("GET", "/tasks", base="http://host")
 HOUR = Wait(3_600.0)
 LONG = 240.0
 
 
-def talk(request: Request, log: list[str], *waits: Wait) -> Conversation[Any]:
+def talk(request: Request, log: list[str], *waits: Wait) -> CallFlow[Any]:
     """Send a request and wait; note the reply, and the end."""
     try:
         response: Response = yield request
@@ -32,7 +32,7 @@ def talk(request: Request, log: list[str], *waits: Wait) -> Conversation[Any]:
         log.append(f"{request.path} closed")
 
 
-def both(main: Conversation[Any], side: Conversation[Any], grace: float = LONG) -> Conversation[Any]:
+def both(main: CallFlow[Any], side: CallFlow[Any], grace: float = LONG) -> CallFlow[Any]:
     return (yield Beside(main, side, grace))
 
 
@@ -71,7 +71,7 @@ class TestInAWorker:
     def test_a_side_that_waits_is_cut_off_at_once(self) -> None:
         log, waits = list[str](), threading.Event()
 
-        def side() -> Conversation[None]:
+        def side() -> CallFlow[None]:
             try:
                 waits.set()
                 yield HOUR
@@ -103,20 +103,18 @@ class TestInAWorker:
         assert log == ["/tasks closed"]
 
     @pytest.mark.parametrize("error", [TransportError(Failure.TIMEOUT, "late"), TaskStoppedError(), KeyError("defect")])
-    def test_an_error_of_the_main_one_cuts_the_side_off_and_reaches_the_conversation(
-        self, error: BaseException
-    ) -> None:
+    def test_an_error_of_the_main_one_cuts_the_side_off_and_reaches_the_call_flow(self, error: BaseException) -> None:
         log, caught = list[str](), list[BaseException]()
         waits = threading.Event()
 
-        def side() -> Conversation[None]:
+        def side() -> CallFlow[None]:
             try:
                 waits.set()
                 yield HOUR
             finally:
                 log.append("closed")
 
-        def outer() -> Conversation[str]:
+        def outer() -> CallFlow[str]:
             try:
                 yield Beside(talk(MAIN, []), side(), LONG)
             except BaseException as raised:  # noqa: BLE001 one of them is no Exception
@@ -197,8 +195,8 @@ class TestOnAnEventLoop:
                 await asyncio.Event().wait()
                 raise AssertionError
 
-            conversation = both(talk(MAIN, log), talk(SIDE, log))
-            task = asyncio.ensure_future(arun(conversation, send, in_thread=asyncio.to_thread))
+            flow = both(talk(MAIN, log), talk(SIDE, log))
+            task = asyncio.ensure_future(arun(flow, send, in_thread=asyncio.to_thread))
             await asyncio.wait_for(both_hang.wait(), LONG)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
+from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, memory_backend, next_step
 
@@ -179,23 +179,23 @@ def test_no_call_is_sent_too_often_or_too_late(
 ) -> None:
     fake = FakeClock(share)
     client = make(fake, retry=RetryPolicy(max_attempts, max_wait))
-    conversation = client.ask(text_call("POST" if write else "GET", idempotent=not write))
+    flow = client.ask(text_call("POST" if write else "GET", idempotent=not write))
     sent: list[Response | TransportError] = []
-    step = next(conversation)
+    step = next(flow)
     try:
         while True:
             if isinstance(step, Wait):
                 fake.wait(step.seconds)
                 assert fake.seconds <= max_wait + 1e-6
-                step = next(conversation)
+                step = next(flow)
                 continue
             if isinstance(step, Emit):
                 assert write
-                step = next(conversation)
+                step = next(flow)
                 continue
             reply = replies[len(sent)]
             sent.append(reply)
-            step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
+            step = flow.throw(reply) if isinstance(reply, TransportError) else flow.send(reply)
     except (StopIteration, MediaOpsError) as end:
         ended = end
     if isinstance(ended, StopIteration):
@@ -347,10 +347,10 @@ def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:
 def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
     fake, steps = FakeClock(), list["Step"]()
     client = limited(fake)
-    conversation = client.ask(text_call())
-    next_step(conversation)
+    flow = client.ask(text_call())
+    next_step(flow)
     fake.wait(0.4)
-    next_step(conversation, GOOD)
+    next_step(flow, GOOD)
     replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
     assert sum(pauses_of(steps)) == pytest.approx(WINDOW)
 

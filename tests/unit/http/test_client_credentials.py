@@ -24,12 +24,12 @@ from airflow_provider_mediaops.http.exchange import Blocking, Request, Response,
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import run
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
+from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.keys import memory_backend
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 
 class Tokens:
@@ -100,8 +100,8 @@ def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> N
     sent: list[float] = []
 
     def ask() -> None:
-        conversation = tokens.client.ask(text_call())
-        step = advance(conversation)
+        flow = tokens.client.ask(text_call())
+        step = advance(flow)
         while not isinstance(step, Returned):
             reply: Response | None = None
             if isinstance(step, Wait):
@@ -114,7 +114,7 @@ def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> N
             else:
                 sent.append(fake.seconds)
                 reply = GOOD
-            step = advance(conversation, reply)
+            step = advance(flow, reply)
 
     ask()
     tokens.auth.invalidate(tokens.auth.sign(Request("GET", "/")))
@@ -136,19 +136,19 @@ class TestCallsThatNeedATokenAtTheSameTime:
     """However many calls there are, one of them fetches the token."""
 
     @staticmethod
-    def started(tokens: Tokens, calls: int) -> tuple[list[Conversation[str]], list[Step | Returned[str]]]:
-        conversations = [tokens.client.ask(text_call()) for _ in range(calls)]
-        return conversations, [advance(each) for each in conversations]
+    def started(tokens: Tokens, calls: int) -> tuple[list[CallFlow[str]], list[Step | Returned[str]]]:
+        flows = [tokens.client.ask(text_call()) for _ in range(calls)]
+        return flows, [advance(each) for each in flows]
 
     @staticmethod
-    def finished(conversation: Conversation[str], step: Step | Returned[str]) -> str:
+    def finished(flow: CallFlow[str], step: Step | Returned[str]) -> str:
         """Carry on; every request is answered well, and none of them is one for a token."""
         while not isinstance(step, Returned):
             assert not isinstance(step, Request) or step.path != "/token"
             if isinstance(step, Blocking):
-                step = advance(conversation, step.action())
+                step = advance(flow, step.action())
             else:
-                step = advance(conversation, GOOD if isinstance(step, Request) else None)
+                step = advance(flow, GOOD if isinstance(step, Request) else None)
         return step.value
 
     def test_one_fetches_it_and_the_others_wait(self) -> None:
@@ -208,12 +208,12 @@ def test_a_new_token_is_masked_before_it_is_sent() -> None:
     masked: list[str] = []
     tokens = Tokens(FakeClock())
     tokens.auth.on_secret = masked.append
-    conversation = tokens.client.ask(text_call())
-    advance(conversation)
-    step = advance(conversation, tokens.granted("t1-s3cr3t"))
+    flow = tokens.client.ask(text_call())
+    advance(flow)
+    step = advance(flow, tokens.granted("t1-s3cr3t"))
     while not isinstance(step, Request):
         assert isinstance(step, Blocking)
-        step = advance(conversation, step.action())
+        step = advance(flow, step.action())
     assert masked == ["t1-s3cr3t"]
     assert {"t1-s3cr3t", "rt-s3cr3t", "cs-s3cr3t"} <= set(step.secrets)
     assert "s3cr3t" not in repr(step)

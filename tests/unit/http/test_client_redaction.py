@@ -12,7 +12,7 @@ from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock, text_call
+from tests.unit.call_flows import FakeClock, text_call
 from tests.unit.http.asking import error_of, make
 
 SECRET = "s3cr3t/k+y ü"

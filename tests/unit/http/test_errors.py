@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from tests.unit.conversations import START
+from tests.unit.call_flows import START
 
 REQUEST = Request("GET", "/thing", base="https://me@host:9200/base")
 WHOLE = "/base/thing"

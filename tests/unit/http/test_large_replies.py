@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyEr
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.http.runner import arun
-from tests.unit.conversations import FakeClock, text_call
+from tests.unit.call_flows import FakeClock, text_call
 from tests.unit.http.asking import error_of, make
 
 

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.retry import LongWaits, RetryPolicy, retry_after_seconds
-from tests.unit.conversations import START, FakeClock
+from tests.unit.call_flows import START, FakeClock
 
 DAY = 86_400
 

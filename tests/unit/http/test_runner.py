@@ -18,17 +18,17 @@ from airflow_provider_mediaops.http.exchange import (
     observed,
 )
 from airflow_provider_mediaops.http.runner import arun, astream, run, stream
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 GET = Request("GET", "/thing", base="http://host")
 
 
-def talk(log: list[str]) -> Conversation[str]:
+def talk(log: list[str]) -> CallFlow[str]:
     """Two items, a wait, a request that fails and one that does not."""
     try:
         yield Emit("first")
@@ -68,7 +68,7 @@ class Service:
 
 
 def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[object]]:
-    """Carry out the conversation in one of the four ways; give its result, where that way has one, and its items."""
+    """Carry out the call flow in one of the four ways; give its result, where that way has one, and its items."""
     items: list[object] = []
     if how == "run":
         return run(talk(log), service.send, service.sleep), items
@@ -92,7 +92,7 @@ def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[
 
 
 @pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
-def test_every_driver_carries_out_the_same_conversation(how: str) -> None:
+def test_every_driver_carries_out_the_same_call_flow(how: str) -> None:
     service, log = Service(), list[str]()
     result, items = drive(how, service, log)
     assert service.asked == [GET, GET]
@@ -111,7 +111,7 @@ def test_nothing_happens_before_the_first_item_is_asked_for() -> None:
     assert log == ["closed"]
 
 
-async def test_an_asynchronous_stream_that_is_closed_closes_its_conversation() -> None:
+async def test_an_asynchronous_stream_that_is_closed_closes_its_call_flow() -> None:
     service, log = Service(), list[str]()
     async with aclosing(astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)) as items:
         async for item in items:
@@ -121,7 +121,7 @@ async def test_an_asynchronous_stream_that_is_closed_closes_its_conversation() -
 
 
 @pytest.mark.parametrize("where", ["sleeping", "sending"])
-async def test_a_cancelled_conversation_is_closed(where: str) -> None:
+async def test_a_cancelled_call_flow_is_closed(where: str) -> None:
     log: list[str] = []
     reached = asyncio.Event()
 
@@ -148,7 +148,7 @@ async def test_a_cancelled_conversation_is_closed(where: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["run", "arun"])
-def test_an_error_that_is_not_the_transports_ends_the_conversation(how: str) -> None:
+def test_an_error_that_is_not_the_transports_ends_the_call_flow(how: str) -> None:
     log: list[str] = []
 
     def send(_: Request) -> Response:
@@ -177,7 +177,7 @@ def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.Monke
     monkeypatch.setattr("airflow_provider_mediaops.http.runner.time.sleep", slept.append)
     monkeypatch.setattr("airflow_provider_mediaops.http.runner.asyncio.sleep", asleep)
 
-    def pause() -> Conversation[str]:
+    def pause() -> CallFlow[str]:
         yield Wait(3_600.0)
         return "rested"
 
@@ -189,7 +189,7 @@ def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.Monke
     assert slept == [3_600.0] * 2
 
 
-def working(steps: list[Blocking[object]]) -> Conversation[list[object]]:
+def working(steps: list[Blocking[object]]) -> CallFlow[list[object]]:
     """Each step, and what came of it."""
     came: list[object] = []
     for step in steps:
@@ -228,28 +228,28 @@ def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
     assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) == [threading.get_ident()]
 
 
-def one_request() -> Conversation[str]:
+def one_request() -> CallFlow[str]:
     response: Response = yield GET
     return response.text
 
 
-def one_wait() -> Conversation[str]:
+def one_wait() -> CallFlow[str]:
     yield Wait(1.0)
     return "rested"
 
 
-def one_action() -> Conversation[object]:
+def one_action() -> CallFlow[object]:
     done: object = yield Blocking(lambda: next(iter(())))
     return done
 
 
 class TestAnIteratorThatIsExhausted:
-    """Replies from an iterator that ends too early must not read as the end of the conversation."""
+    """Replies from an iterator that ends too early must not read as the end of the call flow."""
 
     @pytest.mark.parametrize("form", ["run", "arun", "stream"])
-    @pytest.mark.parametrize("conversation", [one_request, one_wait, one_action])
+    @pytest.mark.parametrize("flow", [one_request, one_wait, one_action])
     def test_a_step_that_raises_stop_iteration_is_an_error(
-        self, form: str, conversation: Callable[[], Conversation[object]]
+        self, form: str, flow: Callable[[], CallFlow[object]]
     ) -> None:
         replies: Iterator[Response] = iter(())
 
@@ -264,18 +264,18 @@ class TestAnIteratorThatIsExhausted:
 
         def carry_out() -> object:
             if form == "arun":
-                waiting = arun(conversation(), asend, asleep, in_thread=asyncio.to_thread)
+                waiting = arun(flow(), asend, asleep, in_thread=asyncio.to_thread)
                 return on_a_loop(asyncio.wait_for(waiting, 10))
             if form == "stream":
-                return list(stream(conversation(), lambda _: next(replies), sleep))
-            return run(conversation(), lambda _: next(replies), sleep)
+                return list(stream(flow(), lambda _: next(replies), sleep))
+            return run(flow(), lambda _: next(replies), sleep)
 
         with pytest.raises(RuntimeError, match="StopIteration"):
             carry_out()
 
 
 class TestWrapping:
-    def test_an_outer_conversation_sees_every_outcome_before_the_inner_one_does(self) -> None:
+    def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does(self) -> None:
         seen: list[object] = []
         inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
         assert run(inner, Service().send, Service().sleep) == "hello"
@@ -285,7 +285,7 @@ class TestWrapping:
             *("Request", "Response", "Emit", "NoneType"),
         ]
 
-    def test_what_an_observer_raises_ends_the_inner_conversation(self) -> None:
+    def test_what_an_observer_raises_ends_the_inner_call_flow(self) -> None:
         log: list[str] = []
 
         def refuse(outcome: object) -> None:

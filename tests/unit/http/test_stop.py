@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport
-from tests.unit.conversations import FakeClock, text_call
+from tests.unit.call_flows import FakeClock, text_call
 from tests.unit.http.sending import PATIENT, ask
 from tests.unit.http.tunnels import through
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
@@ -28,7 +28,7 @@ from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 # Longer than any wait of a test may last, and shorter than pytest's patience.
 LONG_SECONDS = 240.0
@@ -220,11 +220,11 @@ class TestATransport:
         assert len(seen) == 1
 
 
-class TestAConversation:
+class TestACallFlow:
     def test_is_given_the_stop_and_may_still_do_blocking_work(self, stop: Stop) -> None:
         undone: list[str] = []
 
-        def talk() -> Conversation[None]:
+        def talk() -> CallFlow[None]:
             try:
                 yield Wait(1.0)
             except TaskStoppedError:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.airflow_names import TaskDeferred
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.search_cluster import connection, error, http, replied, report, stats
 from tests.unit.sensor_forms import first_event, made_again

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.airflow_names import TaskDeferred
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.version_compat import (
     AirflowSkipException,
 )
 from tests.airflow_names import TaskDeferred
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, HOT, REPORT, Cluster, Task
 from tests.unit.search_cluster import connection

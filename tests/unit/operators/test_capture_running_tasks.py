@@ -15,7 +15,7 @@ from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.operators.capture_task import COOL, FORMS, HOT, REPORT, Cluster, Task

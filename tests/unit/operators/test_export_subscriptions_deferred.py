@@ -27,7 +27,7 @@ from airflow_provider_mediaops.triggers.event import done_event, error_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.airflow_names import TaskDeferred
-from tests.unit.conversations import on_a_loop
+from tests.unit.call_flows import on_a_loop
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import first_event, made_again

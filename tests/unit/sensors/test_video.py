@@ -14,7 +14,7 @@ from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 from airflow_provider_mediaops.watch import Waiting
-from tests.unit.conversations import ask_once, replay
+from tests.unit.call_flows import ask_once, replay
 from tests.unit.loopback import http_reply
 from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import FORMS, run

@@ -29,7 +29,7 @@ from tests.unit.until import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.watch import Verdict
 
 DOWN = ServiceUnavailableError("It is down.", status=503)
@@ -41,7 +41,7 @@ class ScriptedWatch(Watch):
 
     sights: Iterator[Verdict | MediaOpsError]
 
-    def look(self, ask: Ask) -> Conversation[Any]:
+    def look(self, ask: Ask) -> CallFlow[Any]:
         sight = next(self.sights)
         if isinstance(sight, MediaOpsError):
             raise sight
@@ -51,7 +51,7 @@ class ScriptedWatch(Watch):
 
 @dataclass(eq=False)
 class HookWithoutService:
-    """Carries out conversations that ask nothing."""
+    """Carries out call flows that ask nothing."""
 
     opened: bool = False
     closed: bool = False
@@ -63,9 +63,9 @@ class HookWithoutService:
         self.opened = True
         return self
 
-    async def arun(self, conversation: Conversation[Verdict]) -> Verdict:
+    async def arun(self, flow: CallFlow[Verdict]) -> Verdict:
         try:
-            next(conversation)
+            next(flow)
         except StopIteration as stop:
             verdict: Verdict = stop.value
             return verdict

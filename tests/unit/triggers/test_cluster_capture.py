@@ -1,4 +1,4 @@
-"""Capture at detection in the triggerer: what its trigger is made of, and what it does beside the conversation."""
+"""Capture at detection in the triggerer: what its trigger is made of, and what it does beside the call flow."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class TestOneReadingForMany:
                     await carried_out(ask_for_a_thing())
 
         def ask_for_a_thing() -> Any:
-            from tests.unit.conversations import ask_once, text_call
+            from tests.unit.call_flows import ask_once, text_call
 
             return ask_once(text_call())
 

@@ -12,11 +12,11 @@ from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Author, Delivery, fingerprint_of
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.video.models import Activity
     from tests.unit.task_state import KeptState
@@ -71,7 +71,7 @@ def begun(
 
 def posting(
     delivery: Delivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
-) -> Conversation[Activity]:
+) -> CallFlow[Activity]:
     client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), limiter=limiter, clock=FakeClock().clock)
     if auth:
         client.auth = auth

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
 from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
-from tests.unit.conversations import START
+from tests.unit.call_flows import START
 
 if TYPE_CHECKING:
     from pathlib import Path

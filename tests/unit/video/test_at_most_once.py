@@ -29,7 +29,7 @@ from airflow_provider_mediaops.video.at_most_once import (
     Entry,
     fingerprint_of,
 )
-from tests.unit.conversations import START, on_a_loop
+from tests.unit.call_flows import START, on_a_loop
 from tests.unit.task_state import KeptState
 from tests.unit.video.delivering import ACTIVITY, BASE, FIRST, KEY, Platform, begun, posting, reply
 from tests.unit.video_platform import error

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.http.runner import run
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 from tests.unit.task_state import KeptState
 from tests.unit.video.delivering import Platform, begun, posting, reply
 from tests.unit.video_platform import error

@@ -1,4 +1,4 @@
-"""An export as a conversation: what it saves, when, and what it logs."""
+"""An export as a call flow: what it saves, when, and what it logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_mediaops.video.export import (
     state_of,
 )
 from airflow_provider_mediaops.video.paging import Listing
-from tests.unit.conversations import FakeClock, replay
+from tests.unit.call_flows import FakeClock, replay
 from tests.unit.video_platform import page_reply, subscription
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 from airflow_provider_mediaops.video.api import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.paging import Listing, list_pages
-from tests.unit.conversations import items_of, pauses_of, replay, requests_of
+from tests.unit.call_flows import items_of, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,19 +235,19 @@ def drive(listing: Listing, serve: Callable[[str | None], Response], most: int) 
     """Carry out a listing against a function from token to page; fail beyond a number of requests."""
     fresh: list[str | None] = []
     client = Client(("http://video",), VIDEO_RULES)
-    conversation = list_pages(client.ask, listing)
+    flow = list_pages(client.ask, listing)
     sent = 0
     try:
-        step: Any = next(conversation)
+        step: Any = next(flow)
         while True:
             if isinstance(step, Request):
                 sent += 1
                 assert sent <= most, "the listing does not end"
-                step = conversation.send(serve(dict(step.params).get("pageToken")))
+                step = flow.send(serve(dict(step.params).get("pageToken")))
                 continue
             if not isinstance(step, Wait):
                 fresh += [item.get("id") for item in step.item.fresh]
-            step = next(conversation)
+            step = next(flow)
     except StopIteration:
         return fresh
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
-    from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
+    from airflow_provider_mediaops.http.exchange import CallFlow, Request, Response, Wait
 
 ISBNS = sample_isbns(2_000)
 A, B, C, D = ISBNS[:4]
@@ -105,8 +105,8 @@ def batch_of(
     async def sleep(wait: Wait) -> None:
         await asyncio.sleep(wait.seconds)
 
-    def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(conversation, service.send, sleep, in_thread=asyncio.to_thread)
+    def run(flow: CallFlow[Any]) -> Coroutine[Any, Any, Any]:
+        return arun(flow, service.send, sleep, in_thread=asyncio.to_thread)
 
     return lookup_batch(client, rows, run, options=options, clock=clock, **{"canary": CANARY, **more})
 

@@ -1,4 +1,4 @@
-"""The conversations of a walk: one book, a witness, and many books in one request."""
+"""The call flows of a walk: one book, a witness, and many books in one request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 from airflow_provider_mediaops.sandbox.books.isbn import isbn10_of, sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.clients import client
-from tests.unit.conversations import replay, requests_of
+from tests.unit.call_flows import replay, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,17 +51,17 @@ class Desk:
         self._numbers = itertools.count(1)
 
     def ask(self, kind: Any, isbns: Sequence[str], *replies: Response | TransportError) -> JobResult:
-        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
-        return replay(conversation, replies, steps=self.steps)
+        flow = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
+        return replay(flow, replies, steps=self.steps)
 
     def ask_with(self, kind: Any, isbns: Sequence[str], service: Callable[[list[str]], Response]) -> JobResult:
         """Ask a service that answers by what it is asked for."""
-        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
+        flow = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
         try:
-            step = next(conversation)
+            step = next(flow)
             while True:
                 self.steps.append(step)
-                step = conversation.send(service(wanted(step)) if isinstance(step, Request) else None)
+                step = flow.send(service(wanted(step)) if isinstance(step, Request) else None)
         except StopIteration as stop:
             answer: JobResult = stop.value
             return answer

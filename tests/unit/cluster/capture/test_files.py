@@ -13,7 +13,7 @@ from airflow_provider_mediaops.cluster.capture.destination import FORMATS, Captu
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.models import NodeStats
-from tests.unit.conversations import START
+from tests.unit.call_flows import START
 from tests.unit.search_cluster import report, stats
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 

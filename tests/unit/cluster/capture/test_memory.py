@@ -15,7 +15,7 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document
-from tests.unit.conversations import START
+from tests.unit.call_flows import START
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 from tests.unit.search_cluster import stats
 

@@ -24,7 +24,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import START, FakeClock, ReplayedReadings, pauses_of, replay, requests_of
+from tests.unit.call_flows import START, FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:

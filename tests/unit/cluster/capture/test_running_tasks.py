@@ -18,7 +18,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, ServiceUn
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Beside, Blocking, Failure, Returned, TransportError, advance
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock, replay, requests_of
+from tests.unit.call_flows import FakeClock, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 from tests.unit.task_replies import BULK, listed, pools, shards, task_list
 
@@ -81,7 +81,7 @@ class TestTaking:
         taking = take_capture(client.ask, QUICK, sampler=TaskSampler(client.ask, FakeClock().clock))
         next(taking)
         taking.send(READING)
-        # What a driver sends if the conversation beside has raised.
+        # What a driver sends if the call flow beside has raised.
         step = advance(taking, (report("node-1"), KeyError("secret")))
         while isinstance(step, Blocking):
             step = advance(taking, step.action())

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 from airflow_provider_mediaops.cluster.models import NodeStats
-from tests.unit.conversations import START
+from tests.unit.call_flows import START
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 from tests.unit.search_cluster import report, stats
 

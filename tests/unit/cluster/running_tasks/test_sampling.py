@@ -24,7 +24,7 @@ from airflow_provider_mediaops.http.exchange import (
     advance,
 )
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock
+from tests.unit.call_flows import FakeClock
 from tests.unit.search_cluster import error, node_id, replied
 from tests.unit.task_replies import BULK, COORDINATOR, SECRET, coordinating, listed, pools, shards, task_list
 

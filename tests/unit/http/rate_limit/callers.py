@@ -13,12 +13,12 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
-from tests.unit.conversations import START, FakeClock
+from tests.unit.call_flows import START, FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.backend import Change
 
 T = TypeVar("T")
@@ -114,23 +114,23 @@ class World:
                 error = RateLimitedError("too many", service="s")
                 yield from self.carried_out(limiter.on_error(error, permit, 60.0))
 
-    def carried_out(self, conversation: Conversation[T]) -> Generator[Wait, None, T]:
-        """Carry out a conversation, with a way to the back end and back for each question."""
-        step = advance(conversation)
+    def carried_out(self, flow: CallFlow[T]) -> Generator[Wait, None, T]:
+        """Carry out a call flow, with a way to the back end and back for each question."""
+        step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
                 yield step
-                step = advance(conversation)
+                step = advance(flow)
                 continue
             assert isinstance(step, Blocking)
             yield A_STEP
             try:
                 answer: Any = step.action()
             except RateStoreError as error:
-                step = advance(conversation, error=error)
+                step = advance(flow, error=error)
             else:
                 yield A_STEP
-                step = advance(conversation, answer)
+                step = advance(flow, answer)
         return step.value
 
     def admits(self, moment: float) -> bool:

@@ -10,10 +10,10 @@ from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Later, Schedule
-from tests.unit.conversations import FakeClock, replay
+from tests.unit.call_flows import FakeClock, replay
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
 
 #: Seconds from one slot to the next, and those of the window, at a rate of one a second.
@@ -37,11 +37,11 @@ def take(limiter: RateLimiter, fake: FakeClock) -> Permit:
     return answer
 
 
-def next_step(conversation: Conversation[Any], reply: object = None) -> Step | Returned[Any]:
-    """Carry out what a conversation asks of a back end; return its next step after that, or its end."""
-    step = advance(conversation, reply)
+def next_step(flow: CallFlow[Any], reply: object = None) -> Step | Returned[Any]:
+    """Carry out what a call flow asks of a back end; return its next step after that, or its end."""
+    step = advance(flow, reply)
     while isinstance(step, Blocking):
-        step = advance(conversation, step.action())
+        step = advance(flow, step.action())
     return step
 
 

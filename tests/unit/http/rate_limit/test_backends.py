@@ -24,7 +24,7 @@ from airflow_provider_mediaops.http.rate_limit.key_state import state_of
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
-from tests.unit.conversations import FakeClock, replay
+from tests.unit.call_flows import FakeClock, replay
 from tests.unit.http.rate_limit.keys import limiter_of, take
 
 if TYPE_CHECKING:

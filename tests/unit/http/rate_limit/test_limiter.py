@@ -20,7 +20,7 @@ from airflow_provider_mediaops.http.exchange import Blocking, Request, Returned,
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from tests.unit.conversations import START, FakeClock, pauses_of, replay
+from tests.unit.call_flows import START, FakeClock, pauses_of, replay
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, memory_backend, next_step, take
 
 if TYPE_CHECKING:

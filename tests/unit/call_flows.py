@@ -1,4 +1,4 @@
-"""Conversations without a service: a list of replies, and a clock that only waits move on."""
+"""Call flows without a service: a list of replies, and a clock that only waits move on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_mediaops.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 START = datetime(2026, 3, 14, 20, 0, tzinfo=timezone.utc)
 
 
-def ask_once(call: Call[T]) -> Conversation[T]:
+def ask_once(call: Call[T]) -> CallFlow[T]:
     """Send the request once and read the reply, with no authentication, check or retry."""
     response: Response = yield call.request
     return call.parse(response)
@@ -44,14 +44,14 @@ class ReplayedReadings:
     """
     Readings of a wait without a hook.
 
-    :param read: returns the conversation of a reading.
+    :param read: returns the call flow of a reading.
     :param monotonic: the clock of the wait.
     """
 
-    read: Callable[[], Conversation[Any]]
+    read: Callable[[], CallFlow[Any]]
     monotonic: Callable[[], float]
 
-    def next(self, pause: float, deadline: float) -> Conversation[Any]:
+    def next(self, pause: float, deadline: float) -> CallFlow[Any]:
         if pause:
             yield Wait(pause)
         return (yield from until(deadline, self.read(), self.monotonic))
@@ -86,59 +86,54 @@ class FakeClock:
 
 
 def replay(
-    conversation: Conversation[T],
+    flow: CallFlow[T],
     replies: Iterable[Response | TransportError],
     *,
     steps: list[Step] | None = None,
     clock: FakeClock | None = None,
 ) -> T:
     """
-    Carry out a conversation whose requests get the given replies, one after the other.
+    Carry out a call flow whose requests get the given replies, one after the other.
 
-    :param conversation: what to carry out.
+    :param flow: what to carry out.
     :param replies: what comes back; all of them must be asked for.
-    :param steps: filled with every step that the conversation takes.
-    :param clock: moved on by the conversation's waits.
-    :returns: what the conversation returns.
+    :param steps: filled with every step that the call flow takes.
+    :param clock: moved on by the call flow's waits.
+    :returns: what the call flow returns.
     """
     left = list(replies)
-    value = _replay(conversation, left, [] if steps is None else steps, clock)
-    assert not left, f"the conversation ended with {len(left)} replies left"
+    value = _replay(flow, left, [] if steps is None else steps, clock)
+    assert not left, f"the call flow ended with {len(left)} replies left"
     return value
 
 
-def _replay(
-    conversation: Conversation[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None
-) -> T:
-    step = advance(conversation)
+def _replay(flow: CallFlow[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None) -> T:
+    step = advance(flow)
     while not isinstance(step, Returned):
         steps.append(step)
         if isinstance(step, Request):
-            assert left, f"the conversation sends more than was expected: {step}"
+            assert left, f"the call flow sends more than was expected: {step}"
             reply = left.pop(0)
-            if isinstance(reply, TransportError):
-                step = advance(conversation, error=reply)
-            else:
-                step = advance(conversation, reply)
+            step = advance(flow, error=reply) if isinstance(reply, TransportError) else advance(flow, reply)
             continue
         if isinstance(step, (Blocking, Beside)):
             try:
                 done = step.action() if isinstance(step, Blocking) else _one_by_one(step, left, steps, clock)
-            except Exception as error:  # noqa: BLE001 it is the conversation's
-                step = advance(conversation, error=error)
+            except Exception as error:  # noqa: BLE001 it is the call flow's
+                step = advance(flow, error=error)
             else:
-                step = advance(conversation, done)
+                step = advance(flow, done)
             continue
         if isinstance(step, Wait) and clock:
             clock.wait(step.seconds)
-        step = advance(conversation)
+        step = advance(flow)
     return step.value
 
 
 def _one_by_one(
     both: Beside[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None
 ) -> tuple[T, None]:
-    """Carry out two conversations, the one beside first and in a time that stands still."""
+    """Carry out two call flows, the one beside first and in a time that stands still."""
     _replay(both.side, left, steps, None)
     return _replay(both.main, left, steps, clock), None
 
