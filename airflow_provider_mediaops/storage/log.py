@@ -9,6 +9,7 @@ before it; the first says from which frame of an earlier claim it goes on, or fr
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import time
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.backend import Part, read_blocks
 from airflow_provider_mediaops.storage.claims import LAST, Claim, claims_in, last_name, next_claim, read_name
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Backend
 
 Kind = Literal["rows", "done", "last"]
+
+_log = logging.getLogger(__name__)
 
 _VERSION = 1
 _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
@@ -473,9 +477,18 @@ class Log:
         text = json_line({"version": _VERSION, "kind": LAST, "summary": summary, "turn": list(turn)})
         self._backend.put(f"{self._folder}/{name}", b"%08x %b\n" % (zlib.crc32(text), text))
         names = self.check()
+        rest = [each for each in names if each != name]
         # They no longer count.
         with suppress(OSError):
-            self._backend.remove(self._folder, [each for each in names if each != name])
+            try:
+                self._backend.remove(self._folder, rest)
+            except PermissionError:
+                _log.warning(
+                    "%s is written, but %d staged object(s) beside it could not be removed: give the key of the "
+                    "connection the right to delete. The next task that may delete removes them after seven days.",
+                    unsigned(str(self._destination)),
+                    len(rest),
+                )
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """Yield the committed lines without their ends, from a place in bytes on."""

@@ -122,7 +122,7 @@ def enrich(place: Place) -> None:
 
 def fail_in_a_long_upload(place: Place, seen: Seen, sandbox: SandboxServer) -> None:
     for subscription in sandbox.state.subscriptions.of_channel(MINE) or ():
-        subscription["snippet"]["description"] = "x" * 100_000
+        subscription["snippet"]["description"] = "x" * 200_000
     seen.failing = lambda method, path: method != "DELETE" and bool(re.search("upload_?id=", path, re.IGNORECASE))
     with pytest.raises(PermissionError):
         export(place, "long.jsonl", page_size=10)

@@ -99,6 +99,11 @@ def post(place: Place, number: int, run: str, text: str) -> str:
     return str(task.execute(context_of(number, run))["id"])
 
 
+def published(place: Place) -> list[str]:
+    """Return the names of all objects but those of logs, each of which stays for seven days."""
+    return [name for name in place.names() if name.count("/") < 2]
+
+
 @others
 def test_an_export_between_the_requests_of_another_leaves_one_whole_file(
     new_place: Callable[..., Place],
@@ -124,12 +129,12 @@ def test_an_export_between_the_requests_of_another_leaves_one_whole_file(
         assert outcome == "120" or (outcome == "DestinationInUseError" and other == OTHERS["another"]), case
         assert "120" in (held.outcome, outcome), case
         # The one that was held may find its staged objects gone.
-        assert held.outcome in {"120", "DestinationInUseError", "FileNotFoundError"}, case
+        assert held.outcome in {"120", "DestinationInUseError", "DestinationReplacedError", "FileNotFoundError"}, case
         content = first.read("d.jsonl").splitlines()
         assert len({json.loads(line)["id"] for line in content}) == len(content) == 120, case
-        # A run after them finds nothing in its way, and leaves as much as one that was never disturbed.
+        # A run after them finds nothing in its way, and leaves no more than one that was never disturbed.
         assert export(new_place(name=first.name), 1, "the last") == "120", case
-        assert first.names() == undisturbed.names(), case
+        assert published(first) == published(undisturbed), case
 
 
 @others
