@@ -10,7 +10,6 @@ import pytest
 from airflow_provider_mediaops.enrichment.reuse import ReuseRule
 from airflow_provider_mediaops.operators import dataset_owner, enrichment_arguments
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.models.enrichment_model import EnrichmentMachine
 from tests.models.places import DiskPlace
@@ -41,7 +40,6 @@ def _one_dies_and_another_run_begins(machine: EnrichmentMachine, steps: int) -> 
         machine.kill(0, 0, tears=False)
     machine.let_time_pass(40.0)
     machine.change_a_book(BOOKS[0])
-    machine.let_time_pass(STALE_AFTER_SECONDS)
     machine.complete("tomorrow")
 
 
