@@ -96,10 +96,10 @@ class EnrichmentMachine(DatasetMachine):
     """
     Two runs enrich the same list into one destination, which they may reuse.
 
-    - Whatever appears there is a whole dataset of one run: a row for each text of the list, in its order. A book that
-      is ``found`` is as the service had it while that run looked the list up; one that is ``not_found`` was not there
-      at some time of it. An empty text is ``missing``, another one that is no ISBN ``invalid``. No row has failed. Rows
-      are ``not_asked`` only if the requests are bounded.
+    - Whatever appears there is a whole dataset of the run that writes it: a row for each text of the list, in its
+      order. A book that is ``found`` is as the service had it while that run looked the list up; one that is
+      ``not_found`` was not there at some time of it. An empty text is ``missing``, another one that is no ISBN
+      ``invalid``. No row has failed. Rows are ``not_asked`` only if the requests are bounded.
     - A row that is reused is one of an earlier dataset, and young enough.
     - An attempt that succeeds returns the figures of such a dataset.
     - An attempt that nobody disturbs succeeds.
@@ -216,10 +216,10 @@ class EnrichmentMachine(DatasetMachine):
 
     def on_file(self, name: str, content: bytes) -> None:
         rows = [_row(json.loads(line)) for line in content.splitlines()]
-        faults = {run: self._fault_of(task, rows) for run, task in self.tasks.items()}
-        if "" not in faults.values():
-            self.wrong.append(f"no dataset of any run: {faults}")
-        self.published.append((current_attempt(), rows))
+        attempt = current_attempt()
+        if fault := self._fault_of(self.tasks[attempt.task], rows):
+            self.wrong.append(f"no dataset of the run: {fault}")
+        self.published.append((attempt, rows))
 
     def _fault_of(self, task: EnrichmentTask, rows: list[Row]) -> str:
         if task.since is None:

@@ -40,6 +40,7 @@ def _one_dies_and_another_run_begins(machine: EnrichmentMachine, steps: int) -> 
         machine.kill(0, 0, tears=False)
     machine.let_time_pass(40.0)
     machine.change_a_book(BOOKS[0])
+    machine.let_time_pass(40.0)
     machine.complete("tomorrow")
 
 
