@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from airflow_provider_mediaops.books.not_found import KEY_CALL, WELL_KNOWN, Witness
+from airflow_provider_mediaops.books.not_found import KEY_CALL, WELL_KNOWN, Probe
 
 # A key and an address that were proved to work are believed to do so for this long.
 _PROOF_SECONDS = 600.0
@@ -33,7 +33,7 @@ class Evidence:
     misleads: bool = field(default=False, init=False)
     #: Whether a book that exists has got a foreign 404, so that such a 404 says nothing about a book.
     foreign_for_any_book: bool = field(default=False, init=False)
-    #: The witnesses that turned out not to exist.
+    #: The probes that turned out not to exist.
     useless: set[str] = field(default_factory=set, init=False)
 
     def found(self, isbn13: str, now: float) -> None:
@@ -44,17 +44,17 @@ class Evidence:
         """Return whether key and address were proved to work in the last ten minutes."""
         return now - self.proved_at < _PROOF_SECONDS
 
-    def kind_of(self, witness: str) -> Witness:
-        """Return why a witness is known to exist."""
-        if witness == self.last_found and self.found_now:
-            return Witness.FOUND_NOW
-        if witness == self.canary:
-            return Witness.CANARY
-        return Witness.FOUND_BEFORE if witness == self.last_found else Witness.WELL_KNOWN
+    def kind_of(self, probe: str) -> Probe:
+        """Return why a probe is known to exist."""
+        if probe == self.last_found and self.found_now:
+            return Probe.FOUND_NOW
+        if probe == self.canary:
+            return Probe.CANARY
+        return Probe.FOUND_BEFORE if probe == self.last_found else Probe.WELL_KNOWN
 
     def candidates(self, turn: int, *, key_call: bool) -> list[str]:
         """
-        Return the witnesses that may be asked for, the best first.
+        Return the probes that may be asked for, the best first.
 
         :param turn: how many have failed in a row. If the service has no clear words, a canary that does not exist
             looks like the limit, so it takes turns with the well-known book.

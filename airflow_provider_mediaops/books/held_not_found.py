@@ -1,5 +1,5 @@
 """
-The 404s of a run, held until a witness is found, by the rule of :mod:`airflow_provider_mediaops.books.not_found`.
+The 404s of a run, held until a probe is found, by the rule of :mod:`airflow_provider_mediaops.books.not_found`.
 
 It is pure: requests and their results are counted here, and sent elsewhere.
 """
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.evidence import Evidence
 from airflow_provider_mediaops.books.not_found import (
-    AFTER_WITNESS,
+    AFTER_PROBE,
     KEY_CALL,
     MISSING,
-    MISSING_WITNESS,
+    MISSING_PROBE,
     WELL_KNOWN,
     Action,
     Meaning,
@@ -30,7 +30,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoun
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
 
-# The number of 404s, and the seconds, that may pass before a book is asked for only to be the witness.
+# The number of 404s, and the seconds, that may pass before a book is asked for only to be the probe.
 _MAX_DOUBTFUL, _MAX_DOUBTFUL_SECONDS = 10, 2.0
 _MAX_CLEAR, _MAX_CLEAR_SECONDS = 25, 5.0
 # The seconds without a sign of the limit before a doubtful 404 is believed.
@@ -39,9 +39,9 @@ _CALM_SECONDS = 10.0
 # too meets the limit now and then, also twice in a row.
 _RECENT_SECONDS = 600.0
 _REPEATS_AFTER_LIMIT = 3
-# After so many waits for a witness that was not found, books are put off at once: each would wait for as long in vain.
+# After so many waits for a probe that was not found, books are put off at once: each would wait for as long in vain.
 _MAX_VAIN_WAITS = 4
-# The maximum pause between two witnesses that are not found.
+# The maximum pause between two probes that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
 
 
@@ -71,7 +71,7 @@ class _Held:
     :param sent: the number of requests that had been sent when it came.
     :param since: when it came.
     :param first: when the book's first 404 came.
-    :param repeats: how many times the book was asked for once more after a witness.
+    :param repeats: how many times the book was asked for once more after a probe.
     """
 
     error: MediaOpsError
@@ -90,17 +90,17 @@ class HeldNotFounds:
     """
     The 404s of one run that are not decided on, and the decisions on them.
 
-    A witness serves all that are held when it is asked for. Any book of a list that is found is one.
+    A probe serves all that are held when it is asked for. Any book of a list that is found is one.
 
     Requests are numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
 
     :param evidence: what is known of the service.
-    :param patience_seconds: how long a witness that is not found is asked for again.
+    :param patience_seconds: how long a probe that is not found is asked for again.
     """
 
     evidence: Evidence = field(default_factory=Evidence)
     patience_seconds: float = 240.0
-    #: The error of a witness that speaks against the connection; nothing more is to be asked for.
+    #: The error of a probe that speaks against the connection; nothing more is to be asked for.
     wrong: InvalidConnectionError | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
     _limit_to_report: RateLimitedError | None = field(default=None, init=False)
@@ -108,8 +108,8 @@ class HeldNotFounds:
     _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
     _last_finding_request: int = field(default=0, init=False)
     _last_quota_request: int = field(default=0, init=False)
-    _witness: str | None = field(default=None, init=False)
-    _failed_witnesses: int = field(default=0, init=False)
+    _probe: str | None = field(default=None, init=False)
+    _failed_probes: int = field(default=0, init=False)
     _vain_waits: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
@@ -117,8 +117,8 @@ class HeldNotFounds:
 
     @property
     def doubts_key(self) -> bool:
-        """Whether the last witness was not found, so that other requests are of no use."""
-        return self._failed_witnesses > 0
+        """Whether the last probe was not found, so that other requests are of no use."""
+        return self._failed_probes > 0
 
     def send(self) -> int:
         """Count a request that is sent, and return its number."""
@@ -182,35 +182,35 @@ class HeldNotFounds:
 
     def check(self, now: float, *, idle: bool) -> str | None:
         """
-        Return the witness to ask for now.
+        Return the probe to ask for now.
 
         :param now: the time.
         :param idle: whether nothing else is under way, so that no other book will be found.
-        :returns: a book, or :data:`KEY_CALL`; None while there is no need of a witness.
+        :returns: a book, or :data:`KEY_CALL`; None while there is no need of a probe.
         """
-        if self._witness or self.wrong or not self._is_due(now, idle=idle):
+        if self._probe or self.wrong or not self._is_due(now, idle=idle):
             return None
-        self._witness = self._choose()
-        return self._witness
+        self._probe = self._choose()
+        return self._probe
 
-    def checked(self, witness: str, error: MediaOpsError | None, number: int, now: float) -> None:
+    def checked(self, probe: str, error: MediaOpsError | None, number: int, now: float) -> None:
         """
-        Take note of the reply about the witness.
+        Take note of the reply about the probe.
 
-        :param witness: the witness, as :meth:`check` returned it.
+        :param probe: the probe, as :meth:`check` returned it.
         :param error: None if it was found; its 404, or the error that was the answer.
         :param number: the number of the request.
         :param now: the time.
         """
-        self._witness = None
+        self._probe = None
         if error is None:
-            self._witness_found(witness, number, now)
-        elif witness == KEY_CALL and not error.temporary:
-            self.evidence.useless.add(witness)
+            self._probe_found(probe, number, now)
+        elif probe == KEY_CALL and not error.temporary:
+            self.evidence.useless.add(probe)
         elif not isinstance(error, MISSING):
-            self._witness_failed(error, now)
+            self._probe_failed(error, now)
         else:
-            self._witness_missing(witness, error, now)
+            self._probe_missing(probe, error, now)
 
     def decisions(self, now: float, *, idle: bool) -> list[Decision]:
         """
@@ -223,12 +223,12 @@ class HeldNotFounds:
         if self.wrong:
             return []
         patience = self.patience_seconds if self._vain_waits < _MAX_VAIN_WAITS else 0.0
-        if self._failed_witnesses and now - self._failing_since >= patience:
+        if self._failed_probes and now - self._failing_since >= patience:
             self._vain_waits += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
-            return self._put_off_all(f"No witness was found{how_long}.")
-        if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
-            return self._put_off_all("There is no witness.")
+            return self._put_off_all(f"No book that is known to exist was found{how_long}.")
+        if not self._probe and self._choose() is None and self._is_due(now, idle=idle):
+            return self._put_off_all("There is no book to confirm it with.")
         all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
         decided = [decision for decision in all_of_them if decision]
         for decision in decided:
@@ -236,12 +236,12 @@ class HeldNotFounds:
             if decision.action == "again":
                 self._asked_again[decision.isbn13] = held
         if not self._held:
-            self._failed_witnesses = 0
+            self._failed_probes = 0
         return decided
 
     def wakes_at(self) -> float | None:
         """Return the time at which there may be something to do although nothing has come; None if there is none."""
-        if not self._held or self._witness or self.wrong:
+        if not self._held or self._probe or self.wrong:
             return None
         if self.doubts_key:
             return self._next_check
@@ -252,22 +252,22 @@ class HeldNotFounds:
         """Return the books whose 404 is not decided on, with the 404, as plain values for the next attempt."""
         return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
 
-    def _witness_found(self, witness: str, number: int, now: float) -> None:
-        if witness != KEY_CALL:
-            self.found(witness, number, now)
+    def _probe_found(self, probe: str, number: int, now: float) -> None:
+        if probe != KEY_CALL:
+            self.found(probe, number, now)
             return
         self.evidence.proved_at = now
         self._last_quota_request = number
         self._end_doubts()
 
     def _end_doubts(self) -> None:
-        self._failed_witnesses, self._vain_waits, self._failure = 0, 0, None
+        self._failed_probes, self._vain_waits, self._failure = 0, 0, None
 
-    def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
-        kind, words = self.evidence.kind_of(witness), Words.of(error)
-        meaning = MISSING_WITNESS[kind][words]
-        if meaning is Meaning.NO_WITNESS:
-            self.evidence.useless.add(witness)
+    def _probe_missing(self, probe: str, error: MediaOpsError, now: float) -> None:
+        kind, words = self.evidence.kind_of(probe), Words.of(error)
+        meaning = MISSING_PROBE[kind][words]
+        if meaning is Meaning.NO_PROBE:
+            self.evidence.useless.add(probe)
         elif meaning is Meaning.WRONG_CONNECTION:
             self.wrong = wrong_connection(error, kind)
         else:
@@ -275,14 +275,14 @@ class HeldNotFounds:
                 self._see_limit_in(error, now)
             else:
                 self.evidence.foreign_for_any_book = True
-            self._witness_failed(error, now)
+            self._probe_failed(error, now)
 
-    def _witness_failed(self, error: MediaOpsError, now: float) -> None:
-        if not self._failed_witnesses:
+    def _probe_failed(self, error: MediaOpsError, now: float) -> None:
+        if not self._failed_probes:
             self._failing_since = now
         self._failure = error
-        self._next_check = now + min(2.0**self._failed_witnesses, _LONGEST_PAUSE_SECONDS)
-        self._failed_witnesses += 1
+        self._next_check = now + min(2.0**self._failed_probes, _LONGEST_PAUSE_SECONDS)
+        self._failed_probes += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
         if self.evidence.tells_apart and not self.evidence.misleads and held.words is not Words.CLEAR:
@@ -291,12 +291,12 @@ class HeldNotFounds:
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if not self._is_vouched(held):
             waited = idle or now - held.since >= _MAX_CLEAR_SECONDS
-            by_itself = self._needs_no_witness(now) and not self.doubts_key and waited
+            by_itself = self._needs_no_probe(now) and not self.doubts_key and waited
             return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
         clear = self._is_clear(held)
         self.evidence.tells_apart = self.evidence.tells_apart or clear
         words = Words.LIMIT if held.words is Words.CLEAR and not clear else held.words
-        action = AFTER_WITNESS[words][held.repeats > 0]
+        action = AFTER_PROBE[words][held.repeats > 0]
         if action == "later":
             return self._put_off(isbn13, held, "Other books are found.")
         if action == "not_found" and not clear:
@@ -311,19 +311,19 @@ class HeldNotFounds:
     def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
         return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
 
-    def _put_off_unwitnessed(self, isbn13: str, held: _Held, why: str) -> Decision:
+    def _put_off_unprobed(self, isbn13: str, held: _Held, why: str) -> Decision:
         if held.words is Words.LIMIT:
             return self._put_off(isbn13, held, why)
         kind = self.evidence.kind_of(isbn13)
-        wrong = isbn13 == WELL_KNOWN and MISSING_WITNESS[kind][held.words] is Meaning.WRONG_CONNECTION
+        wrong = isbn13 == WELL_KNOWN and MISSING_PROBE[kind][held.words] is Meaning.WRONG_CONNECTION
         return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unvouched(held.error))
 
     def _put_off_all(self, why: str) -> list[Decision]:
         # The books are asked for again later: one of them may be found.
-        put_off = self._put_off if self._failed_witnesses else self._put_off_unwitnessed
+        put_off = self._put_off if self._failed_probes else self._put_off_unprobed
         decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
         self._held.clear()
-        self._failed_witnesses, self._next_check = 0, float("-inf")
+        self._failed_probes, self._next_check = 0, float("-inf")
         return decisions
 
     def _is_due(self, now: float, *, idle: bool) -> bool:
@@ -333,7 +333,7 @@ class HeldNotFounds:
             return True
         doubtful = [held.since for held in self._held.values() if not self._is_clear(held)]
         clear = [held.since for held in self._held.values() if self._is_clear(held)]
-        return not self._needs_no_witness(now) and (
+        return not self._needs_no_probe(now) and (
             idle
             or len(doubtful) >= _MAX_DOUBTFUL
             or len(clear) >= _MAX_CLEAR
@@ -343,7 +343,7 @@ class HeldNotFounds:
 
     def _choose(self) -> str | None:
         clear = not self.evidence.canary and any(map(self._is_clear, self._held.values()))
-        candidates = self.evidence.candidates(self._failed_witnesses, key_call=clear)
+        candidates = self.evidence.candidates(self._failed_probes, key_call=clear)
         return next((isbn for isbn in candidates if isbn not in self._held), None)
 
     def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
@@ -358,7 +358,7 @@ class HeldNotFounds:
         vouching = self._last_quota_request if self._is_clear(held) else 0
         return held.sent < max(self._last_finding_request, vouching)
 
-    def _needs_no_witness(self, now: float) -> bool:
+    def _needs_no_probe(self, now: float) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.
         alone = len(self._held) == 1 and all(map(self._is_clear, self._held.values()))
         return alone and self.evidence.is_proved(now)

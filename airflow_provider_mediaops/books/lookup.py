@@ -15,10 +15,10 @@ from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import (
     KEY_CALL,
     MISSING,
-    MISSING_WITNESS,
+    MISSING_PROBE,
     WELL_KNOWN,
     Meaning,
-    Witness,
+    Probe,
     Words,
     unvouched,
     wrong_connection,
@@ -115,33 +115,33 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     if usage and (canary is None or usage.left <= 0):
         # A key without quota left cannot ask for a book.
         return usage
-    kind = Witness.CANARY if canary else Witness.WELL_KNOWN
+    kind = Probe.CANARY if canary else Probe.WELL_KNOWN
     try:
         yield from ask(get_book(canary or WELL_KNOWN))
     except MISSING as error:
-        meaning = MISSING_WITNESS[kind][Words.of(error)]
+        meaning = MISSING_PROBE[kind][Words.of(error)]
         if meaning is Meaning.WRONG_CONNECTION:
             raise wrong_connection(error, kind) from None
-        if meaning is Meaning.NO_WITNESS:
+        if meaning is Meaning.NO_PROBE:
             raise unvouched(error) from None
         raise
     return usage
 
 
-def ask_witness(ask: Ask, witness: str) -> CallFlow[MediaOpsError | None]:
+def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
     """
-    Ask for a witness.
+    Ask for a probe.
 
     :param ask: makes a call flow of a call.
-    :param witness: an ISBN-13, or :data:`~airflow_provider_mediaops.books.not_found.KEY_CALL`.
-    :returns: a call flow; its result is None if the witness was found, else an error.
+    :param probe: an ISBN-13, or :data:`~airflow_provider_mediaops.books.not_found.KEY_CALL`.
+    :returns: a call flow; its result is None if the probe was found, else an error.
     :raises MediaOpsError: any other error.
     """
-    if witness == KEY_CALL:
+    if probe == KEY_CALL:
         usage = yield from read_key_usage(ask)
         return None if usage else InvalidReplyError("The service has no call for the key's quota.")
     try:
-        yield from ask(get_book(witness))
+        yield from ask(get_book(probe))
     except MISSING as error:
         return error
     return None
@@ -245,11 +245,11 @@ class Finder:
     def _decide(
         self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool = False
     ) -> CallFlow[MediaOpsError | None]:
-        """Ask for witnesses until the one 404 that is held is decided on; return an error, or None to ask again."""
+        """Ask for probes until the one 404 that is held is decided on; return an error, or None to ask again."""
         decisions = held.decisions(self._now(), idle=True)
-        while not decisions and (witness := held.check(self._now(), idle=True)):
-            error = yield from count.observe(ask_witness(self.client.ask, witness))
-            held.checked(witness, error, count.number, self._now())
+        while not decisions and (probe := held.check(self._now(), idle=True)):
+            error = yield from count.observe(send_probe(self.client.ask, probe))
+            held.checked(probe, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
             if only_proof and self._evidence.is_proved(self._now()):
@@ -260,7 +260,7 @@ class Finder:
         return None if decisions[0].action == "again" else decisions[0].error
 
     def _hold(self) -> HeldNotFounds:
-        # A witness that is not found is not waited for here: the attempts of the call bound that.
+        # A probe that is not found is not waited for here: the attempts of the call bound that.
         return HeldNotFounds(self._evidence, patience_seconds=0.0)
 
     def _now(self) -> float:

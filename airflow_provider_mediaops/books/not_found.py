@@ -2,12 +2,12 @@
 The one rule of 404s: which of them say that there is no such book. It is pure.
 
 The service answers 404 for a book that it does not have, and for a key that has reached its limit. Whatever else may
-stand at a wrong address does the same. So a 404 is believed only if a *witness*, which is a book known to exist, was
+stand at a wrong address does the same. So a 404 is believed only if a *probe*, which is a book known to exist, was
 found by a request that was sent after the 404 came. One in clear words is also believed by itself if key and address
 were proved to work in the last ten minutes.
 
-Two tables say the rest: :data:`AFTER_WITNESS`, what becomes of a 404 after a witness was found, and
-:data:`MISSING_WITNESS`, what it means if the witness itself is not found. Single look-ups, the sensor, lists, bulk
+Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after a probe was found, and
+:data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the sensor, lists, bulk
 requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`);
 ``docs/guides/not_found.md`` shows them.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=MediaOpsError)
 
-#: The witness if none was chosen: this book is in nearly every catalogue.
+#: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
-#: The witness that is no book: the call for the key's quota. It vouches for a 404 in clear words only.
+#: The probe that is no book: the call for the key's quota. It vouches for a 404 in clear words only.
 KEY_CALL = "/key"
 
 Action = Literal["not_found", "again", "later"]
@@ -72,8 +72,8 @@ _WORDS_BY_CLASS: Mapping[type[MediaOpsError], Words] = {
 MISSING = tuple(_WORDS_BY_CLASS)
 
 
-class Witness(Enum):
-    """Why a witness is known to exist."""
+class Probe(Enum):
+    """Why a probe is known to exist."""
 
     FOUND_NOW = "found in this run"
     FOUND_BEFORE = "found in an earlier attempt"
@@ -82,45 +82,45 @@ class Witness(Enum):
 
 
 class Meaning(Enum):
-    """What it means that a witness is not found."""
+    """What it means that a probe is not found."""
 
-    LIMIT = "the key is at its limit: the witness is asked for again after a pause"
-    OUTAGE = "the service, or what stands before it, fails: the witness is asked for again after a pause"
+    LIMIT = "the key is at its limit: the probe is asked for again after a pause"
+    OUTAGE = "the service, or what stands before it, fails: the probe is asked for again after a pause"
     WRONG_CONNECTION = "the connection is wrong: an error, and nothing more is asked for"
-    NO_WITNESS = "this book is none: another one is asked for"
+    NO_PROBE = "this book is none: another one is asked for"
 
 
-#: What becomes of a 404 after a witness was found: by its words, when it came first and when it came again.
-AFTER_WITNESS: Mapping[Words, tuple[Action, Action]] = {
+#: What becomes of a 404 after a probe was found: by its words, when it came first and when it came again.
+AFTER_PROBE: Mapping[Words, tuple[Action, Action]] = {
     Words.CLEAR: ("not_found", "not_found"),
     Words.LIMIT: ("again", "not_found"),
     Words.FOREIGN: ("again", "not_found"),
     Words.WEB_PAGE: ("again", "later"),
 }
 
-#: What it means that a witness is not found: by what it is, and by the words of its 404.
-MISSING_WITNESS: Mapping[Witness, Mapping[Words, Meaning]] = {
-    Witness.FOUND_NOW: {
+#: What it means that a probe is not found: by what it is, and by the words of its 404.
+MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
+    Probe.FOUND_NOW: {
         Words.CLEAR: Meaning.LIMIT,
         Words.LIMIT: Meaning.LIMIT,
         Words.FOREIGN: Meaning.OUTAGE,
         Words.WEB_PAGE: Meaning.OUTAGE,
     },
-    Witness.FOUND_BEFORE: {
-        Words.CLEAR: Meaning.NO_WITNESS,
+    Probe.FOUND_BEFORE: {
+        Words.CLEAR: Meaning.NO_PROBE,
         Words.LIMIT: Meaning.LIMIT,
         Words.FOREIGN: Meaning.WRONG_CONNECTION,
         Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
     },
-    Witness.CANARY: {
+    Probe.CANARY: {
         Words.CLEAR: Meaning.WRONG_CONNECTION,
         Words.LIMIT: Meaning.LIMIT,
         Words.FOREIGN: Meaning.WRONG_CONNECTION,
         Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
     },
     # A smaller catalogue may lack it. But that it says so in other words than a book database is no catalogue.
-    Witness.WELL_KNOWN: {
-        Words.CLEAR: Meaning.NO_WITNESS,
+    Probe.WELL_KNOWN: {
+        Words.CLEAR: Meaning.NO_PROBE,
         Words.LIMIT: Meaning.LIMIT,
         Words.FOREIGN: Meaning.WRONG_CONNECTION,
         Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
@@ -128,20 +128,20 @@ MISSING_WITNESS: Mapping[Witness, Mapping[Words, Meaning]] = {
 }
 
 
-def wrong_connection(error: MediaOpsError, witness: Witness) -> InvalidConnectionError:
+def wrong_connection(error: MediaOpsError, probe: Probe) -> InvalidConnectionError:
     """
-    Make the error of a witness whose 404 speaks against the connection.
+    Make the error of a probe whose 404 speaks against the connection.
 
     :param error: the 404.
-    :param witness: what the witness is.
+    :param probe: what the probe is.
     :returns: the error; its message has the path that was asked, and what to check.
     """
     advice = {
-        Witness.CANARY: "But the connection's canary_isbn names this book as one that exists: check the connection's "
+        Probe.CANARY: "But the connection's canary_isbn names this book as one that exists: check the connection's "
         "base address, and canary_isbn.",
-        Witness.FOUND_BEFORE: "But this book was found before: check the connection's base address.",
+        Probe.FOUND_BEFORE: "But this book was found before: check the connection's base address.",
     }.get(
-        witness,
+        probe,
         "But nearly every catalogue has this book: check the connection's base address. If it is right, set "
         "canary_isbn in the connection to a book that exists there.",
     )
@@ -195,7 +195,7 @@ def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | Non
 
     :param doubt: the 404.
     :param why: the reason.
-    :param failure: the last error of a witness, if no witness was found.
+    :param failure: the last error of a probe, if no probe was found.
     :returns: the error, temporary unless the reply is a web page.
     """
     words = Words.of(doubt)

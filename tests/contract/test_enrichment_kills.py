@@ -49,7 +49,7 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     requests = ended["undisturbed"]["requests"]
     whole, asked = Counter(seen["asked"][:requests]), Counter(seen["asked"][requests:])
 
-    # A book may be asked for once more, as a witness that the service finds books while it reports another missing.
+    # A book may be asked for once more, as a probe that the service finds books while it reports another missing.
     assert sum(whole.values()) - len(whole) <= MISSING
     for deaths in ended["deaths"].values():
         assert len(deaths) >= LEAST_STEPS, ended
@@ -63,7 +63,7 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     same = dict.fromkeys(("path", "resumed", "rows_per_second", "requests"))
     assert {**ended["summary"], **same} == {**ended["undisturbed"], **same}, ended
     assert ended["summary"]["rows"] == ROWS
-    # For each kill those that were under way, one that was answered and not yet saved, and a witness.
+    # For each kill those that were under way, one that was answered and not yet saved, and a probe.
     assert set(asked) == set(whole)
     assert sum(asked.values()) - requests <= ended["kills"] * (seen["most"] + 2), ended
     assert max(asked.values()) <= ended["kills"] + 1, ended

@@ -168,10 +168,10 @@ def test_no_answer_is_asked_for_again_but_those_that_the_kill_lost(
         if request.status == 200 and not request.fault and part_of(request) is not None:
             answered.setdefault(isbn_of(request), []).append(request)
     again = [requests for requests in answered.values() if len(requests) > 1]
-    witnesses = sum(isbn_of(request) == NO_BOOK for request in about_books(installation))
-    # A witness is asked for again whatever is known of it: one for each answer that a book is unknown.
+    probes = sum(isbn_of(request) == NO_BOOK for request in about_books(installation))
+    # A probe is asked for again whatever is known of it: one for each answer that a book is unknown.
     lost = [requests for requests in again if requests[0].at <= disturbed.killed < requests[1].at]
-    assert len(again) - len(lost) <= witnesses
+    assert len(again) - len(lost) <= probes
     assert all(len(requests) == 2 for requests in lost)
     parts = Counter(part_of(requests[0]) for requests in lost)
     assert len(parts) <= TASKS_OF_A_WORKER

@@ -174,7 +174,7 @@ class EnrichmentMachine(DatasetMachine):
     @rule(isbn=_BOOKS)
     def remove_a_book(self, isbn: str) -> None:
         self.books.pop(isbn, None)
-        # If it was the last one found, it is asked for as a witness for four minutes, and the next attempt goes on.
+        # If it was the last one found, it is asked for as a probe for four minutes, and the next attempt goes on.
         self.disturbed |= set(self.running)
         self.snapshots.append(Snapshot(self.clock.now, dict(self.books)))
 

@@ -84,7 +84,7 @@ def test_the_task_does_not_know_of_the_death(enriched: Enriched) -> None:
 def test_what_was_saved_is_not_asked_for_again(enriched: Enriched, sandbox: SandboxServer) -> None:
     counts = Counter(asked(sandbox))
     assert len(enriched.before) < len(counts)
-    # A witness is asked for now and then.
+    # A probe is asked for now and then.
     assert sum(counts[isbn13] > 1 for isbn13 in BOOKS[:SAVED]) <= 2
     assert len({isbn13 for isbn13, count in counts.items() if count > 1} - {*enriched.before}) <= 2
     assert "Resuming after" in enriched.run.log("enrich")

@@ -69,7 +69,7 @@ def small(path: str) -> Response:
 WRONG = InvalidConnectionError
 PAGE = b"<!DOCTYPE html><html><title>Sign in</title></html>"
 #: The canary or, where none is set, the well-known book is asked for, and these come to the same.
-WITNESSED = (
+PROBED = (
     World("wrong path", at(replied({"message": "There is no endpoint GET /books/book."}, 404)), WRONG, WRONG),
     World("wrong host", at(replied({"error": {"code": 404, "message": "Not Found"}}, 404)), WRONG, WRONG),
     World("gateway", at(replied({"message": "no Route matched with those values"}, 404)), WRONG, WRONG),
@@ -81,8 +81,8 @@ WITNESSED = (
     World("limit (404)", at(limit_404()), RateLimitedError, None),
     World("limit (404), in the middle", at(limit_404()), RateLimitedError, None, begins_with=2),
 )
-#: Here no witness is asked for.
-UNWITNESSED = (
+#: Here no probe is asked for.
+UNPROBED = (
     World("captive portal", at(replied(PAGE)), InvalidReplyError, InvalidReplyError),
     World(
         "captive portal, redirecting",

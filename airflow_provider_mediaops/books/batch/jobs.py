@@ -17,11 +17,11 @@ class Job:
     """
     One thing to ask the service for.
 
-    :param kind: ``one`` book, ``many`` in one request, or a ``witness``.
+    :param kind: ``one`` book, ``many`` in one request, or a ``probe``.
     :param isbns: the books.
     """
 
-    kind: Literal["one", "many", "witness"]
+    kind: Literal["one", "many", "probe"]
     isbns: tuple[str, ...]
 
 

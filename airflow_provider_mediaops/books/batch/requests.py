@@ -1,4 +1,4 @@
-"""The requests of a batch, as call flows: for one book, for many books at once, for a witness."""
+"""The requests of a batch, as call flows: for one book, for many books at once, for a probe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book,
 from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
-from airflow_provider_mediaops.books.lookup import RequestCount, ask_witness
+from airflow_provider_mediaops.books.lookup import RequestCount, send_probe
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -73,8 +73,8 @@ class BatchRequests:
         count = RequestCount(lambda: sent(count.books))
         if job.kind == "many":
             result = yield from self._many(job.isbns, count)
-        elif job.kind == "witness":
-            result = yield from self._witness(job.isbns[0], count)
+        elif job.kind == "probe":
+            result = yield from self._probe(job.isbns[0], count)
         else:
             result = yield from self._one(job.isbns[0], count)
         return replace(result, limited=count.limited)
@@ -91,14 +91,14 @@ class BatchRequests:
             return JobResult(count.number, failed={isbn13: error})
         return JobResult(count.number, found={isbn13: book})
 
-    def _witness(self, witness: str, count: RequestCount) -> CallFlow[JobResult]:
+    def _probe(self, probe: str, count: RequestCount) -> CallFlow[JobResult]:
         try:
-            error = yield from count.observe(ask_witness(self.client.ask, witness))
+            error = yield from count.observe(send_probe(self.client.ask, probe))
         except ABOUT_THE_KEY:
             raise
         except MediaOpsError as error:
-            return JobResult(count.number, failed={witness: error})
-        return JobResult(count.number, missing={witness: error} if error else {})
+            return JobResult(count.number, failed={probe: error})
+        return JobResult(count.number, missing={probe: error} if error else {})
 
     def _many(self, isbns: Sequence[str], count: RequestCount) -> CallFlow[JobResult]:
         count.books = len(isbns)

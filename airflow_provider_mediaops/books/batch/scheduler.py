@@ -232,7 +232,7 @@ class LookupScheduler:
         """
         self._in_flight.discard(job)
         self._unsent.discard(job)
-        works = result.found or (job.kind == "witness" and not (result.missing or result.failed))
+        works = result.found or (job.kind == "probe" and not (result.missing or result.failed))
         self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
             self._held.see_limit(now)
@@ -242,7 +242,7 @@ class LookupScheduler:
             # Its books have not failed: the next attempt asks for them.
             self._take_in(job, replace(result, failed={}), now)
             return
-        if job.kind == "witness":
+        if job.kind == "probe":
             errors = (*result.missing.values(), *result.failed.values())
             self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
         else:
@@ -262,7 +262,7 @@ class LookupScheduler:
         :param error: the reason.
         :param now: the time.
         """
-        if job.kind == "witness":
+        if job.kind == "probe":
             self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
         else:
             self.ended(job, JobResult(unasked=[isbn for isbn in job.isbns if isbn in self._pending]), now)
@@ -282,8 +282,8 @@ class LookupScheduler:
         return not (self._in_flight or waiting or self.room)
 
     def _choose(self, now: float) -> Job | None:
-        if witness := self._held.check(now, idle=self._is_idle):
-            return Job("witness", (witness,))
+        if probe := self._held.check(now, idle=self._is_idle):
+            return Job("probe", (probe,))
         if self._held.doubts_key:
             return None
         if self._again:

@@ -39,9 +39,9 @@ class Run:
         self.held.found(isbn13, self.held.send(), self.now)
 
     def check(self, *, idle: bool = True) -> str | None:
-        witness = self.held.check(self.now, idle=idle)
-        self.asked = witness or self.asked
-        return witness
+        probe = self.held.check(self.now, idle=idle)
+        self.asked = probe or self.asked
+        return probe
 
     def checked(self, error: MediaOpsError | None = None) -> None:
         self.held.checked(self.asked, error, self.held.send(), self.now)

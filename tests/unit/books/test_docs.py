@@ -10,18 +10,18 @@ import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES, get_book
 from airflow_provider_mediaops.books.not_found import (
-    AFTER_WITNESS,
+    AFTER_PROBE,
     MISSING,
-    MISSING_WITNESS,
+    MISSING_PROBE,
     WELL_KNOWN,
     Meaning,
-    Witness,
+    Probe,
     Words,
 )
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
 from tests.unit.book_database import LIMIT_404, NO_SUCH_BOOK, replied
-from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WITNESSED
+from tests.unit.book_worlds import UNPROBED, WITH_CANARY, WITHOUT_CANARY, PROBED
 from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ BODIES: Mapping[str, Sequence[Mapping[str, Any] | bytes]] = {
     "a web page": [b"<!DOCTYPE html><html></html>"],
 }
 ACTIONS = {"`not_found`": "not_found", "asked again": "again", "`failed`: `InvalidReplyError`": "later"}
-WITNESSES = {
-    "found before by this task or hook": Witness.FOUND_NOW,
-    "found by an earlier attempt of the task": Witness.FOUND_BEFORE,
-    "`canary_isbn`": Witness.CANARY,
-    WELL_KNOWN: Witness.WELL_KNOWN,
+PROBEES = {
+    "found before by this task or hook": Probe.FOUND_NOW,
+    "found by an earlier attempt of the task": Probe.FOUND_BEFORE,
+    "`canary_isbn`": Probe.CANARY,
+    WELL_KNOWN: Probe.WELL_KNOWN,
 }
 WORDS = {
     "`error_message`": (Words.CLEAR,),
@@ -51,21 +51,21 @@ WORDS = {
 MEANINGS = {
     "the limit": Meaning.LIMIT,
     "the service fails": Meaning.OUTAGE,
-    "asks for another probe": Meaning.NO_WITNESS,
-    "asks for the key's quota (`GET /key`)": Meaning.NO_WITNESS,
+    "asks for another probe": Meaning.NO_PROBE,
+    "asks for the key's quota (`GET /key`)": Meaning.NO_PROBE,
     "wrong connection": Meaning.WRONG_CONNECTION,
 }
 #: The worlds of the tests, by the row of the table that is about them.
 WORLDS: Mapping[str, tuple[World, ...]] = {
-    "a wrong path, another service or a gateway that answers 404 with JSON, text, a web page or nothing": WITNESSED[:7],
-    "a captive portal: a web page with 200, or a redirect": UNWITNESSED[:2],
-    "another plan: 401, or 403": UNWITNESSED[2:4],
-    "a gateway that begins to answer 404 in the middle": WITNESSED[7:8],
+    "a wrong path, another service or a gateway that answers 404 with JSON, text, a web page or nothing": PROBED[:7],
+    "a captive portal: a web page with 200, or a redirect": UNPROBED[:2],
+    "another plan: 401, or 403": UNPROBED[2:4],
+    "a gateway that begins to answer 404 in the middle": PROBED[7:8],
     "a key at its limit, from the start or from the middle: 404 with `errorMessage`, or 429": (
-        *WITNESSED[8:],
-        *UNWITNESSED[4:6],
+        *PROBED[8:],
+        *UNPROBED[4:6],
     ),
-    "a service that is down for longer than all tries": UNWITNESSED[6:],
+    "a service that is down for longer than all tries": UNPROBED[6:],
     "clear words for every book, with `canary_isbn`": WITH_CANARY,
     "clear words for every book, without `canary_isbn`": WITHOUT_CANARY,
 }
@@ -91,21 +91,21 @@ def test_what_a_404_says_by_its_body(body: str) -> None:
     for sample in BODIES[body]:
         with pytest.raises(MISSING) as caught:
             replay(Client(("http://books",), BOOK_RULES).ask(get_book(WELL_KNOWN)), [replied(sample, 404)])
-        assert AFTER_WITNESS[Words.of(caught.value)] == actions
+        assert AFTER_PROBE[Words.of(caught.value)] == actions
 
 
-def test_what_it_means_that_a_witness_is_404() -> None:
+def test_what_it_means_that_a_probe_is_404() -> None:
     head, rows = table("the probe")
-    assert [*rows] == [*WITNESSES]
+    assert [*rows] == [*PROBEES]
     assert [*head] == [*WORDS]
 
     shown = {
-        WITNESSES[name]: {
+        PROBEES[name]: {
             words: MEANINGS[cell] for cell, several in zip(cells, WORDS.values(), strict=True) for words in several
         }
         for name, cells in rows.items()
     }
-    assert shown == MISSING_WITNESS
+    assert shown == MISSING_PROBE
 
 
 def test_every_wrong_world_is_in_the_table() -> None:
@@ -113,7 +113,7 @@ def test_every_wrong_world_is_in_the_table() -> None:
 
     assert [*rows] == [*WORLDS]
     named = [world for worlds in WORLDS.values() for world in worlds]
-    assert sorted(map(id, named)) == sorted(map(id, (*UNWITNESSED, *WITNESSED, *WITH_CANARY, *WITHOUT_CANARY)))
+    assert sorted(map(id, named)) == sorted(map(id, (*UNPROBED, *PROBED, *WITH_CANARY, *WITHOUT_CANARY)))
 
 
 @pytest.mark.parametrize("row", WORLDS)

@@ -37,7 +37,7 @@ class TestWhatIsVouchedFor:
         assert run.held.undecided() == {}
 
     @pytest.mark.parametrize("words", WORDS)
-    def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_witness(self, words: str) -> None:
+    def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_probe(self, words: str) -> None:
         run = Run()
         run.held.send()
         before = run.held.send()
@@ -48,7 +48,7 @@ class TestWhatIsVouchedFor:
 
         assert run.decisions(idle=False) == []
 
-    def test_what_comes_after_the_witness_was_asked_for_needs_another(self) -> None:
+    def test_what_comes_after_the_probe_was_asked_for_needs_another(self) -> None:
         run = Run()
         run.missing(A, CLEAR)
         run.missing(B, CLEAR)
@@ -87,12 +87,12 @@ class TestWhatIsVouchedFor:
 
         assert actions == [(A, "again"), (A, "again"), (A, "again"), (A, "not_found")]
 
-    @pytest.mark.parametrize("shown_by", ["the book itself", "the witness"])
+    @pytest.mark.parametrize("shown_by", ["the book itself", "the probe"])
     def test_foreign_words_say_nothing_once_a_book_that_exists_has_got_them(self, shown_by: str) -> None:
         run = Run()
         run.found(C)
         run.missing(B, FOREIGN)
-        if shown_by == "the witness":
+        if shown_by == "the probe":
             assert run.check() == C
             run.checked(FOREIGN)
             run.now += 2
@@ -166,7 +166,7 @@ class TestOneInClearWordsByItself:
         assert run.decisions(idle=False) == [(A, "not_found")]
 
     @pytest.mark.parametrize("proved_before", [None, 600.0])
-    def test_it_needs_a_witness_otherwise(self, proved_before: float | None) -> None:
+    def test_it_needs_a_probe_otherwise(self, proved_before: float | None) -> None:
         run = Run()
         if proved_before is not None:
             run.found(C)

@@ -75,7 +75,7 @@ def test_a_404_in_clear_words_costs_one_more_request_until_the_connection_is_pro
         desk.find(CRIME, no_such_book(), found(CANARY))
 
 
-def test_other_words_are_believed_when_the_book_asked_again_is_not_there_between_two_witnesses() -> None:
+def test_other_words_are_believed_when_the_book_asked_again_is_not_there_between_two_probes() -> None:
     desk = Desk(canary=CANARY)
 
     with pytest.raises(NotFoundError) as caught:
@@ -152,7 +152,7 @@ def test_what_the_service_refuses_is_an_error_of_a_look_up_too() -> None:
         Desk(tries=1).look_up(CRIME, replied(b"", 503))
 
 
-def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_shown(
+def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_probe_has_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[MediaOpsError] = []

@@ -33,7 +33,7 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.memory_rates import forget_rates
 from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
-from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WITNESSED, World, WorldServer
+from tests.unit.book_worlds import UNPROBED, WITH_CANARY, WITHOUT_CANARY, PROBED, World, WorldServer
 from tests.unit.books.batch.service import Service, batch_of
 from tests.unit.books.batch.service import clock as loop_clock
 from tests.unit.operators.enrichment import in_triggerer, json_rows
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 ISBNS = sample_isbns(12)
 CANARY = sample_isbns(13)[-1]
 CASES = [
-    *(pytest.param(world, CANARY, id=str(world)) for world in (*UNWITNESSED, *WITNESSED)),
+    *(pytest.param(world, CANARY, id=str(world)) for world in (*UNPROBED, *PROBED)),
     *(pytest.param(world, CANARY, id=f"{world}, with a canary") for world in WITH_CANARY),
     *(pytest.param(world, None, id=str(world)) for world in WITHOUT_CANARY if world.error),
 ]
-WRONG_PATH = next(world for world in WITNESSED if world.name == "wrong path")
-GATEWAY_LATER = next(world for world in WITNESSED if world.name == "gateway, in the middle")
+WRONG_PATH = next(world for world in PROBED if world.name == "wrong path")
+GATEWAY_LATER = next(world for world in PROBED if world.name == "gateway, in the middle")
 SMALL = next(world for world in WITHOUT_CANARY if not world.error)
 # The error says what to look at.
 ADVICE: dict[type[MediaOpsError] | None, str] = {
@@ -68,7 +68,7 @@ ADVICE: dict[type[MediaOpsError] | None, str] = {
     ServiceUnavailableError: "book database",
 }
 # So long may a task wait for the last answers, or before it tries a book again. One that goes on in a wrong world waits
-# 40 s before it tries the book once more, and for ever longer, up to 30 s, before it asks for a witness again.
+# 40 s before it tries the book once more, and for ever longer, up to 30 s, before it asks for a probe again.
 _LONGEST_WAIT_SECONDS = 10.0
 
 
@@ -151,7 +151,7 @@ def test_no_book_that_exists_becomes_not_found(
         assert world.error is not None
         assert type(error) is as_the_task_ends(world.error), repr(error)
         assert ADVICE[world.error] in str(error)
-        # Each book once or twice, and the witnesses.
+        # Each book once or twice, and the probes.
         assert len(server.asked) <= 3 * len(ISBNS)
 
         # A task that is retried too soon loses nothing either.

@@ -1,4 +1,4 @@
-"""The call flows of a walk: one book, a witness, and many books in one request."""
+"""The call flows of a walk: one book, a probe, and many books in one request."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TestOneBook:
 
     @pytest.mark.parametrize("reply", [no_such_book(), limit_404()])
     def test_a_404_is_left_to_the_judge(self, reply: Response) -> None:
-        answer = Desk().ask("witness", [A], reply)
+        answer = Desk().ask("probe", [A], reply)
 
         assert answer.missing[A].status == 404
         assert not answer.failed
@@ -127,7 +127,7 @@ class TestOneBook:
         assert Desk().ask(kind, [A], replied({"message": "Limit Exceeded"}, 429), reply).limited
         assert not Desk().ask(kind, [A], LOST, reply).limited
 
-    @pytest.mark.parametrize("kind", ["one", "many", "witness"])
+    @pytest.mark.parametrize("kind", ["one", "many", "probe"])
     @pytest.mark.parametrize(("reply", "cls"), [(replied({}, 401), AuthenticationError), (DAILY, QuotaExceededError)])
     def test_what_is_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):

@@ -104,7 +104,7 @@ class TestALimitForAYear:
             (B, "found"),
         ]
 
-    def test_of_books_that_only_a_witness_could_decide_on_nothing_is_decided(self) -> None:
+    def test_of_books_that_only_a_probe_could_decide_on_nothing_is_decided(self) -> None:
         service = Service(lambda isbn: YEAR if isbn == CANARY else limit_404())
 
         error, last = refused(service, [A, B], tries=5)
@@ -177,7 +177,7 @@ class TestMissingBooks:
         assert service.asked == [A, WELL_KNOWN, "key"]
 
     def test_the_one_book_of_a_list_that_is_found_vouches_for_those_before_it(self) -> None:
-        # Nothing but that book vouches for them, and it is behind more than are held for a witness.
+        # Nothing but that book vouches for them, and it is behind more than are held for a probe.
         service = Service(lambda isbn: found(isbn) if isbn == ISBNS[90] else no_such_book())
 
         rows = statuses(service, ISBNS[:100], canary=None)
@@ -236,7 +236,7 @@ class TestMissingBooks:
 
         assert lookup.status == "failed"
         assert isinstance(lookup.cause, RateLimitedError)
-        assert "No witness was found" in str(lookup.cause)
+        assert "No book that is known to exist was found for 240 s" in str(lookup.cause)
 
     def test_the_shared_rate_is_slowed_by_a_limit_that_only_404s_have_shown(self) -> None:
         service = Service(lambda isbn: limit_404() if seconds() < 2 else found(isbn))
@@ -256,7 +256,7 @@ def refused(service: Service, texts: list[str], **how: Any) -> tuple[MediaOpsErr
 
 
 def undecided() -> dict[str, dict[str, Any]]:
-    """Give what a list leaves undecided that ends before a witness is found for the 404s of two books."""
+    """Give what a list leaves undecided that ends before a probe is found for the 404s of two books."""
     replies = {A: no_such_book(), B: no_such_book(), C: DAILY}
     _, last = refused(Service(lambda isbn: replies.get(isbn, DOWN), latency={C: 1.0}), [A, B, C])
     assert set(last.undecided) == {A, B}
@@ -292,7 +292,7 @@ class TestTheNextAttempt:
 
         assert rows == [(A, "found"), (B, "found"), (C, "found")]
 
-    def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_witness(self) -> None:
+    def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_probe(self) -> None:
         seen = SeenLookups()
         seen.put(Lookup(A, A, "found", book=Book({"title": "t"})))
         seen.put(Lookup(B, B, "not_found"))
@@ -348,7 +348,7 @@ class TestBulk:
 
         assert statuses(service, ISBNS[:50], bulk_size=10) == [(isbn, "found") for isbn in ISBNS[:50]]
 
-    def test_a_reply_without_any_book_needs_a_witness(self) -> None:
+    def test_a_reply_without_any_book_needs_a_probe(self) -> None:
         service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: books([]))
 
         assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]

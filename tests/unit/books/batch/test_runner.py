@@ -164,7 +164,7 @@ class TestRows:
             seen.add(isbn)
             return limit_404() if first else found(isbn)
 
-        # The other book is the witness.
+        # The other book is the probe.
         assert in_virtual_time(last()).requests == 3
 
 

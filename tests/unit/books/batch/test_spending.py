@@ -107,7 +107,7 @@ class TestReservations:
 class TestBound:
     @pytest.mark.parametrize("answer", [DOWN, limit_404(), replied({}, 429), replied({}, 400)])
     @pytest.mark.parametrize("tries", [1, 4])
-    def test_repetitions_and_witnesses_count(self, answer: Any, tries: int) -> None:
+    def test_repetitions_and_probes_count(self, answer: Any, tries: int) -> None:
         service = Service(lambda _: answer)
 
         rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, spending=Spending(budget=budget(30)))

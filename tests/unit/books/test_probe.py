@@ -1,4 +1,4 @@
-"""The witness of the rule of 404s: when one is asked for, which, and what it means that it is not found."""
+"""The probe of the rule of 404s: when one is asked for, which, and what it means that it is not found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import (
 from tests.unit.books.held import CANARY, CLEAR, DOWN, FOREIGN, LIMIT, PAGE, WORDS, A, B, C, Run
 
 
-class TestWhenAWitnessIsAskedFor:
+class TestWhenAProbeIsAskedFor:
     @pytest.mark.parametrize(
         ("words", "count", "seconds"), [("clear", 25, 0.0), ("clear", 1, 5.0), ("limit", 10, 0.0), ("foreign", 1, 2.0)]
     )
@@ -67,14 +67,14 @@ class TestWhenAWitnessIsAskedFor:
         assert not run.held.doubts_key
 
 
-class TestTheWitness:
+class TestTheProbe:
     def test_the_book_found_last_goes_before_the_canary_and_the_canary_before_the_well_known_one(self) -> None:
         for canary, last_found, best in ((CANARY, C, C), (CANARY, None, CANARY), (None, None, WELL_KNOWN)):
             run = Run(canary, last_found)
             run.missing(A, LIMIT)
             assert run.check() == best
 
-    def test_no_book_is_a_witness_for_itself(self) -> None:
+    def test_no_book_is_a_probe_for_itself(self) -> None:
         run = Run()
         run.missing(CANARY, LIMIT)
 
@@ -98,11 +98,11 @@ class TestTheWitness:
             (CANARY, "", "limit", "limit"),
             (CANARY, "", "foreign", "wrong"),
             (CANARY, "", "web page", "wrong"),
-            (None, "", "clear", "no witness"),
+            (None, "", "clear", "no probe"),
             (None, "", "limit", "limit"),
             (None, "", "foreign", "wrong"),
             (None, "", "web page", "wrong"),
-            (CANARY, "before", "clear", "no witness"),
+            (CANARY, "before", "clear", "no probe"),
             (CANARY, "before", "limit", "limit"),
             (CANARY, "before", "foreign", "wrong"),
             (CANARY, "before", "web page", "wrong"),
@@ -117,15 +117,15 @@ class TestTheWitness:
         if found == "now":
             run.found(C)
         run.missing(A, LIMIT)
-        witness = run.check()
-        assert witness == (C if found else canary or WELL_KNOWN)
+        probe = run.check()
+        assert probe == (C if found else canary or WELL_KNOWN)
 
         run.checked(WORDS[words])
 
         assert (run.held.wrong is not None) == (meaning == "wrong")
         assert run.held.doubts_key == (meaning in ("limit", "outage"))
         assert (run.held.take_news() is not None) == (meaning == "limit")
-        assert (run.check() is None) == (meaning != "no witness" or canary is None)
+        assert (run.check() is None) == (meaning != "no probe" or canary is None)
 
     def test_one_that_speaks_against_the_connection_says_what_to_check_and_ends_all(self) -> None:
         for canary in (CANARY, None):
@@ -208,7 +208,7 @@ class TestACatalogueWithoutTheWellKnownBook:
         ("error", "cls"),
         [(CLEAR, UnvouchedNotFoundError), (FOREIGN, InvalidConnectionError), (LIMIT, RateLimitedError)],
     )
-    def test_the_well_known_book_itself_has_no_witness(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
+    def test_the_well_known_book_itself_has_no_probe(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
         run = Run(canary=None)
         run.missing(WELL_KNOWN, error)
         if run.check() == KEY_CALL:
