@@ -51,10 +51,16 @@ class ProgressLog:
 
         :param line: makes the line.
         """
-        now = self.clock()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self.is_due():
             self.log(line())
+
+    def is_due(self) -> bool:
+        """Return whether the last line is 30 seconds old; the next one is then counted from now on."""
+        now = self.clock()
+        if now - self._logged < LOG_EVERY_SECONDS:
+            return False
+        self._logged = now
+        return True
 
 
 def duration(seconds: float) -> str:
@@ -68,3 +74,13 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min" if minutes else f"{rest} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    Return a number with its noun, for example ``1 ISBN`` or ``2,500 ISBNs``.
+
+    :param number: the number.
+    :param noun: the noun in the singular; its plural ends in s.
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

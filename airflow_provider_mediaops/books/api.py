@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -56,17 +57,22 @@ def get_book(isbn13: str) -> Call[Book]:
     Return the call for a book's record.
 
     :param isbn13: thirteen digits.
-    :returns: the call. For a 404 it raises an error by its words (:class:`~.not_found.Words`). No such error alone says
-        that there is no such book: :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
+    :returns: the call. The record of another book is an :class:`InvalidReplyError`. For a 404 it raises an error by its
+        words (:class:`~.not_found.Words`). No such error alone says that there is no such book:
+        :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
     """
-    return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}"), _read_book)
+    return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}"), partial(_read_book, isbn13))
 
 
-def _read_book(response: Response) -> Book:
+def _read_book(isbn13: str, response: Response) -> Book:
     record = read_json(response).get("book")
-    if not isinstance(record, Mapping):
+    if not isinstance(record, Mapping) or not record:
         raise InvalidReplyError("The reply holds no book.")
-    return _book_of(record, response)
+    book = _book_of(record, response)
+    # A record may lack its own ISBN.
+    if isbn13 not in book.own_isbns() and (other := next(book.own_isbns(), None)):
+        raise InvalidReplyError(f"The reply holds the record of another book, {other}.")
+    return book
 
 
 def _book_of(record: Mapping[str, Any], response: Response) -> Book:
@@ -86,10 +92,12 @@ class BulkReply:
     Records of several books.
 
     :param books: the records of those that the service has, in no certain order.
+    :param odd: whether it also holds something that is no record.
     :param taken: the number of ISBNs that it says it looked for; None if it does not say.
     """
 
     books: Sequence[Book] = field(repr=False)
+    odd: bool = False
     taken: int | None = None
 
 
@@ -111,11 +119,11 @@ def _read_books(response: Response) -> BulkReply:
     records = reply.get("data", reply.get("books"))
     if not isinstance(records, list):
         raise InvalidReplyError("The reply holds no list of books.")
-    books = [_book_of(record, response) for record in records if isinstance(record, Mapping)]
+    books = [_book_of(record, response) for record in records if record and isinstance(record, Mapping)]
     total, taken = reply.get("total"), reply.get("requested")
-    if isinstance(total, int) and total > len(books):
-        raise InvalidReplyError(f"The reply holds {len(books)} books where it says {total}.")
-    return BulkReply(books, taken if isinstance(taken, int) else None)
+    if isinstance(total, int) and total > len(records):
+        raise InvalidReplyError(f"The reply holds {len(records)} books where it says {total}.")
+    return BulkReply(books, len(books) < len(records), taken if isinstance(taken, int) else None)
 
 
 @dataclass(frozen=True, slots=True)

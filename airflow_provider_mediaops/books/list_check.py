@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_BATCHES, PLAN_RATES
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _COUNT = (
     "ON CONFLICT (isbn) DO UPDATE SET times = times + 1, next = coalesce(next, excluded.first)"
 )
 _REPEATED = "SELECT isbn, times, first, next FROM books WHERE times > 1 ORDER BY row LIMIT ?"
-# The reason within the error of a row.
-_REASON = re.compile(r"(?:.* is no ISBN|(?:.*: )?Line \d+): (.*)\.", re.DOTALL)
 # How many reasons are told apart, and how many of them a warning names.
 _MAX_REASONS, _NAMED_REASONS = 1_000, 3
 _MANY_INVALID = 0.05
@@ -74,7 +72,7 @@ class ListFigures:
             self.noted += row.note is not None
         elif row.error:
             self.invalid += 1
-            self._count(reason_of(row.error), row)
+            self._count(row.reason or row.error, row)
         else:
             self.missing += 1
 
@@ -92,7 +90,8 @@ class ListFigures:
     def line(self) -> str:
         """Return the figures in words."""
         noted = f" ({self.noted:,} of them with a note)" if self.noted else ""
-        return f"{self.rows:,} rows, {self.isbns:,} ISBNs{noted}, {self.missing:,} missing, {self.invalid:,} invalid"
+        rows, isbns = counted(self.rows, "row"), counted(self.isbns, "ISBN")
+        return f"{rows}, {isbns}{noted}, {self.missing:,} missing, {self.invalid:,} invalid"
 
     def reasons_line(self) -> str:
         """Return the commonest reasons in words, each with an example."""
@@ -102,20 +101,10 @@ class ListFigures:
         """Return a warning if many rows are invalid, or no row holds an ISBN."""
         if self.rows and not self.isbns:
             why = f": {self.reasons_line()}" if self.invalid else ""
-            return f"Not one of {self.rows:,} rows holds an ISBN, {self.missing:,} are empty{why}."
+            return f"Of {counted(self.rows, 'row')}, none holds an ISBN, and {self.missing:,} are empty{why}."
         if self.invalid > _MANY_INVALID * self.rows:
             return f"{self.invalid:,} of {self.rows:,} rows hold no ISBN: {self.reasons_line()}."
         return None
-
-
-def reason_of(error: str) -> str:
-    """
-    Return what is wrong with a row, without its text and its line.
-
-    :param error: the error of the row.
-    """
-    found = _REASON.fullmatch(error)
-    return found[1] if found else error
 
 
 def _shortened(text: str) -> str:
@@ -193,7 +182,7 @@ def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListChe
                 if row.isbn13:
                     found.append((int(row.isbn13), line, figures.rows))
                 elif row.error and len(first_invalid) < limit:
-                    first_invalid.append(InvalidText(line, row.text, reason_of(row.error)))
+                    first_invalid.append(InvalidText(line, row.text, row.reason or row.error))
             with naming_folder():
                 database.executemany(_COUNT, found)
         return _counted(database, figures, tuple(first_invalid), limit)

@@ -43,14 +43,29 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
+class Contact:
+    """
+    What a run has met at the service.
+
+    :param answered: whether there was a reply to any request.
+    :param trouble: why the last request that failed did so; None once another has succeeded.
+    """
+
+    answered: bool = False
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
 class RequestCount:
     """
     Counts the requests of a call flow, those that got no reply included.
 
     :param send: called for each request that is sent; returns its number.
+    :param contact: what the run has met so far.
     """
 
     send: Callable[[], int]
+    contact: Contact = field(default_factory=Contact)
     #: The number of books of the next requests.
     books: int = field(default=1, init=False)
     #: The number of the last request.
@@ -72,9 +87,12 @@ class RequestCount:
             if isinstance(step, Request):
                 self.total += 1
                 self.number = self.send()
+            elif isinstance(step, Wait) and step.is_retry:
+                self.contact.trouble = step.reason
 
         def on_reply(reply: object) -> None:
             if isinstance(reply, Response):
+                self.contact.answered = True
                 self.limited = self.limited or reply.status == HTTPStatus.TOO_MANY_REQUESTS
             if inspect:
                 inspect(reply)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_provider_mediaops.exceptions import MediaOpsError
 
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", re.ASCII)
@@ -50,6 +54,16 @@ class Book:
         """The ISBN-13; in some records ``isbn`` holds it."""
         texts = (self._text(name) for name in ("isbn13", "isbn"))
         return next((text for text in texts if text and len(text) == _ISBN13), None)
+
+    def own_isbns(self) -> Iterator[str]:
+        """Yield the ISBNs that the record says it is of, as they are written there, and their thirteen digits."""
+        for name in ("isbn13", "isbn", "isbn10"):
+            for text in self._texts(name):
+                if any(map(str.isdigit, text)):
+                    # Nearly always what was asked for: that of a thousand records would take long to normalise.
+                    yield text
+                    with suppress(InvalidIsbnError):
+                        yield normalise(text)
 
     @property
     def title(self) -> str | None:

@@ -16,6 +16,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermanentError,
 )
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Attempt:
             total=enrichment.total,
             is_stale=self._spending.is_stale,
             log=log,
+            warn=warn,
             clock=clock,
         )
         self._limits, self._refreshes = LimitWarnings(warn, clock=clock), RefreshWarnings(warn, clock=clock)
@@ -203,8 +205,8 @@ class Attempt:
             return state, saved.resume
         staging.discard()
         self._log(
-            f"Writing the {total:,} ISBNs anew instead of resuming an earlier attempt: a dataset of reuse has changed "
-            f"since. The {saved.found:,} books that it found are not asked for again."
+            f"Writing {counted(total, 'ISBN')} anew instead of resuming an earlier attempt: a dataset of reuse has "
+            f"changed since. What was found then is not asked for again: {counted(saved.found, 'book')}."
         )
         return {name: state[name] for name in ("requests", "spent") if name in state}, saved.resume
 
@@ -231,7 +233,8 @@ class Attempt:
             source = ""
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         self._log(
-            f"Enriching {left:,} ISBNs of {source or 'a list'} into {self._enrichment.destination}: {rate}{quota}."
+            f"Enriching {counted(left, 'ISBN')} of {source or 'a list'} into {self._enrichment.destination}: "
+            f"{rate}{quota}."
         )
 
     def options(self) -> BatchOptions:
@@ -273,7 +276,7 @@ class Attempt:
             self._commit()
         if is_low:
             self._staging.flush()
-        self._checkpoint.progress.log_if_due()
+        self._checkpoint.progress.log_if_due(update.trouble)
         self._limits.update(update.limited)
         self._refreshes.update(update.done)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.books.batch.spending import RequestBudget, Spending
 from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
 from airflow_provider_mediaops.enrichment.reuse import EarlierIndex, PinnedReuse, ReuseRule, read_index
+from airflow_provider_mediaops.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -143,8 +144,8 @@ class AttemptSpending:
             pinned = replace(pinned, refreshed_to=plan.refreshed_to, max_requests=budget.limit)
         self._pinned, index.refreshed_to = pinned, pinned.refreshed_to
         log(
-            f"{plan.new:,} ISBNs are in no earlier dataset, and the look-ups of {plan.stale:,} are too old; "
-            f"max_requests leaves {budget.left:,} requests for them."
+            f"In no earlier dataset: {counted(plan.new, 'ISBN')}. Looked up too long ago: {plan.stale:,}. "
+            f"max_requests leaves {counted(budget.left, 'request')} for them."
         )
         return plan.new
 

@@ -219,6 +219,7 @@ class Checkpoint:
     :param total: the number of rows of the list, if it is known.
     :param is_stale: returns whether a look-up was reused although it is too old.
     :param log: logs the progress.
+    :param warn: logs it while nothing is done.
     :param clock: returns seconds that never run backwards.
     """
 
@@ -229,11 +230,12 @@ class Checkpoint:
         total: int | None = None,
         is_stale: Callable[[Lookup], bool] = lambda _: False,
         log: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         state = state or {}
         before = {name: state.get(name, 0) for name in ("reused", "stale", "refresh_failed")}
-        self.progress = Progress(total, state.get("counts", {}), log, clock, **before)
+        self.progress = Progress(total, state.get("counts", {}), log, clock, warn, **before)
         self._is_stale = is_stale
         self._requests_before: int = state.get("requests", 0)
         self._last: BatchUpdate | None = None

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.progress import ProgressLog, duration
+from airflow_provider_mediaops.progress import LOG_EVERY_SECONDS, ProgressLog, counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,17 +32,20 @@ class Progress:
     :param refresh_failed: those of these whose new look-up failed.
     :param log: logs a line.
     :param clock: returns seconds that never run backwards.
+    :param warn: logs a warning.
     """
 
     total: int | None = None
     before: Mapping[str, int] = field(default_factory=dict)
     log: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
+    warn: Callable[[str], None] = lambda _: None
     reused: int = 0
     stale: int = 0
     refresh_failed: int = 0
     _counts: dict[str, int] = field(init=False)
     _attempt: ProgressLog = field(init=False)
+    _rows_logged: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._counts = {status: self.before.get(status, 0) for status in _STATUSES}
@@ -78,9 +81,19 @@ class Progress:
         self.refresh_failed += refresh_failed
         self._attempt.count()
 
-    def log_if_due(self) -> None:
-        """Log the line if the last one is 30 seconds old."""
-        self._attempt.log_if_due(self.line)
+    def log_if_due(self, trouble: str | None = None) -> None:
+        """
+        Log the line if the last one is 30 seconds old; if nothing was done since, as a warning with the cause.
+
+        :param trouble: why the last request that failed did so, if no other has succeeded since.
+        """
+        if not self._attempt.is_due():
+            return
+        stands_still, self._rows_logged = self._attempt.rows == self._rows_logged, self._attempt.rows
+        if stands_still and trouble:
+            self.warn(f"{self.line()} Nothing was done in the last {LOG_EVERY_SECONDS:.0f} s: {trouble}")
+        else:
+            self.log(self.line())
 
     def line(self) -> str:
         """Return a line with the rows by status, the rows a second, and the time that is left."""
@@ -95,7 +108,8 @@ class Progress:
             parts += f" ({self.reused:,} reused, {self.stale:,} of them too old{failed})"
         to_do = 0 if self.total is None else self.total - rows
         left = f", {duration(to_do / rate)} left" if to_do and rate else ""
-        return f"{done} ISBNs: {parts}; {rate:.1f} a second{left}."
+        noun = "ISBN" if rows == 1 and self.total is None else "ISBNs"
+        return f"{done} {noun}: {parts}; {rate:.1f} a second{left}."
 
 
 @dataclass(slots=True)
@@ -150,9 +164,9 @@ class LimitWarnings(RepeatedWarning):
 
     def _line(self, new: int) -> str:
         return (
-            f"The book database has refused {new:,} requests because the key is at its limit. They are sent again. "
-            f"Probably the connection's rate ({self.rate}) is higher than that of the key: set plan to the key's own. "
-            "Or another program uses the key: only tasks with one rate_limit_store share its rate."
+            f"The book database has refused {counted(new, 'request')} because the key is at its limit. What is refused "
+            f"is sent again. Probably the connection's rate ({self.rate}) is higher than that of the key: set plan to "
+            "the key's own. Or another program uses the key: only tasks with one rate_limit_store share its rate."
         )
 
 
@@ -176,6 +190,6 @@ class RefreshWarnings(RepeatedWarning):
     def _line(self, new: int) -> str:
         last = f" The last error, about {self._last.isbn13}: {self._last.cause}" if self._last else ""
         return (
-            f"{new:,} rows stay as they were although their look-ups are too old, because the new ones failed. They "
-            f"count as stale, and against max_failures.{last}"
+            f"Kept from an earlier dataset although too old, because the new look-up failed: {counted(new, 'row')}. "
+            f"Such rows count as stale, and against max_failures.{last}"
         )

@@ -20,6 +20,7 @@ from airflow_provider_mediaops.enrichment.earlier_datasets import (
     fetched_seconds,
     fetched_text,
 )
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
@@ -287,5 +288,5 @@ def read_index(
     except BaseException:
         index.close()
         raise
-    log(f"Earlier datasets hold the look-ups of {index.count():,} ISBNs.")
+    log(f"Earlier datasets hold the look-ups of {counted(index.count(), 'ISBN')}.")
     return index

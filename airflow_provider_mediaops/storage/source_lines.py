@@ -49,12 +49,14 @@ class SourceRow:
     :param error: why the row cannot be read, with its line number; None if it can.
     :param columns: the values of the other columns that are kept, by name; None if none are.
     :param line: the number of its line, the last one if it has several; None in a format without lines.
+    :param reason: the error without the line.
     """
 
     text: str
     error: str | None = None
     columns: Mapping[str, Any] | None = None
     line: int | None = field(default=None, compare=False)
+    reason: str | None = field(default=None, compare=False)
 
 
 class SourceLines:
@@ -213,7 +215,7 @@ class SourceLines:
     ) -> SourceRow:
         """Return a row of a line, the last one if not given."""
         line = line or self.number
-        return SourceRow(text, f"Line {line}: {error}." if error else None, columns, line)
+        return SourceRow(text, f"Line {line}: {error}." if error else None, columns, line, error)
 
 
 def _wide_encoding(head: bytes) -> str | None:

@@ -42,6 +42,6 @@ def test_both_forms_end_alike(form: tuple[str, ...], tmp_path: Path) -> None:
 
     assert (summarized.returncode, checked.returncode) == (0, 1)
     assert summarized.stdout.startswith(f"{REPORT}: 2 nodes, 2 threads")
-    assert checked.stdout.startswith(f"{listed}: txt, encoding utf-8; 2 rows\n2 rows, 1 ISBNs, 0 missing, 1 invalid")
+    assert checked.stdout.startswith(f"{listed}: txt, encoding utf-8; 2 rows\n2 rows, 1 ISBN, 0 missing, 1 invalid")
     # No line of a log or a traceback is between them.
     assert "Traceback" not in summarized.stderr + checked.stderr

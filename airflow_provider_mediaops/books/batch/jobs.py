@@ -34,6 +34,7 @@ class JobResult:
     :param found: the records.
     :param missing: the books that got a 404, with its error.
     :param left_out: the books that the reply to a bulk request does not name.
+    :param alone: likewise, but the reply also holds what may be about them: each is to be asked for by itself.
     :param failed: the books that got no answer, with the error.
     :param unasked: the books that were not asked for after all; they are next.
     :param no_bulk: whether the service turned out to have no bulk requests.
@@ -44,6 +45,7 @@ class JobResult:
     found: Mapping[str, Book] = field(default_factory=dict)
     missing: Mapping[str, MediaOpsError] = field(default_factory=dict)
     left_out: Sequence[str] = ()
+    alone: Sequence[str] = ()
     failed: Mapping[str, MediaOpsError] = field(default_factory=dict)
     unasked: Sequence[str] = ()
     no_bulk: bool = False

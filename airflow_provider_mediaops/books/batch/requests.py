@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
@@ -10,27 +9,28 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
 from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
-from airflow_provider_mediaops.books.lookup import RequestCount, send_probe
+from airflow_provider_mediaops.books.lookup import Contact, RequestCount, send_probe
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
+    ConnectionFailedError,
     InvalidConnectionError,
     MediaOpsError,
     PermissionDeniedError,
     QuotaExceededError,
     RateStoreError,
+    ReplyTimeoutError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import CallFlow
+    from airflow_provider_mediaops.http.exchange import Call, CallFlow
 
 T = TypeVar("T")
 
@@ -43,6 +43,9 @@ ABOUT_THE_KEY = (
     RateStoreError,
     RequestsSpentError,
 )
+#: If the first request gets no answer for so long, the list ends.
+NO_ANSWER = (ConnectionFailedError, ReplyTimeoutError)
+_FIRST_CONTACT_SECONDS = 20.0
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE, HTTPStatus.NOT_IMPLEMENTED)
 _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 
@@ -58,6 +61,7 @@ class BatchRequests:
 
     client: Client
     bulk_size: int = 1
+    contact: Contact = field(default_factory=Contact, init=False)
     _bulk_works: bool = field(default=False, init=False)
 
     def perform(self, job: Job, sent: Callable[[int], int]) -> CallFlow[JobResult]:
@@ -67,22 +71,36 @@ class BatchRequests:
         :param job: the job.
         :param sent: called with the number of books of each request that is sent; returns the request's number.
         :returns: a call flow whose result is the job's.
-        :raises MediaOpsError: if the key itself is refused, or its quota is used up.
+        :raises MediaOpsError: if the key itself is refused, or its quota is used up, or the service does not answer and
+            never has.
         :raises RequestsSpentError: if ``sent`` raises it: then the request is not sent.
         """
-        count = RequestCount(lambda: sent(count.books))
+        count = RequestCount(lambda: sent(count.books), self.contact)
         if job.kind == "many":
             result = yield from self._many(job.isbns, count)
         elif job.kind == "probe":
             result = yield from self._probe(job.isbns[0], count)
         else:
             result = yield from self._one(job.isbns[0], count)
+        error = next(iter(result.failed.values()), None)
+        if isinstance(error, NO_ANSWER) and not self.contact.answered:
+            raise error
+        if error or result.found:
+            self.contact.trouble = error.message if error else None
         return replace(result, limited=count.limited)
+
+    def _ask(self, call: Call[T]) -> CallFlow[T]:
+        client = self.client
+        if not self.contact.answered:
+            # A wrong port is told soon.
+            max_wait = min(client.retry.max_wait, _FIRST_CONTACT_SECONDS)
+            client = replace(client, retry=replace(client.retry, max_wait=max_wait))
+        return client.ask(call)
 
     def _one(self, isbn13: str, count: RequestCount) -> CallFlow[JobResult]:
         count.books = 1
         try:
-            book = yield from count.observe(self.client.ask(get_book(isbn13)))
+            book = yield from count.observe(self._ask(get_book(isbn13)))
         except ABOUT_THE_KEY:
             raise
         except MISSING as error:
@@ -93,7 +111,7 @@ class BatchRequests:
 
     def _probe(self, probe: str, count: RequestCount) -> CallFlow[JobResult]:
         try:
-            error = yield from count.observe(send_probe(self.client.ask, probe))
+            error = yield from count.observe(send_probe(self._ask, probe))
         except ABOUT_THE_KEY:
             raise
         except MediaOpsError as error:
@@ -103,7 +121,7 @@ class BatchRequests:
     def _many(self, isbns: Sequence[str], count: RequestCount) -> CallFlow[JobResult]:
         count.books = len(isbns)
         try:
-            call = self.client.ask(get_books(isbns))
+            call = self._ask(get_books(isbns))
             reply = yield from count.observe(call, _refuse_too_much if len(isbns) > 1 else None)
         except ABOUT_THE_KEY as error:
             if self._bulk_works or not isinstance(error, PermissionDeniedError):
@@ -120,8 +138,9 @@ class BatchRequests:
         self._bulk_works = True
         found = _by_isbn(reply.books, isbns)
         rest = [isbn for isbn in isbns if isbn not in found]
-        result = JobResult(count.number, found=found, left_out=rest)
-        if rest and reply.taken is not None and 0 < reply.taken < len(isbns):
+        odd = reply.odd or len(found) < len(reply.books)
+        result = JobResult(count.number, found=found, left_out=() if odd else rest, alone=rest if odd else ())
+        if rest and not odd and reply.taken is not None and 0 < reply.taken < len(isbns):
             # It has looked for the first of them only, so that the rest is not known to be missing.
             self.bulk_size = min(self.bulk_size, reply.taken)
             result = _joined(
@@ -186,21 +205,10 @@ def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
     wanted = set(isbns)
     found: dict[str, Book] = {}
     for book in books:
-        isbn13 = next((isbn for isbn in _isbns_of(book) if isbn in wanted), None)
+        isbn13 = next((isbn for isbn in book.own_isbns() if isbn in wanted), None)
         if isbn13:
             found.setdefault(isbn13, book)
     return found
-
-
-def _isbns_of(book: Book) -> Iterator[str]:
-    """Yield a record's own ISBNs; records have them in one or the other of these fields, in either form."""
-    for name in ("isbn13", "isbn", "isbn10"):
-        value = book.record.get(name)
-        if isinstance(value, (str, int)):
-            # Nearly always what was asked for: that of a thousand records would take long to normalise.
-            yield str(value)
-            with suppress(InvalidIsbnError):
-                yield normalise(value)
 
 
 def _joined(results: Sequence[JobResult]) -> JobResult:
@@ -210,6 +218,7 @@ def _joined(results: Sequence[JobResult]) -> JobResult:
         {isbn: book for result in results for isbn, book in result.found.items()},
         {isbn: error for result in results for isbn, error in result.missing.items()},
         [isbn for result in results for isbn in result.left_out],
+        [isbn for result in results for isbn in result.alone],
         {isbn: error for result in results for isbn, error in result.failed.items()},
         [isbn for result in results for isbn in result.unasked],
         no_bulk=any(result.no_bulk for result in results),

@@ -64,6 +64,7 @@ class BatchUpdate:
     :param requests: the number of requests sent so far.
     :param changed: whether anything but the number of requests has changed.
     :param limited: the number of times that the key was met at its limit so far.
+    :param trouble: why the last request that failed did so; None once another has succeeded.
     """
 
     done: Sequence[Lookup]
@@ -72,6 +73,7 @@ class BatchUpdate:
     requests: int
     changed: bool
     limited: int = 0
+    trouble: str | None = None
 
 
 async def lookup_batch(
@@ -100,7 +102,8 @@ async def lookup_batch(
     :param clock: returns seconds that never run backwards.
     :returns: the updates; requests go on while one is worked on. Nothing is sent before the first is asked for.
     :raises MediaOpsError: if the key is refused or its quota used up, if the service asks for a longer pause than a
-        call waits, or if one row too many has failed; after everything that was found is handed out.
+        call waits, if it has never answered, or if one row too many has failed; after everything that was found is
+        handed out.
     :raises OSError: if the list cannot be read on; after all rows before are handed out.
     """
     resume = (resume or ResumePoint()).at(client.base_urls)
@@ -262,7 +265,8 @@ class _BatchRunner:
             # An error about the key is worth more than one of the list, which comes again.
             self._error = error
             self._scheduler.stop()
-            self._time_limit = asyncio.get_running_loop().call_later(_LAST_ANSWERS_SECONDS, self._cancel_all)
+            patience = _LAST_ANSWERS_SECONDS if self._requests.contact.answered else 0.0
+            self._time_limit = asyncio.get_running_loop().call_later(patience, self._cancel_all)
             self._stirred.set()
 
     def _cancel_all(self) -> None:
@@ -302,7 +306,8 @@ class _BatchRunner:
         if now - self._handed_out < pause or (last and not changed):
             return None
         self._handed_out, self._last_seen = now, seen
-        return BatchUpdate(done, waiting, undecided, self._held.sent, changed=changed, limited=self._limited)
+        trouble = self._requests.contact.trouble
+        return BatchUpdate(done, waiting, undecided, self._held.sent, changed, self._limited, trouble)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:

@@ -330,7 +330,7 @@ class LookupScheduler:
         if result.no_bulk:
             self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
-        self._again.extend(self._left_out.to_ask(result.left_out))
+        self._again.extend((*self._left_out.to_ask(result.left_out), *result.alone))
         self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:

@@ -144,9 +144,9 @@ RECORD = {"isbn13": CRIME, "unknown": [1]}
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
-        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply([Book(RECORD)], 2)),
-        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply([Book(RECORD)], 2)),
-        ({"data": [RECORD, None, "x"]}, BulkReply([Book(RECORD)])),
+        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
+        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
+        ({"total": 3, "data": [RECORD, None, {}]}, BulkReply([Book(RECORD)], odd=True)),
         ({"total": "1", "requested": "2", "data": []}, BulkReply([])),
     ],
 )
@@ -165,3 +165,23 @@ def test_the_reply_is_read_in_its_newer_and_older_form(reply: dict[str, Any], re
 def test_a_reply_that_is_something_else_is_not_believed(reply: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidReplyError, match=words):
         get_books([CRIME]).parse(replied(reply))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"title": "without an ISBN"},
+        {"isbn": "n/a", "title": "with none"},
+        {"isbn13": "978-0-14-044913-6"},
+        {"isbn": "0140449132", "isbn13": "9780306406157"},
+        {"isbn10": ["0-14-044913-2"]},
+    ],
+)
+def test_a_record_of_the_book_that_was_asked_for_is_read_in_any_writing(record: dict[str, Any]) -> None:
+    assert get_book(CRIME).parse(replied({"book": record})) == Book(record)
+
+
+@pytest.mark.parametrize("record", [{"isbn13": CALENDAR}, {"isbn": "0-306-40615-2"}, {"isbn13": 9780306406157}])
+def test_the_record_of_another_book_is_no_reply(record: dict[str, Any]) -> None:
+    with pytest.raises(InvalidReplyError, match="the record of another book, "):
+        get_book(CRIME).parse(replied({"book": record}))

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.books.not_found import (
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
 from tests.unit.book_database import LIMIT_404, NO_SUCH_BOOK, replied
-from tests.unit.book_worlds import UNPROBED, WITH_CANARY, WITHOUT_CANARY, PROBED
+from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY
 from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from tests.unit.book_database import PROGRAMMING, connection
 from tests.unit.book_worlds import (
     EMMA,
     HAMLET,
-    UNWITNESSED,
+    PROBED,
+    UNPROBED,
     WITH_CANARY,
     WITHOUT_CANARY,
-    WITNESSED,
     World,
     WorldServer,
     small,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
 CASES = [
-    *(pytest.param(world, None, id=str(world)) for world in (*UNWITNESSED, *WITNESSED, *WITHOUT_CANARY)),
-    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*WITNESSED, *WITH_CANARY)),
+    *(pytest.param(world, None, id=str(world)) for world in (*UNPROBED, *PROBED, *WITHOUT_CANARY)),
+    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*PROBED, *WITH_CANARY)),
 ]
 in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
 

@@ -164,7 +164,7 @@ def test_the_standard_input_has_a_format(format: str, content: bytes) -> None:
 
     assert ended.code == 1
     assert ended.output.startswith(f"the standard input: {format}, ")
-    assert "2 rows, 1 ISBNs, 0 missing, 1 invalid, 0 repeated; books to look up: 1" in ended.output
+    assert "2 rows, 1 ISBN, 0 missing, 1 invalid, 0 repeated; books to look up: 1" in ended.output
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class TestCommitting:
 
         getattr(attempt, end)()
 
-        assert [line.partition(" rows")[0] for line in warned] == ["1", "2"]
+        assert ["failed: 1 row. " in warned[0], "failed: 2 rows. " in warned[1]] == [True, True]
         assert warned[1].endswith(f"The last error, about {CRIME}: error 2")
 
     def test_an_attempt_that_lost_its_destination_ends_with_its_own_error(

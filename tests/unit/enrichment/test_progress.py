@@ -35,6 +35,29 @@ def test_progress_is_logged_every_thirty_seconds() -> None:
     assert progress.rows == 101
 
 
+def test_progress_while_nothing_is_done_is_a_warning_that_repeats_the_cause() -> None:
+    clock, logged, warned = FakeClock(), list[str](), list[str]()
+    progress = Progress(9, log=logged.append, clock=clock.clock.monotonic, warn=warned.append)
+
+    for trouble, is_done in (
+        (None, True),
+        ("503 of A.", False),
+        ("503 of B.", False),
+        ("503 of C.", True),
+        (None, False),
+    ):
+        clock.wait(30)
+        if is_done:
+            progress.count("found")
+        progress.log_if_due(trouble)
+
+    assert [line.partition(":")[0] for line in logged] == ["1 of 9 ISBNs", "2 of 9 ISBNs", "2 of 9 ISBNs"]
+    assert [line.partition("left. ")[2] for line in warned] == [
+        "Nothing was done in the last 30 s: 503 of A.",
+        "Nothing was done in the last 30 s: 503 of B.",
+    ]
+
+
 def test_an_attempt_that_resumes_counts_on_but_its_rate_is_its_own() -> None:
     clock = FakeClock()
     progress = Progress(1_100, {"found": 900, "failed": 100}, clock=clock.clock.monotonic)
@@ -48,6 +71,7 @@ def test_an_attempt_that_resumes_counts_on_but_its_rate_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("total", "done", "line"),
     [
+        (None, 1, "1 ISBN: 1 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
         (None, 1200, "1,200 ISBNs: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
         (9, 9, "9 of 9 ISBNs: 9 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
         (9, 0, "0 of 9 ISBNs: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
@@ -69,6 +93,9 @@ def test_the_line_says_how_far_how_fast_and_how_long(total: int | None, done: in
 
 
 class TestLimitWarnings:
+    def numbers(self, lines: list[str]) -> list[str]:
+        return [line.removeprefix("The book database has refused ").partition(" ")[0] for line in lines]
+
     def warned(self, *limited: int, seconds: float) -> list[str]:
         clock, lines = FakeClock(), list[str]()
         warnings = LimitWarnings(lines.append, clock.clock.monotonic, "plan pro, 5 requests a second")
@@ -80,14 +107,14 @@ class TestLimitWarnings:
     def test_the_first_limit_is_explained_at_once(self) -> None:
         [line] = self.warned(0, 0, 1, seconds=1)
 
-        assert line.startswith("The book database has refused 1 requests because the key is at its limit.")
+        assert line.startswith("The book database has refused 1 request because the key is at its limit.")
         assert "(plan pro, 5 requests a second) is higher than that of the key: set plan" in line
         assert "Or another program uses the key" in line
 
     def test_it_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
         lines = self.warned(*range(1, 12), seconds=60)
 
-        assert [line.partition(" requests")[0].rpartition(" ")[2] for line in lines] == ["1", "5", "5"]
+        assert self.numbers(lines) == ["1", "5", "5"]
 
     def test_without_a_new_one_nothing_is_said(self) -> None:
         assert len(self.warned(*[3] * 20, seconds=60)) == 1
@@ -101,7 +128,7 @@ class TestLimitWarnings:
         warnings.flush()
         warnings.flush()
 
-        assert [line.partition(" requests")[0].rpartition(" ")[2] for line in lines] == ["1", "2"]
+        assert self.numbers(lines) == ["1", "2"]
 
 
 def not_renewed(isbn13: str, error: str) -> Lookup:
@@ -122,7 +149,7 @@ class TestRefreshWarnings:
         clock.wait(1)
         warnings.update([])
 
-        assert lines[1].startswith("1 rows stay as they were")
+        assert "failed: 1 row. " in lines[1]
         assert lines[1].endswith(f"The last error, about {CALENDAR}: second")
 
     def test_those_since_the_last_warning_are_said_at_the_end_with_the_last_error(self) -> None:
@@ -136,7 +163,7 @@ class TestRefreshWarnings:
         warnings.flush()
         warnings.flush()
 
-        assert [line.partition(" rows")[0] for line in lines] == ["1", "2"]
+        assert ["failed: 1 row. " in lines[0], "failed: 2 rows. " in lines[1]] == [True, True]
         assert lines[1].endswith(f"The last error, about {PROGRAMMING}: third")
 
     def test_a_row_that_failed_without_an_earlier_look_up_is_none(self) -> None:

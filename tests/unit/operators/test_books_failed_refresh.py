@@ -72,8 +72,9 @@ class TestALookUpThatIsTooOldAndFails:
 
         run(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old, max_failures=1)
 
-        [warning] = [line for line in lines if "stay as they were" in line]
-        assert warning.startswith("WARNING: 1 rows stay as they were although their look-ups are too old")
+        [warning] = [line for line in lines if "too old, because" in line]
+        assert warning.startswith("WARNING: Kept from an earlier dataset although too old, ")
+        assert " the new look-up failed: 1 row. " in warning
         assert f"The last error, about {CRIME}: The book database at books.example answered GET" in warning
         assert any("(2 reused, 1 of them too old, 1 because the service gave no new answer);" in line for line in lines)
 

@@ -385,7 +385,7 @@ class TestInvalid:
         ("cells", "warning"),
         [
             ([*[CRIME] * 9, "x"], "1 of 10 rows hold no ISBN: 1x it must have 10 or 13 digits, not 1 (row 10: 'x')."),
-            (["x", "x"], "Not one of 2 rows holds an ISBN, 0 are empty: 2x it must have 10 or 13 digits, not 1"),
+            (["x", "x"], "Of 2 rows, none holds an ISBN, and 0 are empty: 2x it must have 10 or 13 digits, not 1"),
             ([*[CRIME] * 20, "x"], None),
         ],
     )

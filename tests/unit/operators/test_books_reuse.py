@@ -307,8 +307,8 @@ class TestReuse:
 
         assert "INFO: Earlier datasets hold the look-ups of 2 ISBNs." in lines
         assert (
-            "INFO: 1 ISBNs are in no earlier dataset, and the look-ups of 1 are too old; max_requests leaves 0 "
-            "requests for them." in lines
+            "INFO: In no earlier dataset: 1 ISBN. Looked up too long ago: 1. max_requests leaves 0 requests for them."
+            in lines
         )
         assert any("0 failed, 1 not asked (2 reused, 1 of them too old);" in line for line in lines)
         facts = enrichment_facts(summary)

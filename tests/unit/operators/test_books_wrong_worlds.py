@@ -33,7 +33,7 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.memory_rates import forget_rates
 from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
-from tests.unit.book_worlds import UNPROBED, WITH_CANARY, WITHOUT_CANARY, PROBED, World, WorldServer
+from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY, World, WorldServer
 from tests.unit.books.batch.service import Service, batch_of
 from tests.unit.books.batch.service import clock as loop_clock
 from tests.unit.operators.enrichment import in_triggerer, json_rows

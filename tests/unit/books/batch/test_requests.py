@@ -110,15 +110,18 @@ class TestOneBook:
             (LOST, ConnectionFailedError),
             (SLOW, ReplyTimeoutError),
             (replied(b"<html>"), InvalidReplyError),
+            (replied({"book": {}}), InvalidReplyError),
+            (found(B), InvalidReplyError),
             (replied({}, 400), BadRequestError),
         ],
     )
     def test_what_the_service_did_not_tell_is_an_answer_too(
         self, reply: Response | TransportError, cls: type[MediaOpsError]
     ) -> None:
-        answer = Desk(tries=1).ask("one", [A], reply)
+        desk = Desk(tries=1)
+        desk.ask("one", [B], found(B))
 
-        assert type(answer.failed[A]) is cls
+        assert type(desk.ask("one", [A], reply).failed[A]) is cls
 
     @pytest.mark.parametrize("kind", ["one", "many"])
     def test_a_limit_that_was_waited_out_is_told(self, kind: str) -> None:
@@ -161,7 +164,14 @@ class TestManyBooks:
         answer = Desk().ask("many", [A, B], replied({"data": [record, {"title": "of no book"}]}))
 
         assert {isbn: dict(book.record) for isbn, book in answer.found.items()} == {A: record}
-        assert answer.left_out == [B]
+        # The other record may be that of the other book.
+        assert (answer.left_out, answer.alone) == ((), [B])
+
+    @pytest.mark.parametrize("odd", [None, {}, "x", {"isbn13": D}])
+    def test_of_a_reply_that_also_holds_something_odd_each_other_book_is_asked_for_by_itself(self, odd: object) -> None:
+        answer = Desk().ask("many", [A, B, C], replied({"total": 2, "data": [{"isbn13": A}, odd]}))
+
+        assert (list(answer.found), answer.left_out, answer.alone) == ([A], (), [B, C])
 
     def test_a_lost_reply_is_asked_for_again(self) -> None:
         desk = Desk()

@@ -13,11 +13,13 @@ from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
+    ConnectionFailedError,
     InvalidConnectionError,
     MediaOpsError,
     RateLimitedError,
     ServiceUnavailableError,
 )
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import (
     DAILY,
@@ -374,3 +376,84 @@ class TestBulk:
         assert (service.batches, service.asked) == ([[A, B, C]], [A, B, C])
         [line] = warnings
         assert line.endswith("no bulk requests (POST /books) for this key: books are asked for one by one.")
+
+
+class TestOddReplies:
+    @pytest.mark.parametrize("odd", [{"book": {}}, {"book": None}, {"book": [1]}, {"book": {"isbn13": CANARY}}])
+    def test_one_costs_its_row_only_and_is_never_found(self, odd: dict[str, Any]) -> None:
+        service = Service(lambda isbn: replied(odd) if isbn == B else found(isbn))
+
+        assert statuses(service, [A, B, C]) == [(A, "found"), (B, "failed"), (C, "found")]
+
+    @pytest.mark.parametrize("odd", [None, {}, "x", {"isbn13": CANARY}])
+    def test_one_in_a_bulk_reply_costs_no_row(self, odd: object) -> None:
+        missing = no_such_book()
+        service = Service(
+            lambda isbn: missing if isbn == B else found(isbn),
+            many=lambda _: replied({"total": 3, "data": [{"isbn13": A}, odd, {"isbn13": D}]}),
+        )
+
+        # The book that is left out and missing says nothing of the one whose record was odd.
+        assert statuses(service, [A, B, C, D], bulk_size=4) == [
+            (A, "found"),
+            (B, "not_found"),
+            (C, "found"),
+            (D, "found"),
+        ]
+
+
+class TestAServiceThatHasNeverAnswered:
+    def unreachable(self, failure: Failure) -> Callable[[str], Response]:
+        def answer(_: str) -> Response:
+            raise TransportError(failure, "Connection refused")
+
+        return answer
+
+    @pytest.mark.parametrize("failure", [Failure.NOT_SENT, Failure.TLS, Failure.BROKEN])
+    @pytest.mark.parametrize("bulk_size", [1, 10])
+    def test_it_ends_the_list_after_the_tries_of_the_first_request(self, failure: Failure, bulk_size: int) -> None:
+        answer = self.unreachable(failure)
+        service = Service(answer, many=lambda _: answer(""))
+
+        error, last = refused(service, ISBNS[:99], tries=3, rate=0.1, bulk_size=bulk_size)
+
+        assert isinstance(error, ConnectionFailedError)
+        assert error.temporary
+        assert len(service.times) == 3
+        assert not last.done
+
+    def test_it_ends_the_list_within_half_a_minute(self) -> None:
+        # As long as a connection to an address that swallows everything takes to fail.
+        service = Service(self.unreachable(Failure.NOT_SENT), latency=10.0)
+
+        async def lasted() -> float:
+            with pytest.raises(ConnectionFailedError):
+                await follow(batch_of(service, map(IsbnRow.of, ISBNS[:99]), tries=50), [])
+            return seconds()
+
+        assert 10 < in_virtual_time(lasted()) <= 31
+
+    def test_one_that_has_answered_is_waited_for(self) -> None:
+        lost = self.unreachable(Failure.NOT_SENT)
+        service = Service(lambda isbn: lost(isbn) if 1 < seconds() < 60 else found(isbn))
+
+        assert {status for _, status in statuses(service, ISBNS[:20])} == {"found"}
+
+    @pytest.mark.parametrize("reply", [DOWN, limit_404(), replied({}, 400)])
+    def test_a_refusal_is_an_answer(self, reply: Response) -> None:
+        lost = self.unreachable(Failure.NOT_SENT)
+        service = Service(lambda isbn: reply if isbn == A else lost(isbn) if 0.1 < seconds() < 9 else found(isbn))
+
+        assert dict(statuses(service, [A, B, C], retry_after=(20.0,)))[B] == "found"
+
+
+def test_an_update_says_what_a_list_stands_still_for_until_a_book_is_found() -> None:
+    service = Service(lambda isbn: DOWN if 1 < seconds() < 30 else found(isbn))
+    updates: list[BatchUpdate] = []
+
+    in_virtual_time(follow(batch_of(service, map(IsbnRow.of, ISBNS[:40]), tries=4), updates))
+
+    causes = [update.trouble for update in updates]
+    assert causes[0] is None
+    assert any(cause and "503" in cause for cause in causes)
+    assert causes[-1] is None
