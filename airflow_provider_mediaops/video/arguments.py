@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 SUBSCRIPTION_PARTS = ("id", "snippet", "contentDetails")
 #: The listed orders, and the literal that the document states as the default.
 ORDERS = ("alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE")
-#: The largest page; the service's own default is 5.
+#: The largest page.
 LARGEST_PAGE = 50
+#: The page that the service sends if no size is asked for.
+DEFAULT_PAGE = 5
 # What a template makes of a date that a run does not have; it would join bulletins that have nothing in common.
 _NO_VALUES = ("None", "NaT")
 

@@ -77,7 +77,7 @@ class Subscription(_Resource):
 
 class PageInfo(_Record):
     """
-    The service's own count. It is known to be wrong in both directions, so nothing depends on it.
+    The service's own count. It is known to be wrong in both directions.
 
     :param total_results: results in the whole set.
     :param results_per_page: results in this reply.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Emit, Wait
 from airflow_provider_mediaops.storage.seen_set import SeenSet
+from airflow_provider_mediaops.video.arguments import DEFAULT_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,8 @@ _TOKEN_PAUSES = (1.0, 2.0, 4.0)
 _STALE_PAGES = 3
 # An empty page with a token of a next one is part of a listing, but an endless row of them is not.
 _EMPTY_PAGES = 200
+# A total that is wrong by less than this factor is an ordinary one.
+_ANNOUNCED_TIMES = 2
 # Known records are added in batches of this size, however many there are.
 _AT_ONCE = 50
 
@@ -45,8 +48,9 @@ class Listing:
     """
     A listing of all pages, and its state.
 
-    An empty page with a token of a next one is not the end, and the service's total counts for nothing: it is known to
-    be wrong. A listing that would go in a circle ends with what came before, and is not ``complete``.
+    An empty page with a token of a next one is not the end. A listing that would go in a circle ends with what came
+    before, and is not ``complete``. Neither is one whose last page is full, if the service announced more than twice as
+    many records as came. Its total says nothing else: it is known to be wrong in both directions.
 
     :param query: the query; its page size must not change during the listing.
     :param start: the token of the page where the listing begins, and starts over; None for the first.
@@ -115,11 +119,15 @@ class Listing:
             else:
                 listed = self._take(page)
                 self.token = page.next_page_token
-                self.ended = not self.token or self._circles(self.token)
+                why = self._why_circling(self.token) if self.token else self._why_unfinished(page)
+                self.ended = not self.token or bool(why)
+                if why:
+                    self.complete = False
+                    self.warn(f"The service cut the listing short: it ends after {_pages(self.pages)}, because {why}.")
                 return listed
         if self.require_complete and not self.complete:
             raise InvalidReplyError(
-                f"The service cut the listing short after {self.pages} pages, and require_complete is set: try it "
+                f"The service cut the listing short after {_pages(self.pages)}, and require_complete is set: try it "
                 "again later, or in another order; without require_complete it ends with what there is.",
                 service="video platform",
             )
@@ -144,18 +152,24 @@ class Listing:
             self._empty += 1
         return ListedPage(page, fresh)
 
-    def _circles(self, token: str) -> bool:
+    def _why_circling(self, token: str) -> str:
+        """Return the sign that the listing goes in a circle; an empty text if there is none."""
         if not self._tokens.add([token])[0]:
-            why = "the service gave a page token for the second time"
-        elif self._stale >= _STALE_PAGES:
-            why = f"{self._stale} pages in a row held nothing new under new page tokens"
-        elif self._empty >= _EMPTY_PAGES:
-            why = f"{self._empty} pages in a row were empty"
-        else:
-            return False
-        self.complete = False
-        self.warn(f"The service cut the listing short: it ends after {self.pages} pages, because {why}.")
-        return True
+            return "the service gave a page token for the second time"
+        if self._stale >= _STALE_PAGES:
+            return f"{self._stale} pages in a row held nothing new under new page tokens"
+        if self._empty >= _EMPTY_PAGES:
+            return f"{self._empty} pages in a row were empty"
+        return ""
+
+    def _why_unfinished(self, page: SubscriptionPage) -> str:
+        """Return the sign that the last page is not the last of all; an empty text if there is none."""
+        announced, came = page.page_info.total_results or 0, len(self.known)
+        is_full = len(page.items) >= (self.query.max_results or DEFAULT_PAGE)
+        # Of a listing that began at a token of the caller's, the pages before are not known.
+        if self.start is not None or not is_full or announced <= _ANNOUNCED_TIMES * came:
+            return ""
+        return f"the last one is full and leads to no next one, and {came:,} of {announced:,} announced records came"
 
     def _start_over(self) -> None:
         self.warn("The service no longer accepts the page token: the listing starts over, leaving out what it has.")
@@ -165,6 +179,10 @@ class Listing:
         self._stale = self._empty = 0
         self._tokens = SeenSet()
         self._known_this_round = SeenSet()
+
+
+def _pages(number: int) -> str:
+    return "1 page" if number == 1 else f"{number} pages"
 
 
 def _key(item: Mapping[str, Any]) -> str:

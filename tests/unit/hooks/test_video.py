@@ -198,6 +198,19 @@ class TestListing:
             with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
                 carry_out(method, mine=True, require_complete="yes")
 
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
+    def test_iterator_whose_last_page_is_full_of_a_far_larger_total_is_cut_short(
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+        full = http({**page(*range(50)), "pageInfo": {"totalResults": 101}})
+        with Loopback(answering(full, full)) as server:
+            connect_video(server.base)
+            assert carry_out(method, mine=True)
+            assert [line for line in lines if "50 of 101 announced records came" in line]
+            with pytest.raises(InvalidReplyError, match="cut the listing short after 1 page,"):
+                carry_out(method, mine=True, require_complete=True)
+
     def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1)), seen=seen)) as server:

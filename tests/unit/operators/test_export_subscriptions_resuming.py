@@ -287,7 +287,35 @@ class TestCutShort:
             assert events[asset].extra["complete"] is complete
             assert events[other].extra == {}
 
-    def test_the_total_of_the_service_counts_for_nothing(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_export_whose_last_page_is_full_of_a_far_larger_total_is_incomplete(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+        file = tmp_path / "subs.jsonl"
+        pages = [{**each, "pageInfo": {"totalResults": 9}} for each in (page(1, 2, next_token="t1"), page(3, 4))]
+        answers(platform, *pages)
+
+        summary = export(file, page_size=2)
+
+        assert (summary["complete"], summary["rows"]) == (False, 4)
+        (warning,) = [line for line in lines if line.startswith("WARNING")]
+        assert "4 of 9 announced records came" in warning
+
+    def test_export_that_requires_a_far_larger_total_fails_and_its_cleared_task_starts_over(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        answers(platform, {**page(1, 2), "pageInfo": {"totalResults": 5}})
+
+        with pytest.raises(permanent(InvalidReplyError), match="cut the listing short after 1 page,"):
+            export(file, page_size=2, require_complete=True)
+        assert not file.exists()
+
+        answers(platform, {**page(1, 2, next_token="t1"), "pageInfo": {"totalResults": 5}}, page(3))
+        summary = export(file, instance(max_tries=3), page_size=2, require_complete=True)
+        assert (summary["complete"], summary["rows"], summary["resumed"]) == (True, 3, True)
+
+    def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         answers(platform, {**page(1), "pageInfo": {"totalResults": 1_000}})
 
         assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True

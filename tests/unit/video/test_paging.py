@@ -25,10 +25,11 @@ QUERY = SubscriptionQuery(mine=True, max_results=50)
 REFUSED = Response(400, {}, b'{"error": {"errors": [{"reason": "invalidPageToken"}]}}')
 
 
-def page(*ids: str | None, token: str | None = None) -> Response:
+def page(*ids: str | None, token: str | None = None, total: int | None = None) -> Response:
     items = [{"id": each} if each else {"snippet": {"title": "same"}} for each in ids]
     following = {"nextPageToken": token} if token else {}
-    return Response(200, {}, json.dumps({"items": items, **following}).encode())
+    info = {"pageInfo": {"totalResults": total}} if total is not None else {}
+    return Response(200, {}, json.dumps({"items": items, **following, **info}).encode())
 
 
 @dataclass
@@ -138,6 +139,53 @@ def test_empty_pages_without_end_end_the_walk() -> None:
     listed = list_over([page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))])
     assert listed.fresh == ["a"]
     assert "200 pages in a row were empty" in listed.warnings[0]
+
+
+PAIRS = SubscriptionQuery(mine=True, max_results=2)
+
+
+def test_full_last_page_of_a_far_larger_total_makes_the_listing_incomplete() -> None:
+    listed = list_over([page("a", "b", token="T1", total=9), page("c", "d", total=9)], query=PAIRS)
+    assert listed.fresh == ["a", "b", "c", "d"]
+    assert listed.listing.ended
+    assert not listed.listing.complete
+    (warning,) = listed.warnings
+    assert "cut the listing short: it ends after 2 pages, because the last one is full" in warning
+    assert "4 of 9 announced records came" in warning
+
+
+def test_full_last_page_in_the_services_own_size_is_five_records() -> None:
+    unsized = SubscriptionQuery(mine=True)
+    assert not list_over([page(*"abcde", total=11)], query=unsized).listing.complete
+    assert list_over([page(*"abcd", total=11)], query=unsized).listing.complete
+
+
+@pytest.mark.parametrize(
+    ("pages", "token"),
+    [
+        pytest.param([page("a", "b", token="T1", total=8), page("c", "d", total=8)], None, id="twice what came"),
+        pytest.param([page("a", "b", token="T1", total=900), page("c", total=900)], None, id="last page not full"),
+        pytest.param([page("a", "b", token="T1", total=900), page(total=900)], None, id="last page empty"),
+        pytest.param([page("a", "b", total=0)], None, id="total of nothing"),
+        pytest.param([page("a", "b")], None, id="no total"),
+        pytest.param([page("y", "z", total=900)], "T9", id="begun at a token"),
+    ],
+)
+def test_listing_that_may_be_whole_is_complete_whatever_its_total(pages: list[Response], token: str | None) -> None:
+    listed = list_over(pages, query=PAIRS, token=token)
+    assert listed.listing.complete
+    assert listed.warnings == []
+
+
+def test_records_that_come_twice_count_once_beside_the_total() -> None:
+    assert not list_over([page("a", "b", token="T1", total=5), page("b", "a", total=5)], query=PAIRS).listing.complete
+
+
+def test_resumed_listing_counts_the_records_of_earlier_attempts_beside_the_total() -> None:
+    listing = Listing(PAIRS, token="T2", pages=2, restarts=1)
+    listing.knows([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), [page("d", "e", total=10)])
+    assert listing.complete
 
 
 def test_records_without_an_id_are_all_kept_and_still_cannot_circle() -> None:
