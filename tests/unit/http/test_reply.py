@@ -95,6 +95,9 @@ def test_numbers_that_are_no_more_than_large_are_read() -> None:
         # Without any markup, it is a word of the service.
         ("index [<empty>] and <your-key>", "index [<empty>] and <your-key>"),
         ("<empty>", "<empty>"),
+        ("The <code>id</code> is <empty>.<br>Write <your-key>", "The id is <empty>. Write <your-key>"),
+        ("<ul><li>id<li>mine</ul><p>if 3 < 4 and 5 > 4", "id mine if 3 < 4 and 5 > 4"),
+        ("<center>odd</CENTER>", "odd"),
         ("a\n\n  b\tc", "a b c"),
         ("1 &lt; 2 &amp; 3", "1 < 2 & 3"),
         ("red \x1b[31mtext\x00 end", "red [31mtext end"),
