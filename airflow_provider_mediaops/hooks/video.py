@@ -62,7 +62,8 @@ class VideoPlatformHook(ServiceHook):
     """
 
     run_time_modules = (
-        "airflow_provider_mediaops.video.api",
+        "airflow_provider_mediaops.video.calls",
+        "airflow_provider_mediaops.video.errors",
         "airflow_provider_mediaops.video.models",
         "airflow_provider_mediaops.video.paging",
         "airflow_provider_mediaops.video.public_access",
@@ -108,8 +109,8 @@ class VideoPlatformHook(ServiceHook):
         delivery: Delivery | None = None,
     ) -> CallFlow[Activity]:
         """Return :meth:`post_bulletin` as a call flow."""
-        from airflow_provider_mediaops.video.api import insert_bulletin
         from airflow_provider_mediaops.video.arguments import Bulletin
+        from airflow_provider_mediaops.video.calls import insert_bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
         posting = self.service.client.ask(insert_bulletin(bulletin, self._kind_prefix))
@@ -181,7 +182,7 @@ class VideoPlatformHook(ServiceHook):
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
-        from airflow_provider_mediaops.video.api import VIDEO_RULES
+        from airflow_provider_mediaops.video.errors import VIDEO_RULES
         from airflow_provider_mediaops.video.public_access import PublicClient
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
@@ -206,6 +207,8 @@ class VideoPlatformHook(ServiceHook):
         return HeaderAuth.bearer(fields.credential("the access token, with auth=bearer"))
 
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
+        from airflow_provider_mediaops.video.errors import TOKEN_RULES
+
         refresh_token, token_url = fields.text("refresh_token"), fields.text("token_url")
         needed = {
             "login": (fields.login, "the client id"),
@@ -224,6 +227,7 @@ class VideoPlatformHook(ServiceHook):
             client_secret=fields.password,
             refresh_token=refresh_token,
             scopes=fields.text("scopes"),
+            token_rules=TOKEN_RULES,
             on_secret=self._mask,
             on_rotated=self._warn_of_rotation,
         )

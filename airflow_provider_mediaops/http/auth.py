@@ -19,6 +19,7 @@ from airflow_provider_mediaops.http.reply import read_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_provider_mediaops.http.errors import ErrorRules
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 # A token is refreshed this long before it expires, so that it does not expire on the way; if its lifetime is short, a
@@ -47,6 +48,11 @@ class Auth(ABC):
     def ready(self) -> bool:
         """Whether a request can be signed now; otherwise :meth:`prepare` comes first."""
         return True
+
+    @property
+    def token_rules(self) -> ErrorRules | None:
+        """The errors of the address that issues credentials; None for those of the service."""
+        return None
 
     def prepare(self, send: Ask) -> CallFlow[None]:
         """
@@ -154,6 +160,7 @@ class RefreshTokenAuth(Auth):
     :param client_secret: its secret.
     :param refresh_token: the long-lived token of the user.
     :param scopes: the scopes to ask for; empty keeps those that were granted.
+    :param token_rules: the errors of that address; None for those of the service.
     :param clock: the source of time.
     :param on_secret: called with each new token before it is used, so that the log can mask it; it may block.
     :param on_rotated: called when the service replaces the refresh token for the first time; it may block.
@@ -164,6 +171,7 @@ class RefreshTokenAuth(Auth):
     client_secret: str = field(repr=False)
     refresh_token: str = field(repr=False)
     scopes: str = ""
+    token_rules: ErrorRules | None = None
     clock: Clock = field(default_factory=Clock, repr=False)
     on_secret: Callable[[str], None] = field(default=lambda _: None, repr=False)
     on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)

@@ -156,7 +156,7 @@ class Client:
 
     def _fetch_token(self, call: Call[T]) -> CallFlow[T]:
         request = replace(call.request, secrets=self.secrets)
-        return (yield from self._exchange(call, request, confidential=True))
+        return (yield from self._exchange(call, request, for_token=True))
 
     def _acquire(self, request: Request) -> CallFlow[Permit | None]:
         if not self.limiter:
@@ -188,18 +188,19 @@ class Client:
             raise
 
     def _exchange(
-        self, call: Call[T], request: Request, permit: Permit | None = None, *, confidential: bool = False
+        self, call: Call[T], request: Request, permit: Permit | None = None, *, for_token: bool = False
     ) -> CallFlow[T]:
         # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
         # their context.
         error: MediaOpsError
         sent_at: float | None
+        rules = (self.auth.token_rules if for_token else None) or self.rules
         try:
             response: Response = yield request
         except TransportError as failure:
-            error, sent_at = self.rules.no_reply(request, failure), None
+            error, sent_at = rules.no_reply(request, failure), None
         else:
-            reading = partial(self._outcome, call, request, response, confidential=confidential)
+            reading = partial(self._outcome, call, request, response, rules, for_token=for_token)
             outcome = (yield Blocking(reading)) if len(response.body) >= _LARGE_REPLY_BYTES else reading()
             if not isinstance(outcome, MediaOpsError):
                 yield from self._on_sent(permit, response.sent_at)
@@ -210,16 +211,18 @@ class Client:
         yield from self._on_sent(permit, sent_at)
         raise error
 
-    def _outcome(self, call: Call[T], request: Request, response: Response, *, confidential: bool) -> T | MediaOpsError:
+    def _outcome(
+        self, call: Call[T], request: Request, response: Response, rules: ErrorRules, *, for_token: bool
+    ) -> T | MediaOpsError:
         """Return the call's result, or the error of a reply that refuses or is not as documented."""
-        if refusal := self.rules.refusal(request, response, self.clock.now()):
+        if refusal := rules.refusal(request, response, self.clock.now()):
             return refusal
         parsed = _parsed(call, replace(response, secrets=request.secrets))
         if not isinstance(parsed, MediaOpsError):
             return parsed
         # The reply may hold a token that redaction does not know yet.
-        shown = Response(response.status) if confidential else response
-        return self.rules.unusable(request, shown, parsed)
+        shown = Response(response.status) if for_token else response
+        return rules.unusable(request, shown, parsed)
 
 
 def _parsed(call: Call[T], response: Response) -> T | MediaOpsError:

@@ -85,6 +85,7 @@ class ErrorRules:
     :param quota_reset: returns when a quota that ran out at the given time is reset.
     :param advice_by_reply: returns what to do if the reply itself shows the mistake, for example by its words; else an
         empty text. It goes before the other advice.
+    :param address_field: the field of the connection that holds the address, for advice; empty for its base address.
     """
 
     service: str
@@ -94,6 +95,7 @@ class ErrorRules:
     refine: Callable[[Response, ErrorDetails, ErrorClass], ErrorClass] = lambda _reply, _details, found: found
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
     advice_by_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
+    address_field: str = ""
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
@@ -149,7 +151,8 @@ class ErrorRules:
             target = _redirect_target(request, response)
             return (
                 f"The service redirects to {target}; redirects are not followed, so that no "
-                "credential reaches another host. Put the right base address into the connection."
+                f"credential reaches another host. Put the right {self.address_field or 'base address'} into the "
+                "connection."
             )
         mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
         if mistake := mistake or self.advice_by_reply(response, details):
@@ -162,6 +165,8 @@ class ErrorRules:
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:
         """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
         cls, advice = _NO_REPLY[error.failure]
+        if self.address_field and error.failure in _BY_A_WRONG_ADDRESS:
+            advice = f"Check {self.address_field} in the connection."
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
@@ -287,3 +292,5 @@ _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
     Failure.TOO_LARGE: (InvalidReplyError, "Ask for less at a time."),
     Failure.UNREADABLE: (InvalidReplyError, "Check what stands between here and the service, for example a proxy."),
 }
+# How a request to a wrong address ends.
+_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS, Failure.BROKEN)

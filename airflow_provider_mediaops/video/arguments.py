@@ -237,7 +237,7 @@ class SubscriptionQuery:
         :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
         :returns: the call.
         """
-        from airflow_provider_mediaops.video.api import list_page
+        from airflow_provider_mediaops.video.calls import list_page
 
         return list_page(self, token)
 

@@ -5,7 +5,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
-from airflow_provider_mediaops.video.api import VIDEO_RULES
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
 address, token = sys.argv[1:]

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.video.api import VIDEO_RULES
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.models.attempts import Attempt, current_attempt, take_turn
 from tests.models.machine import TaskMachine
 from tests.models.places import CreationPlace, DiskPlace, StorePlace

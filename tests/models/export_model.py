@@ -16,7 +16,7 @@ from hypothesis.stateful import initialize, rule
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.video.api import VIDEO_RULES
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.models.attempts import current_attempt, rendered
 from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
 from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, quote_plus
 
 import pytest
+import requests
 from airflow.sdk import Connection
 from requests_mock import ANY
 
@@ -14,6 +15,7 @@ from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     ConnectionFailedError,
     InvalidConnectionError,
+    MediaOpsError,
 )
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
@@ -209,7 +211,7 @@ class TestTokens:
         assert b"bearer at-1" in seen[-1].lower()
         assert {"rt-s3cr3t", "at-0", "at-1"} == set(masked)
 
-    def test_a_revoked_refresh_token_says_what_to_do(
+    def test_revoked_refresh_token_ends_in_advice_about_the_token(
         self, connect_video: Callable[..., None], requests_mock: Mocker
     ) -> None:
         connect_video(**REFRESH)
@@ -217,6 +219,27 @@ class TestTokens:
         with pytest.raises(AuthenticationError, match="grant access again") as caught:
             VideoPlatformHook().list_subscriptions(channel_id="UC1")
         assert "at accounts.example answered POST /token" in caught.value.message
+        assert "7 days" in caught.value.message
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"status_code": 404},
+            {"text": "<html>Sign in</html>"},
+            {"json": {"token": "t"}},
+            {"exc": requests.ConnectionError("refused")},
+        ],
+        ids=["404", "web page", "no token", "no connection"],
+    )
+    def test_token_url_that_is_another_address_is_named_in_the_advice(
+        self, connect_video: Callable[..., None], requests_mock: Mocker, answer: dict[str, Any]
+    ) -> None:
+        connect_video(**REFRESH)
+        requests_mock.post(TOKEN_URL, **answer)
+        with pytest.raises(MediaOpsError, match="Check token_url in the connection") as caught:
+            VideoPlatformHook().list_subscriptions(channel_id="UC1")
+        assert "base address" not in caught.value.message
+        assert "host and port" not in caught.value.message
 
     def test_every_secret_is_masked_before_it_is_sent(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -315,7 +315,9 @@ class TestCutShort:
         summary = export(file, instance(max_tries=3), page_size=2, require_complete=True)
         assert (summary["complete"], summary["rows"], summary["resumed"]) == (True, 3, True)
 
-    def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
         answers(platform, {**page(1), "pageInfo": {"totalResults": 1_000}})
 
         assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True

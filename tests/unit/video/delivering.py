@@ -9,9 +9,10 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.storage.record import StateRecord
-from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Author, Delivery, fingerprint_of
+from airflow_provider_mediaops.video.calls import insert_bulletin
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     BadRequestError,
     PermanentError,
     QuotaExceededError,
@@ -168,7 +167,7 @@ class TestAroundThePost:
     def test_refused_token_leaves_no_intent(self) -> None:
         platform = Platform(KeptState(), reply({"error": "invalid_grant"}, 400))
 
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(BadRequestError, match="invalid_grant"):
             post(platform, begun(platform.store), refreshing())
 
         assert platform.store.retentions == []

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Emit, Request, Response, Returned, advance
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.video.api import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from airflow_provider_mediaops.video.export import (
     Export,
     ExportAttempt,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
-from airflow_provider_mediaops.video.api import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.call_flows import items_of, pauses_of, replay, requests_of
 
