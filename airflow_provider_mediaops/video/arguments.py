@@ -61,7 +61,7 @@ class Bulletin:
         for name in ("video_id", "playlist_id"):
             # A template that renders to nothing attaches nothing; blanks are a mistake.
             identifier = getattr(self, name)
-            _set(self, **{name: None if identifier == "" else optional(read_identifier, name, identifier)})
+            _set(self, **{name: None if identifier == "" else optional(_read_id, name, identifier)})
         if self.video_id and self.playlist_id:
             raise InvalidArgumentError(
                 "A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id."
@@ -192,11 +192,11 @@ class SubscriptionQuery:
     def __post_init__(self) -> None:
         _set(
             self,
-            channel_id=optional(read_identifier, "channel_id", self.channel_id),
+            channel_id=optional(_read_id, "channel_id", self.channel_id),
             ids=optional(read_texts, "ids", self.ids),
             mine=read_flag("mine", self.mine),
             part=read_texts("part", self.part),
-            for_channel_ids=optional(read_texts, "for_channel_ids", self.for_channel_ids),
+            for_channel_ids=optional(_read_channel_ids, "for_channel_ids", self.for_channel_ids),
             order=optional(read_choice, "order", self.order, choices=ORDERS),
             max_results=optional(read_page_size, "max_results", self.max_results),
         )
@@ -224,7 +224,7 @@ class SubscriptionQuery:
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
         if any(is_templated(arguments.get(name)) for name in ("channel_id", "ids", "mine")):
             # Whose subscriptions are meant is known when the task runs; but each one that is given must be right.
-            optional(read_identifier, "channel_id", known.pop("channel_id", None))
+            optional(_read_id, "channel_id", known.pop("channel_id", None))
             optional(read_texts, "ids", known.pop("ids", None))
             optional(read_flag, "mine", known.pop("mine", None))
             known["mine"] = True
@@ -240,6 +240,24 @@ class SubscriptionQuery:
         from airflow_provider_mediaops.video.calls import list_page
 
         return list_page(self, token)
+
+
+def _read_id(name: str, value: object) -> str:
+    """Read the identifier of a channel, a video or a playlist; people also write a handle or an address there."""
+    identifier = read_identifier(name, value)
+    if not (identifier.startswith("@") or "/" in identifier):
+        return identifier
+    written = "a handle" if identifier.startswith("@") else "an address"
+    # For example https://www.youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw
+    _, is_in_it, channel = identifier.partition("/channel/")
+    correction = f"write {shown(channel.strip('/'))}" if is_in_it else "write the identifier itself"
+    raise InvalidArgumentError(
+        f"{name} holds {written}, which the service does not take: {shown(value)}; {correction}."
+    )
+
+
+def _read_channel_ids(name: str, value: object) -> tuple[str, ...]:
+    return tuple(_read_id(f"an entry of {name}", entry) for entry in read_texts(name, value))
 
 
 def read_page_size(name: str, value: object, *, minimum: int = 0) -> int:

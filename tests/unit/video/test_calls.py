@@ -63,6 +63,8 @@ def test_the_kind_prefix_is_the_connections() -> None:
         ({"text": "Hello", "playlist_id": "\t"}, "playlist_id is empty"),
         ({"text": 1.5}, "text is a text; not 1.5. A template with native objects needs quotes inside"),
         ({"text": "Hello", "video_id": ["v1"]}, "video_id is a text"),
+        ({"video_id": "https://video.example/watch?v=v1"}, "video_id holds an address"),
+        ({"playlist_id": "video.example/playlist?list=p1"}, "playlist_id holds an address"),
     ],
 )
 def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
@@ -178,6 +180,11 @@ def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None
         ({"mine": True, "part": ["id", "status"]}, "not 'status'"),
         ({"mine": True, "for_channel_ids": []}, "for_channel_ids needs"),
         ({"mine": True, "order": "Alphabetical"}, "not 'Alphabetical'"),
+        ({"channel_id": "@Google"}, "channel_id holds a handle, .* '@Google'; write the identifier itself"),
+        ({"channel_id": "https://video.example/@Google"}, "channel_id holds an address, .*; write the identifier"),
+        ({"channel_id": "https://video.example/channel/UC1/"}, "channel_id holds an address, .*; write 'UC1'"),
+        ({"channel_id": "video.example/channel/UC1"}, "channel_id holds an address, .*; write 'UC1'"),
+        ({"mine": True, "for_channel_ids": "UC1,@Google"}, "an entry of for_channel_ids holds a handle"),
         ({"mine": True, "max_results": -1}, "0 to 50; not -1"),
         ({"mine": True, "max_results": 51}, "0 to 50; not 51"),
         ({"mine": True, "max_results": "51"}, "0 to 50; not '51'"),
