@@ -66,7 +66,6 @@ class VideoPlatformHook(ServiceHook):
         "airflow_provider_mediaops.video.errors",
         "airflow_provider_mediaops.video.models",
         "airflow_provider_mediaops.video.paging",
-        "airflow_provider_mediaops.video.public_access",
     )
     conn_type = VIDEO
     conn_name_attr = "video_conn_id"
@@ -183,7 +182,6 @@ class VideoPlatformHook(ServiceHook):
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
         from airflow_provider_mediaops.video.errors import VIDEO_RULES
-        from airflow_provider_mediaops.video.public_access import PublicClient
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
@@ -191,9 +189,6 @@ class VideoPlatformHook(ServiceHook):
         if limiter:
             self._new_secrets += limiter.backend.secrets
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
-        if isinstance(auth, _WITHOUT_USER):
-            credentials = f"connection {self.conn_id!r} has auth={fields.choice('auth', _AUTH_KINDS, 'bearer')}"
-            client = PublicClient(urls, VIDEO_RULES, auth, client.retry, limiter, credentials=credentials)
         return Service(client, transport_settings(fields))
 
     def _auth(self, fields: ConnectionFields) -> Auth:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -45,7 +46,11 @@ def _advice_by_reply(response: Response, details: ErrorDetails) -> str:
     if is_of_search_cluster(response, details):
         return "A search cluster answers there: put the video platform's base address into the connection."
     # Its reason may be no more than "forbidden".
-    return _ENABLE if b"SERVICE_DISABLED" in response.body else ""
+    if b"SERVICE_DISABLED" in response.body:
+        return _ENABLE
+    # With 400, the same reason is a missing parameter.
+    needs_user = response.status == HTTPStatus.UNAUTHORIZED and (details.reason or "").lower() in _LOGIN_REQUIRED
+    return _NEEDS_USER if needs_user else ""
 
 
 def _next_reset(now: datetime) -> datetime:
@@ -60,6 +65,11 @@ _LOOK_AT_TOKEN = (
     "auth=refresh_token."
 )
 _LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
+_LOGIN_REQUIRED = ("required", "authorizationrequired")
+_NEEDS_USER = (
+    "Posting and mine=True need an authorised user, which no API key is: use auth=bearer or auth=refresh_token in the "
+    "connection."
+)
 _ENABLE = (
     "The service's interface is not enabled in the project of this credential: enable it there, and try again some "
     "minutes later."

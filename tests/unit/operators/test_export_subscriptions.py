@@ -11,8 +11,8 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
     InvalidArgumentError,
-    InvalidConnectionError,
     PermissionDeniedError,
     QuotaExceededError,
 )
@@ -72,15 +72,15 @@ class TestExport:
             assert export(f"{folder}/{number}.jsonl")["path"] == str(tmp_path / f"{number}.jsonl")
 
     @pytest.mark.parametrize("auth", ["api_key", "none"])
-    def test_mine_needs_a_user(
+    def test_export_of_mine_without_a_user_fails_for_good_and_that_of_a_channel_works(
         self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str
     ) -> None:
         monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
+        platform.get(f"{SUBSCRIPTIONS}?mine=true", status_code=401, json=error(401, "required"))
 
-        with pytest.raises(permanent(InvalidConnectionError), match="mine=True needs an authorised user"):
+        with pytest.raises(permanent(AuthenticationError), match="mine=True need an authorised user"):
             export(tmp_path / "subs.jsonl")
 
-        assert not platform.called
         assert export(tmp_path / "subs.jsonl", mine=False, channel_id="UC1")["rows"] == 4
 
     def test_unknown_fields_are_kept(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
@@ -170,6 +170,9 @@ class TestExport:
         [
             ({"mine": False}, "exactly one of channel_id, ids and mine"),
             ({"channel_id": "UC-1"}, "exactly one"),
+            ({"mine": False, "channel_id": "@Google"}, "channel_id holds a handle"),
+            ({"mine": "{{ x }}", "channel_id": "https://video.example/channel/UC-1"}, "an address, .*; write 'UC-1'"),
+            ({"for_channel_ids": ["UC-1", "@Google"]}, "an entry of for_channel_ids holds a handle"),
             ({"order": "newest"}, "order is alphabetical"),
             ({"part": ["subscriberSnippet"]}, "part knows"),
             ({"page_size": 51}, "page_size is a whole number, 1 to 50"),

@@ -10,16 +10,15 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
-    InvalidConnectionError,
     TemporaryError,
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE, render
+from tests.unit.operators.video_platform_tasks import ACTIVITIES, render
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.permanent import permanent
-from tests.unit.video_platform import KEY, connection, error
+from tests.unit.video_platform import KEY, error
 
 if TYPE_CHECKING:
     import requests_mock
@@ -52,6 +51,7 @@ class TestPostBulletin:
             ({"text": "  "}, "needs a text"),
             ({"video_id": "v", "playlist_id": "p"}, "not both"),
             ({"text": "Hi", "video_id": " "}, "video_id is empty"),
+            ({"text": "{{ x }}", "video_id": "https://video.example/watch?v=v"}, "video_id holds an address"),
             ({"text": "{{ x }}", "video_id": " "}, "video_id is empty"),
             ({"text": "{{ x }}", "video_id": "v", "playlist_id": "p"}, "not both"),
             ({"text": "Hi", "on_uncertain": "guess"}, "on_uncertain is fail or retry"),
@@ -144,16 +144,6 @@ class TestPostBulletin:
             self.post(text="Hi", on_uncertain="retry")
 
         assert platform.call_count == 1
-
-    @pytest.mark.parametrize("auth", ["api_key", "none"])
-    def test_it_needs_a_user(self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
-        needs = f"Posting a bulletin needs an authorised user, but connection 'mediaops_video_default' has auth={auth}"
-
-        with pytest.raises(permanent(InvalidConnectionError), match=needs):
-            self.post(text="Hi")
-
-        assert not platform.called
 
     def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))

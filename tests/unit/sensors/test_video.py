@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
+from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
@@ -81,9 +81,14 @@ def test_sensor_that_meets_a_record_with_a_number_for_its_id_fails_for_good(plat
 
 
 @pytest.mark.parametrize("arguments", [{"mine": False}, {"channel_id": "UC-1"}, {"mine": False, "ids": []}])
-def test_anything_but_one_filter_is_refused_at_parse_time(arguments: dict[str, Any]) -> None:
+def test_sensor_given_anything_but_one_filter_raises_at_parse_time(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"exactly one|at least one"):
         sensor(**arguments)()
+
+
+def test_sensor_given_a_handle_for_an_identifier_raises_at_parse_time() -> None:
+    with pytest.raises(ValueError, match="channel_id holds a handle"):
+        sensor(mine=False, channel_id="@Google")()
 
 
 @every_form
@@ -116,19 +121,6 @@ def test_every_argument_may_be_a_template(platform: Any, form: str) -> None:
     assert run(make, form)["id"] == "sub-1"
     assert b"id=a%2Cb&forChannelId=a%2Cb&" in seen[0]
     assert b"mine" not in seen[0]
-
-
-@every_form
-@pytest.mark.parametrize("auth", ["api_key", "none"])
-def test_mine_needs_a_user(platform: Any, form: str, auth: str) -> None:
-    seen = platform(page(1), auth=auth)
-
-    with pytest.raises(
-        permanent(InvalidConnectionError), match=f"mine=True needs an authorised user, but .* has auth={auth}"
-    ):
-        run(sensor(), form)
-
-    assert seen == []
 
 
 def test_a_listing_that_is_cut_short_is_said_to_be() -> None:

@@ -124,6 +124,8 @@ def test_a_documented_refusal_means_what_it_should(status: int, body: object, cl
         (404, reason("playlistNotFound"), "Check playlist_id."),
         (403, reason("insufficientPermissions"), "lacks the scope"),
         (401, {}, "auth=refresh_token"),
+        (401, reason("required"), "need an authorised user, which no API key is: use auth=bearer"),
+        (401, reason("authorizationRequired"), "need an authorised user"),
         (403, reason("accessNotConfigured"), "not enabled in the project of this credential: enable it there"),
         (403, reason("forbidden", details=[{"reason": "SERVICE_DISABLED"}]), "not enabled in the project"),
         (403, {"error": {"status": "PERMISSION_DENIED", "details": [{"reason": "SERVICE_DISABLED"}]}}, "not enabled"),
