@@ -32,14 +32,14 @@ OURS_AT_RUN_TIME = (
 # What a DAG file does not need to be parsed: the constructors read arguments, and ask for nothing.
 ONLY_WHEN_A_TASK_RUNS = (
     *OURS_AT_RUN_TIME,
-    *(f"{PROVIDER}.{service}.api" for service in ("video", "cluster", "books")),
+    *(f"{PROVIDER}.{service}.api" for service in ("cluster", "books")),
     *(f"{PROVIDER}.hooks.{service}" for service in ("base", "video", "cluster", "books")),
     *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "reply", "retry")),
     *(f"{PROVIDER}.cluster.capture.{name}" for name in ("model", "on_spike", "spool", "summary")),
     *(f"{PROVIDER}.cluster.{module}" for module in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
     f"{PROVIDER}.cluster.running_tasks",
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store", "seen_set")),
-    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "export", "paging")),
+    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "calls", "errors", "export", "paging")),
     *(f"{PROVIDER}.books.{name}" for name in ("batch", "lookup", "not_found")),
     f"{PROVIDER}.enrichment.attempt",
     f"{PROVIDER}.waiting",
