@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.storage.files import is_local
+from airflow_provider_mediaops.storage.scratch import naming_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +95,15 @@ class NewFile:
     def digest(self) -> str:
         """Return the SHA-256 of the content."""
         return digest_of(self.blocks())
+
+
+@contextmanager
+def temporary_file() -> Iterator[NewFile]:
+    """Open a new file in the folder for temporary files. It has no name, so it is removed when the block ends."""
+    with naming_folder():
+        file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed below
+    with file:
+        yield NewFile(file.fileno())
 
 
 class Backend(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import NewFile, Part, Version, backend_of
+from airflow_provider_mediaops.storage.backend import Part, Version, backend_of, temporary_file
 from airflow_provider_mediaops.storage.claims import claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
@@ -33,7 +33,6 @@ from airflow_provider_mediaops.storage.formats import (
 from airflow_provider_mediaops.storage.log import DoneFrame, Log, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
-from airflow_provider_mediaops.storage.scratch import naming_folder
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.backend import Backend, NewFile
 
     #: Writes the file to be published.
     Convert = Callable[[Path], None]
@@ -289,11 +288,9 @@ class Staging:
         if not has_changes or self.changes is None:
             yield None
             return
-        with naming_folder():
-            file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed below
-        with file:
-            self.changes(_path_to(file.fileno()))
-            yield Part(file.fileno(), 0, NewFile(file.fileno()).size)
+        with temporary_file() as file:
+            self.changes(_path_to(file.descriptor))
+            yield Part(file.descriptor, 0, file.size)
 
     def _converted(self, new: NewFile) -> int:
         """Write the file that is to be published; return its size."""

@@ -1,14 +1,28 @@
-"""The errors of a destination that another task writes or has written."""
+"""The errors of a destination that another task writes or has written. Each names it without what is secret."""
 
 from __future__ import annotations
 
 import errno
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError, PermanentError
 
 
-class ConflictError(Exception):
-    """For the inside: another version is at the path than the one that was to be replaced."""
+class ConflictError(DestinationReplacedError):
+    """Another version is at a path than the one that was to be replaced. Who catches it can look at that version."""
+
+
+def conflict_error(path: object) -> ConflictError:
+    """
+    Return the error of a write that would have replaced another version than the one that was read.
+
+    :param path: the path.
+    """
+    return ConflictError(
+        f"{_shown(path)} was replaced by another task or program meanwhile. This attempt replaces nothing; the next "
+        "one begins from the file as it is then.",
+        service="storage",
+    )
 
 
 def mapped_overwrite_error(destination: object, writer: str, kind: str = "dataset") -> PermanentError:
@@ -20,8 +34,8 @@ def mapped_overwrite_error(destination: object, writer: str, kind: str = "datase
     :param kind: what the task writes, in a word.
     """
     return PermanentError(
-        f"{destination} is the {kind} of {writer}, mapped beside this task in the same run, and would be lost: give "
-        "each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
+        f"{_shown(destination)} is the {kind} of {writer}, mapped beside this task in the same run, and would be lost: "
+        "give each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
         service="storage",
     )
 
@@ -33,8 +47,8 @@ def superseded_error(destination: object) -> DestinationInUseError:
     :param destination: the path that the attempt writes.
     """
     return DestinationInUseError(
-        f"{destination} is being written by a newer attempt of this task. This attempt ends; what it has staged counts "
-        "for the newer one.",
+        f"{_shown(destination)} is being written by a newer attempt of this task. This attempt ends; what it has "
+        "staged counts for the newer one.",
         service="storage",
     )
 
@@ -45,8 +59,8 @@ def removed_error(destination: object) -> OSError:
 
     :param destination: the path that the attempt writes.
     """
-    what = f"the hidden folder beside {destination} was removed while the task wrote; the next attempt starts anew"
-    return OSError(errno.ESTALE, what)
+    what = f"the hidden folder beside {_shown(destination)} was removed while the task wrote"
+    return OSError(errno.ESTALE, f"{what}; the next attempt starts anew")
 
 
 def finished_meanwhile_error(destination: object) -> DestinationInUseError:
@@ -56,8 +70,8 @@ def finished_meanwhile_error(destination: object) -> DestinationInUseError:
     :param destination: the path.
     """
     return DestinationInUseError(
-        f"{destination} was published by another attempt of this task just after this one began. This attempt ends; "
-        "the next one returns the other's result.",
+        f"{_shown(destination)} was published by another attempt of this task just after this one began. This attempt "
+        "ends; the next one returns the other's result.",
         service="storage",
     )
 
@@ -69,9 +83,9 @@ def locked_error(destination: object) -> DestinationInUseError:
     :param destination: the path.
     """
     return DestinationInUseError(
-        f"{destination} is being published by another process, which has held its lock for half a minute: it may have "
-        "been stopped. This attempt ends; the next one publishes what is staged. If no task is at work, end that "
-        "process.",
+        f"{_shown(destination)} is being published by another process, which has held its lock for half a minute: it "
+        "may have been stopped. This attempt ends; the next one publishes what is staged. If no task is at work, end "
+        "that process.",
         service="storage",
     )
 
@@ -83,9 +97,9 @@ def replaced_error(destination: object) -> DestinationReplacedError:
     :param destination: the path.
     """
     return DestinationReplacedError(
-        f"{destination} was published by another run or program after this attempt began. This attempt ends, and "
-        "replaces nothing; the next one begins from the file as it is then, and repeats no request. If two tasks write "
-        "there on purpose, give each a destination of its own, or set max_active_runs=1.",
+        f"{_shown(destination)} was published by another run or program after this attempt began. This attempt ends, "
+        "and replaces nothing; the next one begins from the file as it is then, and repeats no request. If two tasks "
+        "write there on purpose, give each a destination of its own, or set max_active_runs=1.",
         service="storage",
     )
 
@@ -98,8 +112,8 @@ def unknown_version_error(file: object, version: object) -> PermanentError:
     :param version: its version.
     """
     return PermanentError(
-        f"{file} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not know (it "
-        "knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
+        f"{_shown(file)} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not "
+        "know (it knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
         "and what is staged is written anew.",
         service="storage",
     )
@@ -112,8 +126,12 @@ def unconditional_error(record: object) -> PermanentError:
     :param record: its path.
     """
     return PermanentError(
-        f"{record} cannot be kept: its store, or the store's client, does not refuse to create a file that is there, "
-        "so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or another "
-        "store with conditional writes, or on a disk that all workers share.",
+        f"{_shown(record)} cannot be kept: its store, or the store's client, does not refuse to create a file that is "
+        "there, so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or "
+        "another store with conditional writes, or on a disk that all workers share.",
         service="storage",
     )
+
+
+def _shown(path: object) -> str:
+    return unsigned(str(path))

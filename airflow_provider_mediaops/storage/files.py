@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.storage.durability import replace, sync
-from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
@@ -450,7 +449,7 @@ def translating_errors(path: object, action: Action, hint: str = "") -> Iterator
     with naming_path(path, action, hint):
         try:
             yield
-        except (OSError, MediaOpsError, ConflictError):
+        except (OSError, MediaOpsError):
             raise
         except Exception as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
@@ -468,8 +467,6 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except ConflictError:
-        raise
     except Exception as error:
         found = refusal_of(error) or error
         if not isinstance(found, OSError):

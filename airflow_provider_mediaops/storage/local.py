@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NewFile, Part, Version, digest_of
 from airflow_provider_mediaops.storage.claims import new_token, read_name
 from airflow_provider_mediaops.storage.durability import replace, sync, sync_names
-from airflow_provider_mediaops.storage.errors import ConflictError, locked_error
+from airflow_provider_mediaops.storage.errors import conflict_error, locked_error
 from airflow_provider_mediaops.storage.files import (
     beside,
     check_own_folder,
@@ -182,7 +182,7 @@ class LocalBackend:
             os.fsync(new.descriptor)
             with self._locked():
                 if self._current() != replaces:
-                    raise ConflictError(str(self._target))
+                    raise conflict_error(self._path)
                 (new.path or self._target).replace(self._target)
             sync_names(self._target.parent)
             # Not the version that is there now, which may be another run's.

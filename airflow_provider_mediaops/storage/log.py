@@ -428,7 +428,8 @@ class Log:
         self, kind: Kind, data: bytes, blocks: Callable[[], Iterable[bytes]], size: int, rows: int = 0
     ) -> Frame:
         if self._is_broken:
-            raise OSError(f"{self._destination} cannot be written: an earlier write of this attempt has failed")
+            path = unsigned(str(self._destination))
+            raise OSError(f"{path} cannot be written: an earlier write of this attempt has failed")
         self.check()
         goes_on = self._tip is not None and self._tip.claim == self.claim
         header: dict[str, Any] = {

@@ -23,9 +23,10 @@ from airflow_provider_mediaops.storage.backend import (
     Version,
     digest_of,
     read_blocks,
+    temporary_file,
 )
 from airflow_provider_mediaops.storage.claims import read_name, segment_name
-from airflow_provider_mediaops.storage.errors import ConflictError
+from airflow_provider_mediaops.storage.errors import conflict_error
 from airflow_provider_mediaops.storage.files import beside, naming_path, put, translating_errors, write_at
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.refusals import code_of
@@ -46,6 +47,8 @@ _MAX_BYTES = 16 * 1024 * 1024
 _PART_BYTES = 16 * 1024 * 1024
 # What S3 and its like reply if they know no conditions.
 _UNKNOWN_CODES = {"NotImplemented", "501"}
+# The codes of S3 and Azure for a condition that does not hold; the client of Google raises FileExistsError.
+_CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 
 
 class StoreBackend:
@@ -64,7 +67,7 @@ class StoreBackend:
         self._path, self._fs, self._clock = path, path.fs, clock
         folder, _, name = path.path.rpartition("/")
         self._folder = f"{folder}/{beside(name, 'staging')}"
-        self._write_if = _conditional_write(self._fs)
+        self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
         # All segments that were read or written here.
         with naming_folder():
@@ -206,13 +209,9 @@ class StoreBackend:
             found = self._current()
             return "" if found is None else digest_of(self._blocks_of(self._path.path, found.size))
 
-    @contextmanager
-    def new_file(self) -> Iterator[NewFile]:
+    def new_file(self) -> AbstractContextManager[NewFile]:
         """Open a temporary file."""
-        with naming_folder():
-            file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed below
-        with file:
-            yield NewFile(file.fileno())
+        return temporary_file()
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
         """Write the object, conditionally if the client can."""
@@ -228,7 +227,7 @@ class StoreBackend:
                 tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
                 return Version(_plain(tag), new.size) if tag else self._own_version(new)
             except Exception as error:
-                if not isinstance(error, NotImplementedError) and code_of(error) not in _UNKNOWN_CODES:
+                if not is_unconditional(error):
                     # Each client has errors of its own for a condition that does not hold; the version shows it.
                     self._check(replaces, error)
                     raise
@@ -237,13 +236,13 @@ class StoreBackend:
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
         if self._current() != replaces:
-            raise ConflictError(self._path.path) from cause
+            raise conflict_error(self._path) from cause
 
     def _own_version(self, new: NewFile) -> Version:
         """Return the version of what was just written, if the reply does not say it: only the content can."""
         found = self._current()
         if found is None or found.size != new.size or self.digest() != new.digest() or self._current() != found:
-            raise ConflictError(self._path.path)
+            raise conflict_error(self._path)
         return found
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
@@ -308,7 +307,17 @@ def _plain(tag: str) -> str:
     return tag.strip('"')
 
 
-def _conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str] | None:
+def is_unconditional(error: Exception) -> bool:
+    """Return whether a store, or its client, replies to a write that it knows no such condition."""
+    return isinstance(error, NotImplementedError) or code_of(error) in _UNKNOWN_CODES
+
+
+def is_conflict(error: Exception) -> bool:
+    """Return whether a store replies to the condition that there is no object that there is one."""
+    return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
+
+
+def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str] | None:
     """
     Return the function that writes an object if it is of one version.
 

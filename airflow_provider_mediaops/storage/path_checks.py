@@ -100,7 +100,7 @@ def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
         return f"the connection {conn_id!r} is not complete or not right for {path.protocol}:// {reason}. Correct it."
     return (
         f"it names no connection, and this machine has no key of its own {reason}. Write the id of a connection before "
-        f"the @: {path.protocol}://<conn_id>@{path.path}"
+        f"the @: {path.protocol}://<conn_id>@{unsigned(path.path)}"
     )
 
 
@@ -119,7 +119,8 @@ def check_regular(path: ObjectStoragePath, role: str) -> None:
     with suppress(OSError):
         if kind := irregular_kind(path):
             raise InvalidSourceError(
-                f"{role} {path} is {kind}, not a file. Write its content into a file, and give the path of that."
+                f"{role} {unsigned(str(path))} is {kind}, not a file. Write its content into a file, and give the path "
+                "of that."
             )
 
 
@@ -198,8 +199,8 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
     """
     if is_local(path_of(destination)):
         warn(
-            f"destination {destination} is on a local disk, and the task defers: the file will be on the triggerer's "
-            "machine. Use an object store or a shared folder if another machine is to read it."
+            f"destination {unsigned(str(destination))} is on a local disk, and the task defers: the file will be on "
+            "the triggerer's machine. Use an object store or a shared folder if another machine is to read it."
         )
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import read_blocks
+from airflow_provider_mediaops.storage.backend import read_blocks, temporary_file
 from airflow_provider_mediaops.storage.durability import sync, sync_names
-from airflow_provider_mediaops.storage.errors import ConflictError, unconditional_error
+from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     create,
     is_local,
@@ -29,17 +29,20 @@ from airflow_provider_mediaops.storage.files import (
     naming_path,
     open_own,
     part_of,
+    put,
     translating_errors,
     write_at,
 )
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.store_objects import StoreObjects
+from airflow_provider_mediaops.storage.object_store import conditional_write, is_conflict, is_unconditional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
     from airflow.sdk import ObjectStoragePath
+
+    from airflow_provider_mediaops.storage.backend import NewFile
 
 _VERSION_FILE = re.compile(r"([0-9]{4}|[1-9][0-9]{4,8})\.json")
 # The errors of a file system without hard links, such as SMB, FAT and some of FUSE.
@@ -183,7 +186,7 @@ class FileRecord:
         """Create the version that follows."""
         # Somebody may have removed the folder since, and another task have begun a new one.
         if version.number and _as_written(self.read()) != _as_written(version):
-            raise ConflictError(_file_name(version.number))
+            raise conflict_error(self._path)
         new = Version(value, version.number + 1)
         self._folder.create(_file_name(new.number), json_line(value) + b"\n", again=version.value is None)
         return new
@@ -245,7 +248,7 @@ class _DiskFolder:
         try:
             os.link(part, target)
         except FileExistsError as error:
-            raise ConflictError(target.name) from error
+            raise conflict_error(self._path) from error
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
@@ -267,9 +270,10 @@ class _DiskFolder:
 class _StoreFolder:
     def __init__(self, path: ObjectStoragePath) -> None:
         self._path = path
-        self._objects = StoreObjects(path)
-        if not self._objects.checks_creation:
+        write = conditional_write(path.fs)
+        if write is None:
             raise unconditional_error(path)
+        self._write_if = write
 
     def names(self) -> list[str]:
         with translating_errors(self._path, "read"):
@@ -286,12 +290,26 @@ class _StoreFolder:
             return content
 
     def create(self, name: str, content: bytes, *, again: bool) -> None:
-        target = f"{self._path.path}/{name}"
-        self._objects.write(target, content, "")
-        if again:
-            # A server may ignore the condition, although its client knows it: the second creation has to fail.
-            try:
-                self._objects.write(target, content, "")
-            except ConflictError:
-                return
-            raise unconditional_error(self._path)
+        with temporary_file() as new:
+            write_at(new.descriptor, content, 0)
+            self._put(name, new)
+            if again:
+                # A server may ignore the condition, although its client knows it: the second creation has to fail.
+                try:
+                    self._put(name, new)
+                except ConflictError:
+                    return
+                raise unconditional_error(self._path)
+
+    def _put(self, name: str, new: NewFile) -> None:
+        put(self._path, f"{self._path.path}/{name}", lambda target: self._create(target, new))
+
+    def _create(self, target: str, new: NewFile) -> None:
+        try:
+            self._write_if(target, new, None)
+        except Exception as error:
+            if is_unconditional(error):
+                raise unconditional_error(self._path) from error
+            if is_conflict(error):
+                raise conflict_error(self._path) from error
+            raise

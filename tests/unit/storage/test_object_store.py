@@ -183,7 +183,7 @@ class TestConditions:
     @pytest.mark.parametrize(("tag", "sent"), [(None, "0"), ("v1", "v1")])
     def test_google_is_sent_the_generation(self, new: NewFile, tag: str | None, sent: str) -> None:
         client = StandIn("gs")
-        write = object_store._conditional_write(client)  # noqa: SLF001
+        write = object_store.conditional_write(client)
         assert write
         assert write("bucket/d.jsonl", new, tag) == "v2"
         assert client.sent == {
@@ -198,7 +198,7 @@ class TestConditions:
 
     def test_azure_is_told_to_create(self, new: NewFile) -> None:
         client = StandIn("abfs")
-        write = object_store._conditional_write(client)  # noqa: SLF001
+        write = object_store.conditional_write(client)
         assert write
         assert write("container/d.jsonl", new, None) == '"v2"'
         assert client.sent == {"path": "container/d.jsonl", "content": b"content", "mode": "create"}

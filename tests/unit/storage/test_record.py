@@ -17,7 +17,7 @@ from airflow_provider_mediaops.storage.record import FileRecord, Version
 from tests.unit.storage.attached import attached
 from tests.unit.storage.conftest import Store
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.fake_store import CreationOnly, FakeStore
+from tests.unit.storage.fake_store import CreationOnly, FakeStore, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,6 +172,26 @@ class TestAStoreThatDoesNotCheck:
             withdrawn = record.replace(None, record.read())
             with pytest.raises(PermanentError, match="does not refuse"):
                 record.replace(TWO, withdrawn)
+
+    def test_server_that_implements_no_condition_is_refused_and_nothing_is_written(self) -> None:
+        with attached(Store(), "shelf") as store:
+            store.refusal = refused("NotImplemented")
+            with pytest.raises(PermanentError, match="does not refuse"):
+                record_at("memory://shelf@bucket/top").replace(ONE, NOTHING)
+            assert store.names == []
+
+
+@pytest.mark.parametrize("code", ["PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"])
+def test_refusals_of_stores_are_conflicts(store: Store, code: str) -> None:
+    store.refusal = refused(code)
+    with pytest.raises(ConflictError, match=r"bucket/top/record was replaced by another task"):
+        record_at("memory://shelf@bucket/top").replace(ONE, NOTHING)
+
+
+def test_store_that_refuses_the_key_is_no_conflict(store: Store) -> None:
+    store.refusal = refused("AccessDenied")
+    with pytest.raises(PermissionError, match=r"record cannot be written: .* no right .*\(AccessDenied\)"):
+        record_at("memory://shelf@bucket/top").replace(ONE, NOTHING)
 
 
 class TestOnTheDisk:
