@@ -1,9 +1,9 @@
 """
 The log of a dataset: claims and frames.
 
-A frame is a line with its header, then its data (the state), then its lines (the records). Its CRC-32 begins with that
-of the frame before it, so it stands for all up to there. Within the log of one claim, each frame goes on from the one
-before it; the first says from which frame of an earlier claim it goes on, or from none.
+A frame is a line with its header and CRC-32, then its data (the state), then its lines (the records). Within the log of
+one claim, each frame goes on from the one before it; the first says from which frame of an earlier claim it goes on, or
+from none. A bad frame, or a missing one, ends the log; what is before it stands.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ _MAX_HEADER_BYTES = 4096
 
 
 class Place(NamedTuple):
-    """The place of a frame, and the CRC of all up to its end."""
+    """The place of a frame. What stands there is written once."""
 
     claim: Claim
     number: int
-    crc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,6 @@ class Frame:
     :param number: its number in its claim.
     :param kind: ``rows`` (records and a state), ``done`` (all is ready to be published) or ``last`` (it was published).
     :param rows: the number of records up to its end.
-    :param crc: the CRC-32 of all up to its end.
     :param data: where its data is.
     :param lines: where its lines are.
     """
@@ -66,7 +64,6 @@ class Frame:
     number: int
     kind: Kind
     rows: int
-    crc: int
     data: Part
     lines: Part
 
@@ -100,11 +97,10 @@ class ClaimLog:
 
     claim: Claim
     file: int = -1
-    #: Where each frame begins, where its lines begin, and where it ends; and its CRC.
+    #: Where each frame begins, where its lines begin, and where it ends.
     starts: array[int] = field(default_factory=lambda: array("Q"))
     lines: array[int] = field(default_factory=lambda: array("Q"))
     ends: array[int] = field(default_factory=lambda: array("Q"))
-    crcs: array[int] = field(default_factory=lambda: array("Q"))
     #: The numbers of the frames that say what is to be published.
     done: list[int] = field(default_factory=list)
     #: The frames that do not go on from the one before them, with the place from which they do; None for none.
@@ -121,7 +117,6 @@ class ClaimLog:
                 self.starts.append(start)
                 self.lines.append(frame.lines.start)
                 self.ends.append(frame.lines.end)
-                self.crcs.append(frame.crc)
                 if frame.kind == "done":
                     self.done.append(frame.number)
                 start = frame.lines.end
@@ -132,13 +127,7 @@ class ClaimLog:
         header = _header_at(file, start, end, name)
         if header is None or header.frame.number != len(self.starts):
             return None
-        if header.is_break:
-            seed = header.before.crc if header.before else 0
-        elif self.crcs:
-            seed = self.crcs[-1]
-        else:
-            return None
-        if not header.is_sound(seed):
+        if not (header.is_break or self.starts) or not header.is_sound():
             return None
         if header.is_break:
             self.breaks[header.frame.number] = header.before
@@ -163,15 +152,16 @@ class Slice(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Header:
     frame: Frame
+    crc: int
     text: bytes
     is_break: bool
     before: Place | None
 
-    def is_sound(self, seed: int) -> bool:
-        crc = zlib.crc32(self.text, seed)
+    def is_sound(self) -> bool:
+        crc = zlib.crc32(self.text)
         for block in read_blocks(self.frame.data.file, self.frame.data.start, self.frame.lines.end):
             crc = zlib.crc32(block, crc)
-        return crc == self.frame.crc
+        return crc == self.crc
 
 
 def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
@@ -195,15 +185,15 @@ def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
         return None
     if lines.end > end:
         return None
-    frame = Frame(number, fields["kind"], rows, int(found[1], 16), data, lines)
-    return _Header(frame, found[2], "before" in fields, before)
+    frame = Frame(number, fields["kind"], rows, data, lines)
+    return _Header(frame, int(found[1], 16), found[2], "before" in fields, before)
 
 
 def _place_of(fields: Sequence[Any]) -> Place:
-    number, token, frame, crc = fields
-    if not isinstance(token, str) or not all(type(each) is int for each in (number, frame, crc)):
+    number, token, frame = fields
+    if not isinstance(token, str) or not all(type(each) is int and each >= 0 for each in (number, frame)):
         raise TypeError("no place of a frame")
-    return Place(Claim(number, token), frame, crc)
+    return Place(Claim(number, token), frame)
 
 
 def read_logs(backend: Backend, folder: str, names: Sequence[str], below: Claim | None = None) -> dict[Claim, ClaimLog]:
@@ -259,7 +249,7 @@ def find_chain(logs: Mapping[Claim, ClaimLog]) -> list[Slice]:
 
 
 def _walk(logs: Mapping[Claim, ClaimLog], log: ClaimLog, number: int) -> list[Slice]:
-    """Return a frame with all before it; nothing if one is missing, or another than it was."""
+    """Return a frame with all before it; nothing if one is missing."""
     chain: list[Slice] = []
     while True:
         first = max(each for each in log.breaks if each <= number)
@@ -268,8 +258,7 @@ def _walk(logs: Mapping[Claim, ClaimLog], log: ClaimLog, number: int) -> list[Sl
         if before is None:
             return chain[::-1]
         found = logs.get(before.claim)
-        is_there = found is not None and before.number < len(found.starts) and before.claim < log.claim
-        if found is None or not is_there or found.crcs[before.number] != before.crc:
+        if found is None or before.number >= len(found.starts) or before.claim >= log.claim:
             return []
         log, number = found, before.number
 
@@ -338,7 +327,7 @@ class Log:
         if latest >= 0:
             self._state = b"".join(log.frame(latest).data.blocks())
         self.appended_rows = log.frame(chain.last).rows
-        self._tip = Place(log.claim, chain.last, log.crcs[chain.last])
+        self._tip = Place(log.claim, chain.last)
 
     def _add(self, lines: Part) -> None:
         if lines.end > lines.start:
@@ -442,9 +431,9 @@ class Log:
         }
         if not goes_on:
             tip = self._tip
-            header["before"] = [tip.claim.number, tip.claim.token, tip.number, tip.crc] if tip else None
+            header["before"] = [tip.claim.number, tip.claim.token, tip.number] if tip else None
         text = json_line(header)
-        crc = zlib.crc32(data, zlib.crc32(text, self._tip.crc if self._tip else 0))
+        crc = zlib.crc32(data, zlib.crc32(text))
         for block in blocks():
             crc = zlib.crc32(block, crc)
         head = b"%08x %b\n%b" % (crc, text, data)
@@ -456,10 +445,10 @@ class Log:
         self._is_broken = False
         at = part.start + len(head)
         places = Part(part.file, at - len(data), at), Part(part.file, at, part.end)
-        frame = Frame(self._number, kind, header["rows"], crc, *places)
+        frame = Frame(self._number, kind, header["rows"], *places)
         if kind == "rows":
             self._add(frame.lines)
-        self._tip, self.appended_rows = Place(self.claim, self._number, crc), frame.rows
+        self._tip, self.appended_rows = Place(self.claim, self._number), frame.rows
         self._number += 1
         self._hint()
         return frame
