@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
-from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 # The characters of a long file name that its companions keep, and the maximum of the usual file systems in bytes.
 _KEPT_NAME_LENGTH = 50
 _MAX_NAME_BYTES = 255
-_PART = ".part"
+#: The end of the name of a file that is not yet whole.
+PART = ".part"
 _RANDOM_BYTES = 8
 _KINDS_OF_NO_FILE = {
     stat.S_IFLNK: "a symbolic link",
@@ -44,8 +44,6 @@ _AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 # The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
 _AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
 _AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
-
-_ADVICE_FOR_STRANGE_FILES = "; remove it, and let no other user write to that folder"
 
 Action = Literal["read", "written"]
 
@@ -223,32 +221,33 @@ def beside(name: str, kind: str) -> str:
 
 
 @contextmanager
-def replacing(target: Path, *, durable: bool = True, private: bool = False) -> Iterator[int]:
+def replacing(target: Path) -> Iterator[int]:
     """
-    Open a new file that takes the place of another one when the block ends.
-
-    Until then it has a random name, and only this user can read it. If the block raises, it is removed.
+    Open a new file that takes the place of another one when the block ends. If the block raises, it is removed.
 
     :param target: the file to replace; it need not exist.
-    :param durable: whether the content must be on the disk before the file takes the name.
-    :param private: whether the file stays readable by this user only; otherwise it gets :func:`published_mode`.
     :returns: a context manager with the descriptor of the new file.
     :raises OSError: if the file cannot be written.
     """
     file = part_of(target)
-    descriptor = create(file)
+    descriptor = create(file, 0o666)
     try:
+        adopt_mode(descriptor, target)
         yield descriptor
-        if not private:
-            os.fchmod(descriptor, published_mode(target))
-        if durable:
-            sync(descriptor)
-        replace(file, target)
+        sync(descriptor)
+        file.replace(target)
+        sync_names(target.parent)
     except BaseException:
         file.unlink(missing_ok=True)
         raise
     finally:
         os.close(descriptor)
+
+
+def adopt_mode(descriptor: int, target: Path) -> None:
+    """Give a new file the permissions of the file that it replaces; those of any new file (the umask's) if none."""
+    with suppress(FileNotFoundError):
+        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode) & 0o777)
 
 
 def create(file: Path, mode: int = 0o600) -> int:
@@ -263,42 +262,6 @@ def create(file: Path, mode: int = 0o600) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
-def open_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> int:
-    """
-    Open a companion file for reading and writing, if it is a regular file of this user.
-
-    In a folder that others can write to, anything may have the name of a companion. This neither follows a link, nor
-    waits at a named pipe, nor opens a device.
-
-    :param file: its path.
-    :param advice: the end of the message if it is none.
-    :returns: its descriptor.
-    :raises FileNotFoundError: if there is no such file.
-    :raises PermissionError: if it is something else, or belongs to another user.
-    """
-    check_own(file, advice)
-    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        # It may have been replaced since the first look.
-        _check_own_status(file, os.fstat(descriptor), advice)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def check_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> None:
-    """
-    Make sure that a companion file is a regular file of this user.
-
-    :param file: its path.
-    :param advice: the end of the message if it is none.
-    :raises FileNotFoundError: if there is no such file.
-    :raises PermissionError: if it is something else, or belongs to another user.
-    """
-    _check_own_status(file, file.lstat(), advice)
-
-
 def check_own_folder(folder: Path) -> None:
     """
     Make sure that a hidden folder is one of this user, into which nobody else can look.
@@ -311,26 +274,24 @@ def check_own_folder(folder: Path) -> None:
     kind = None if stat.S_ISDIR(status.st_mode) else _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode), "a file")
     if kind is None and not _is_own(folder, status):
         kind = f"a folder of another user (uid {status.st_uid})"
-    _refuse(folder, kind, _ADVICE_FOR_STRANGE_FILES)
+    if kind:
+        message = f"{folder} is {kind}; remove it, and let no other user write to that folder"
+        raise PermissionError(errno.EPERM, message)
     if stat.S_IMODE(status.st_mode) & 0o077:
         folder.chmod(0o700)
 
 
-def _refuse(path: Path, kind: str | None, advice: str) -> None:
-    if kind:
-        raise PermissionError(errno.EPERM, f"{path} is {kind}{advice}")
-
-
-def _check_own_status(file: Path, status: os.stat_result, advice: str) -> None:
-    kind = _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode))
-    if kind is None and not _is_own(file, status):
-        kind = f"a file of another user (uid {status.st_uid})"
-    _refuse(file, kind, advice)
-
-
-def _is_own(file: Path, status: os.stat_result) -> bool:
+def _is_own(folder: Path, status: os.stat_result) -> bool:
+    if status.st_uid == os.geteuid():
+        return True
     # Some network file systems show every file as another user's, those that this process creates included.
-    return status.st_uid == os.geteuid() or status.st_uid == _new_file_status(file).st_uid
+    probe = part_of(folder)
+    descriptor = create(probe)
+    try:
+        return status.st_uid == os.fstat(descriptor).st_uid
+    finally:
+        os.close(descriptor)
+        probe.unlink(missing_ok=True)
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
@@ -347,42 +308,20 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
-def published_mode(target: Path) -> int:
-    """
-    Return the permissions that a published file gets.
-
-    :param target: the published file.
-    :returns: the permissions of the file that it replaces; those of any new file (the umask's) if there is none.
-    """
-    try:
-        status = target.stat()
-    except FileNotFoundError:
-        status = _new_file_status(target)
-    return stat.S_IMODE(status.st_mode) & 0o777
+def sync(descriptor: int) -> None:
+    """Write a file's content to the disk."""
+    # macOS has no fdatasync.
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
-def _new_file_status(target: Path) -> os.stat_result:
-    """Return the status of a file that is created beside another one; the umask cannot be read without a file."""
-    file = part_of(target)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    try:
-        return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-        file.unlink(missing_ok=True)
-
-
-def is_still_at(descriptor: int, file: Path) -> bool:
-    """
-    Return whether a path still leads to an open file, and not through a link.
-
-    :param descriptor: the open file.
-    :param file: the path.
-    """
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(file))
-    except FileNotFoundError:
-        return False
+def sync_names(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that they survive a power failure, if the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def part_of(target: Path) -> Path:
@@ -391,26 +330,22 @@ def part_of(target: Path) -> Path:
 
     :param target: the file.
     """
-    return target.with_name(_part_name(target))
+    return target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{PART}"))
 
 
-def parts_of(*targets: Path) -> list[Path]:
+def parts_of(target: Path) -> list[Path]:
     """
     Find the files with names of :func:`part_of`. Their processes were killed, or are still writing them.
 
-    :param targets: the files that they were to replace, all in one folder.
+    :param target: the file that they were to replace.
     """
-    # The random part of a name has a fixed length, so the rest of the name does not vary.
-    starts = "|".join(re.escape(_part_name(target, "").removesuffix(_PART)) for target in targets)
-    name = re.compile(f"(?:{starts})[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_PART)}")
-    with os.scandir(targets[0].parent) as found:
-        return [Path(each.path) for each in found if name.fullmatch(each.name)]
-
-
-def _part_name(target: Path, random: str | None = None) -> str:
-    token = secrets.token_hex(_RANDOM_BYTES)
-    name = beside(target.name, f"{token}{_PART}")
-    return name if random is None else name.replace(token, random)
+    example = part_of(target).name
+    start = example[: -2 * _RANDOM_BYTES - len(PART)]
+    return [
+        each
+        for each in target.parent.iterdir()
+        if each.name.startswith(start) and each.name.endswith(PART) and len(each.name) == len(example)
+    ]
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
@@ -476,10 +411,10 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
         reason = "there is no such file" if is_missing else found.strerror or found
         message = f"{unsigned(str(path))} cannot be {action}: {reason}"
         # An error with a number keeps its class: PermissionError, FileNotFoundError, …
-        raise with_message(found, f"{message}. {hint}" if hint else message) from error
+        raise _with_message(found, f"{message}. {hint}" if hint else message) from error
 
 
-def with_message(error: OSError, message: str) -> OSError:
+def _with_message(error: OSError, message: str) -> OSError:
     """
     Return an error like another one, with another message.
 

@@ -168,12 +168,14 @@ def json_line(value: object) -> bytes:
     """
     Return a value as JSON on one line, without a line end.
 
+    NaN and infinity, which JSON does not have, are null.
+
     :param value: plain values.
     :returns: the line in UTF-8.
     :raises ValueError: if the value is nested too deep.
     """
     try:
-        return _to_json()(value)
+        return _to_json()(value, inf_nan_mode="null")
     except ValueError:
         return _json_of_odd_value(value)
 
@@ -182,8 +184,8 @@ def json_lines(values: Iterable[object]) -> bytes:
     """
     Return values as JSON, one per line.
 
-    Integers of any size, NaN and infinity keep their values. The line of a value does not depend on the others. A float
-    may have another form than :func:`json_line` gives it (1e90 and 1e+90); its value is the same.
+    Integers of any size keep their values; NaN and infinity are null. A float may have another form than
+    :func:`json_line` gives it (1e90 and 1e+90); its value is the same.
 
     :param values: plain values.
     :returns: the lines in UTF-8, each with its line end.
@@ -192,29 +194,19 @@ def json_lines(values: Iterable[object]) -> bytes:
     listed = list(values)
     encode, errors = _lines_encoder()
     try:
-        lines = encode(listed)
+        return encode(listed)
     except errors:
+        # Each on its own, so that the line of a value does not depend on the others.
         return b"".join(map(_line_of, listed))
-    # To look from the end takes half as long.
-    if lines.rfind(b"null") < 0:
-        return lines
-    # The encoder escapes line ends within a value.
-    pairs = zip(listed, lines.splitlines(keepends=True), strict=True)
-    return b"".join(_with_nan(value, line) for value, line in pairs)
 
 
 def _line_of(value: object) -> bytes:
     """Return the line of a value, which the encoder may refuse."""
     encode, errors = _lines_encoder()
     try:
-        return _with_nan(value, encode([value]))
+        return encode([value])
     except errors:
         return json_line(value) + b"\n"
-
-
-def _with_nan(value: object, line: bytes) -> bytes:
-    """Return the line of a value, for which the encoder has written null in place of NaN and infinity."""
-    return json_line(value) + b"\n" if b"null" in line else line
 
 
 @cache
@@ -226,7 +218,7 @@ def _lines_encoder() -> tuple[Callable[[list[object]], bytes], tuple[type[Except
 
 
 @cache
-def _to_json() -> Callable[[object], bytes]:
+def _to_json() -> Callable[..., bytes]:
     # It is cached because an import within a function takes as long as to encode a short record.
     from pydantic_core import to_json
 
@@ -236,7 +228,8 @@ def _to_json() -> Callable[[object], bytes]:
 def _json_of_odd_value(value: object) -> bytes:
     """Encode what ``to_json`` refuses: a lone surrogate, or more than 250 levels of nesting."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+        text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         raise ValueError("the value is nested too deep to be written as JSON") from None
     # A lone surrogate has no UTF-8. Its backslash escape is valid JSON.

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NewFile, Part, Version, digest_of
 from airflow_provider_mediaops.storage.claims import new_token, read_name
-from airflow_provider_mediaops.storage.durability import replace, sync, sync_names
 from airflow_provider_mediaops.storage.errors import conflict_error, locked_error
 from airflow_provider_mediaops.storage.files import (
+    PART,
+    adopt_mode,
     beside,
     check_own_folder,
     create,
     naming_path,
+    replacing,
+    sync,
+    sync_names,
     target_of,
     write_at,
 )
@@ -36,7 +39,6 @@ _SYNC_SECONDS = 5.0
 # Whoever holds the lock is about to rename a file, unless its process was stopped.
 _LOCK_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.05
-_TEMPORARY = ".tmp"
 
 
 class LocalBackend:
@@ -83,19 +85,8 @@ class LocalBackend:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small file in one step."""
-        with self._writing():
-            target = self._folder / name
-            temporary = target.with_name(f"{new_token()}{_TEMPORARY}")
-            descriptor = create(temporary)
-            try:
-                write_at(descriptor, content, 0)
-                sync(descriptor)
-                replace(temporary, target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            finally:
-                os.close(descriptor)
+        with self._writing(), replacing(self._folder / name) as descriptor:
+            write_at(descriptor, content, 0)
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the file of a claim."""
@@ -165,7 +156,7 @@ class LocalBackend:
         """Open a file in the hidden folder, so that it can be renamed."""
         with self._writing():
             self._make_folder()
-            path = self._folder / f"{new_token()}{_TEMPORARY}"
+            path = self._folder / f"{new_token()}{PART}"
             # With the permissions of any new file; here nobody else can look at it.
             descriptor = create(path, 0o666)
         try:
@@ -177,8 +168,7 @@ class LocalBackend:
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
         """Rename a file to its destination, under a lock."""
         with self._writing():
-            with suppress(FileNotFoundError):
-                os.fchmod(new.descriptor, stat.S_IMODE(self._target.stat().st_mode) & 0o777)
+            adopt_mode(new.descriptor, self._target)
             os.fsync(new.descriptor)
             with self._locked():
                 if self._current() != replaces:
@@ -219,7 +209,7 @@ class LocalBackend:
                     if self._is_stale([path, *files]):
                         self.remove(name, [file.name for file in files])
                         path.rmdir()
-                elif name.endswith(_TEMPORARY) and self._is_stale([path]):
+                elif name.endswith(PART) and self._is_stale([path]):
                     path.unlink(missing_ok=True)
 
     def _is_stale(self, paths: Iterable[Path]) -> bool:

@@ -20,16 +20,17 @@ from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.backend import read_blocks, temporary_file
-from airflow_provider_mediaops.storage.durability import sync, sync_names
 from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
+    check_own_folder,
     create,
     is_local,
     lasting,
     naming_path,
-    open_own,
     part_of,
     put,
+    sync,
+    sync_names,
     translating_errors,
     write_at,
 )
@@ -212,6 +213,7 @@ class _DiskFolder:
         with naming_path(path, "written"):
             # Who can write in it can have a bulletin taken for posted.
             self._folder.mkdir(mode=0o700, exist_ok=True)
+            check_own_folder(self._folder)
 
     def names(self) -> list[str]:
         with self._reading():
@@ -222,7 +224,7 @@ class _DiskFolder:
 
     def read(self, name: str) -> bytes:
         with self._reading():
-            descriptor = open_own(self._folder / name, advice="")
+            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 return b"".join(read_blocks(descriptor, 0, os.fstat(descriptor).st_size))
             finally:

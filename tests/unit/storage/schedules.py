@@ -26,7 +26,7 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage import claims, dataset, durability, files, local
+from airflow_provider_mediaops.storage import claims, dataset, files, local
 from airflow_provider_mediaops.storage.backend import Backend, Version, backend_of
 from airflow_provider_mediaops.storage.claims import Claim, claims_in
 from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -145,7 +145,7 @@ class _RememberingStaging(Staging):
 def pace(patch: pytest.MonkeyPatch) -> None:
     """Let attempts stand still before each operation."""
     paced = _PacedOs()
-    for module in (local, files, durability):
+    for module in (local, files):
         patch.setattr(module, "os", paced)
     patch.setattr(local, "fcntl", _PacedLocks())
     patch.setattr(local, "time", SimpleNamespace(monotonic=lambda: 0.0))

@@ -72,16 +72,22 @@ def test_json_lines_keep_half_a_surrogate_pair_as_an_escape(tmp_path: Path) -> N
     assert (tmp_path / "d.jsonl").read_bytes() == b'{"name":"a\\ud800\xc3\x84"}\n'
 
 
-def test_json_lines_tell_what_is_no_number_from_what_is_not_there(tmp_path: Path) -> None:
+def test_number_that_json_does_not_have_is_null(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = [
         {"price": float("nan"), "pages": None},
         {"price": float("-inf")},
-        {"name": "null", "price": None},
+        {"name": "NaN", "price": None},
+        {"name": "half a pair \ud800", "price": float("nan")},
     ]
     write(tmp_path / "d.jsonl", records)
 
     lines = (tmp_path / "d.jsonl").read_text(encoding="utf-8").splitlines()
-    assert lines == ['{"price":NaN,"pages":null}', '{"price":-Infinity}', '{"name":"null","price":null}']
+    assert lines == [
+        '{"price":null,"pages":null}',
+        '{"price":null}',
+        '{"name":"NaN","price":null}',
+        '{"name":"half a pair \\ud800","price":null}',
+    ]
 
 
 def test_csv_has_the_columns_of_the_view(tmp_path: Path) -> None:

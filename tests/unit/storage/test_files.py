@@ -82,7 +82,8 @@ def test_a_file_that_is_replaced_passes_on_its_permissions(tmp_path: Path) -> No
     assert stat.S_IMODE((tmp_path / "c.txt").stat().st_mode) == 0o600
 
 
-def test_nobody_else_reads_a_file_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_else_reads_a_private_file_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.txt").touch(0o600)
     modes: list[int] = []
     real = os.pwrite
 

@@ -106,9 +106,9 @@ class TestPowerFailure:
             del steps[:]
 
         at = steps.index("rename to d.jsonl")
-        assert steps[:at] == ["sync log", "sync .tmp"]
+        assert steps[:at] == ["sync log", "sync .part"]
         assert steps[at + 1].startswith("sync ")  # the folder that has the name
-        assert "sync .tmp" in steps[at:]  # the manifest
+        assert "sync .part" in steps[at:]  # the manifest
 
 
 class TestFullDisk:

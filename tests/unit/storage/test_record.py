@@ -195,7 +195,7 @@ def test_store_that_refuses_the_key_is_no_conflict(store: Store) -> None:
 
 
 class TestOnTheDisk:
-    @pytest.mark.parametrize("trick", ["link", "dangling link", "pipe", "folder"])
+    @pytest.mark.parametrize("trick", ["link", "dangling link", "folder"])
     def test_version_that_is_no_file_of_ours_is_neither_read_nor_replaced(self, tmp_path: Path, trick: str) -> None:
         record = record_at(str(tmp_path))
         outside, version = tmp_path / "outside", tmp_path / "record" / "0001.json"
@@ -203,8 +203,6 @@ class TestOnTheDisk:
             outside.write_bytes(b"precious")
         if "link" in trick:
             version.symlink_to(outside)
-        elif trick == "pipe":
-            os.mkfifo(version)
         else:
             version.mkdir()
 
@@ -227,6 +225,17 @@ class TestOnTheDisk:
         record_at(str(tmp_path)).replace(ONE, NOTHING)
         [version] = tmp_path.rglob("*.json")
         assert [path.stat().st_mode & 0o777 for path in (version.parent, version)] == [0o700, 0o600]
+
+    def test_folder_of_another_user_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Root, as which the tests may run, gives it away; anybody else claims to be somebody else."""
+        (tmp_path / "record").mkdir()
+        if os.geteuid() == 0:
+            os.chown(tmp_path / "record", 65534, 65534)
+        else:
+            monkeypatch.setattr("airflow_provider_mediaops.storage.files._is_own", lambda *_: False)
+
+        with pytest.raises(PermissionError, match=r"record is a folder of another user \(uid [0-9]+\); remove it"):
+            record_at(str(tmp_path))
 
     def test_folder_that_is_a_file_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "journal").write_bytes(b"")
