@@ -1,0 +1,328 @@
+"""
+Label hot threads with the kinds of their work, and sum the kinds of a report.
+
+Each stack has one kind: that of the highest rank among all that its frames tell, and among equal ranks that of the
+deepest frame. If no frame tells one, the thread's pool does, and the label says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from airflow_provider_mediaops.cluster.comparison import method_of
+from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, node_label, pool_label
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, kinds_of_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_mediaops.cluster.folded import Measure
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
+    from airflow_provider_mediaops.cluster.kinds_of_work.table import KindOfWork
+
+ToldBy = Literal["frame", "pool", "nothing"]
+"""The sign that told a kind: a frame of the stack, the name of the thread's pool, or none."""
+
+#: A kind is certain if at least this many snapshots show it.
+ENOUGH_SNAPSHOTS = 2
+
+_REMEMBERED_FRAMES = 20_000
+_REMEMBERED_STACKS = 5_000
+# What is longer was made up, and its beginning counts. So the time is linear in the length of a report.
+_LONGEST_FRAME = 500
+_WORD = re.compile(r"\w+")
+# Names are found by their first characters.
+_KEY = 4
+_MERGED_SHARD = re.compile(r"\[([^\[\]]{1,255})\]\[([0-9]{1,9})\]: Lucene Merge Thread")
+
+
+class Label(NamedTuple):
+    """
+    The kind of work that one stack shows.
+
+    :param kind: the kind.
+    :param told_by: the sign that told it.
+    :param method: the class and method of the frame that told it; empty if none did.
+    """
+
+    kind: KindOfWork
+    told_by: ToldBy
+    method: str = ""
+
+
+class Work(NamedTuple):
+    """
+    A part of a thread's work.
+
+    :param label: the kind that its stacks show.
+    :param share: the share of the thread's busy snapshots, from 0 to 1.
+    :param snapshots: the number of snapshots that show it; 0 if the thread has no stack.
+    """
+
+    label: Label
+    share: float
+    snapshots: int
+
+
+@dataclass(slots=True)
+class HotKind:
+    """
+    One kind of work, summed up over threads.
+
+    :param kind: the kind.
+    :param index: for a merge, the index that the threads' names say; else None.
+    :param shard: the number of its shard.
+    :param amount: its amount, in the unit of the measure.
+    :param share_percent: its percentage of the amounts of all kinds.
+    :param snapshots: the number of snapshots that show it.
+    :param threads: the node and the name of each thread.
+    :param methods: the amounts by the frame that told it.
+    :param by_pool: the amount that only the pools of threads told.
+    """
+
+    kind: KindOfWork
+    index: str | None = None
+    shard: int | None = None
+    amount: float = 0.0
+    share_percent: float = 0.0
+    snapshots: int = 0
+    threads: dict[tuple[str, str], None] = field(default_factory=dict)
+    methods: dict[str, float] = field(default_factory=dict)
+    by_pool: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Return the kind in words, with the shard that is merged."""
+        return self.kind.label if self.index is None else f"{self.kind.label}: {self.index}, shard {self.shard}"
+
+    @property
+    def method(self) -> str:
+        """Return the frame that told most of it; empty if none did."""
+        return max(self.methods, key=self.methods.__getitem__, default="")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes of its threads."""
+        return tuple(dict.fromkeys(node for node, _ in self.threads))
+
+    @property
+    def caution(self) -> str:
+        """Return in words why the kind is uncertain; empty if it is not."""
+        if self.kind is OTHER or self.kind.family == "idle":
+            return ""
+        if self.by_pool > self.amount / 2:
+            return "by its thread pool only"
+        return "from one snapshot" if self.snapshots < ENOUGH_SNAPSHOTS else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in plain values."""
+        return {
+            "kind": self.kind.id,
+            "label": self.kind.label,
+            "share_percent": round(self.share_percent, 1),
+            "threads": len(self.threads),
+            "nodes": len(self.nodes),
+            **({} if self.index is None else {"index": self.index, "shard": self.shard}),
+            **({"frame": self.method} if self.method else {}),
+            **({"caution": self.caution} if self.caution else {}),
+            "look": self.kind.look,
+        }
+
+
+class KindSums:
+    """
+    Sums the kinds of work of one or several reports; no report is kept.
+
+    :param measure: the threads that count, and the meaning of their amounts.
+    """
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+        self._kinds: dict[tuple[str, str | None, int | None], HotKind] = {}
+
+    def add(self, report: HotThreadsReport) -> None:
+        """
+        Add the threads of a report.
+
+        :param report: the report.
+        """
+        for node in report.nodes:
+            name = node_label(node)
+            for thread in node.threads:
+                if kind_of(thread) == self._measure.kind:
+                    self._add(name, thread)
+
+    def hottest_first(self) -> tuple[HotKind, ...]:
+        """Return the kinds with an amount, the highest first."""
+        total = sum(each.amount for each in self._kinds.values())
+        for each in self._kinds.values():
+            each.share_percent = 100 * each.amount / total if total else 0.0
+        used = (each for each in self._kinds.values() if each.amount > 0)
+        return tuple(sorted(used, key=lambda each: (-each.amount, each.label)))
+
+    def _add(self, node: str, thread: HotThread) -> None:
+        amount = self._measure.amount(thread)
+        for work in works_of(thread):
+            kind, part = work.label.kind, amount * work.share
+            index, shard = merged_shard(thread) if kind.family == "merge" else (None, None)
+            known = self._kinds.setdefault((kind.id, index, shard), HotKind(kind, index, shard))
+            known.amount += part
+            known.snapshots += work.snapshots
+            known.threads[node, thread.name or NO_NAME] = None
+            if work.label.method:
+                known.methods[work.label.method] = known.methods.get(work.label.method, 0.0) + part
+            if work.label.told_by == "pool":
+                known.by_pool += part
+
+
+def hot_kinds(report: HotThreadsReport, measure: Measure) -> tuple[HotKind, ...]:
+    """
+    Return the kinds of work of one report, the hottest first.
+
+    :param report: the report.
+    :param measure: the threads that count, and the meaning of their amounts.
+    """
+    sums = KindSums(measure)
+    sums.add(report)
+    return sums.hottest_first()
+
+
+def works_of(thread: HotThread) -> tuple[Work, ...]:
+    """
+    Return the kinds of work that the stacks of a thread show, the largest share first.
+
+    Snapshots in which it was idle do not count beside busy ones: the servers measure the use before they take stacks.
+
+    :param thread: any thread.
+    :returns: one part or more, whose shares add up to 1.
+    """
+    pool = pool_label(thread)
+    shown: dict[Label, int] = {}
+    for group in thread.groups:
+        label = label_of(group.frames, pool)
+        shown[label] = shown.get(label, 0) + group.snapshots
+    if not any(shown.values()):
+        return (Work(label_of((), pool), 1.0, 0),)
+    busy = {label: number for label, number in shown.items() if label.kind.family != "idle" and number} or shown
+    total = sum(busy.values())
+    parts = (Work(label, number / total, number) for label, number in busy.items())
+    return tuple(sorted(parts, key=lambda work: -work.share))
+
+
+def label_of(frames: Sequence[str], pool: str = "") -> Label:
+    """
+    Return the kind of work that one stack shows.
+
+    :param frames: the frames as the servers print them, innermost first.
+    :param pool: the thread's pool, which decides if no frame does.
+    """
+    told = _told_by_frames(tuple(frame[:_LONGEST_FRAME] for frame in frames))
+    if told is not None:
+        return told
+    kind = _rules().by_pool.get(pool)
+    return Label(OTHER, "nothing") if kind is None else Label(kind, "pool")
+
+
+def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
+    """
+    Return the index and the shard that a merge thread works for.
+
+    :param thread: a thread such as `[index][0]: Lucene Merge Thread #3`.
+    :returns: both; None and None if the name does not say, as in Elasticsearch 9.1 and newer.
+    """
+    match = _MERGED_SHARD.search(thread.name or "")
+    return (match[1], int(match[2])) if match else (None, None)
+
+
+@lru_cache(_REMEMBERED_STACKS)
+def _told_by_frames(frames: tuple[str, ...]) -> Label | None:
+    """Return the kind of the highest rank, of the deepest frame among equal ones."""
+    kinds = _rules().kinds
+    excluded: set[int] = set()
+    candidates: list[tuple[int, int, int]] = []
+    for depth, frame in enumerate(frames):
+        told, excludes = _signs_in(frame)
+        excluded.update(excludes)
+        for number in told:
+            kind = kinds[number]
+            if not kind.within or depth < kind.within:
+                candidates.append((-kind.rank, depth, number))
+    for _, depth, number in sorted(candidates):
+        if number not in excluded:
+            return Label(kinds[number], "frame", method_of(frames[depth]))
+    return None
+
+
+@lru_cache(_REMEMBERED_FRAMES)
+def _signs_in(frame: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the numbers of the kinds that a frame tells, and of those that it excludes."""
+    rules, method = _rules(), method_of(frame)
+    told: set[int] = set()
+    excluded: set[int] = set()
+    for sign in rules.signs_in(method):
+        told.update(sign.tells)
+        excluded.update(sign.excludes)
+    return tuple(sorted(told)), tuple(sorted(excluded))
+
+
+@dataclass(slots=True)
+class _Sign:
+    """A name of the table, with the numbers of the kinds that it tells and excludes."""
+
+    name: str
+    tells: list[int] = field(default_factory=list)
+    excludes: list[int] = field(default_factory=list)
+
+
+class _Rules:
+    """The names of a table, found by their first characters at the beginning of each word."""
+
+    def __init__(self, kinds: Sequence[KindOfWork]) -> None:
+        self.kinds = kinds
+        signs: dict[str, _Sign] = {}
+        for number, kind in enumerate(kinds):
+            for name in kind.frames:
+                signs.setdefault(name, _Sign(name)).tells.append(number)
+            for name in kind.unless:
+                signs.setdefault(name, _Sign(name)).excludes.append(number)
+        self._plain: dict[str, list[tuple[str, bool, _Sign]]] = defaultdict(list)
+        self._with_gaps: list[tuple[str, re.Pattern[str], _Sign]] = []
+        for sign in signs.values():
+            beginning = sign.name.removesuffix("*")
+            if "*" in beginning or len(beginning) < _KEY:
+                self._with_gaps.append((max(sign.name.split("*"), key=len), _pattern_of(sign.name), sign))
+            else:
+                is_open = beginning != sign.name or beginning.endswith(".")
+                self._plain[beginning[:_KEY]].append((beginning, is_open, sign))
+        self.by_pool = {pool: kind for kind in kinds for pool in kind.pools}
+
+    def signs_in(self, method: str) -> Iterator[_Sign]:
+        """Yield the signs in a frame's class and method."""
+        for word in _WORD.finditer(method):
+            start = word.start()
+            for beginning, is_open, sign in self._plain.get(method[start : start + _KEY], ()):
+                if method.startswith(beginning, start):
+                    end = start + len(beginning)
+                    if is_open or not _is_of_word(method[end : end + 1]):
+                        yield sign
+        for part, pattern, sign in self._with_gaps:
+            if part in method and pattern.search(method):
+                yield sign
+
+
+def _is_of_word(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
+
+
+def _pattern_of(name: str) -> re.Pattern[str]:
+    end = "" if name.endswith((".", "*")) else r"(?!\w)"
+    return re.compile(r"(?<!\w)" + r"\w*".join(map(re.escape, name.split("*"))) + end)
+
+
+@cache
+def _rules() -> _Rules:
+    return _Rules(kinds_of_work())

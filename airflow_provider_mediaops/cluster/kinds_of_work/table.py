@@ -1,0 +1,107 @@
+"""Read the table of the kinds of work, `kinds.ini`, which explains its fields."""
+
+from __future__ import annotations
+
+from configparser import ConfigParser
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+
+class KindOfWork(NamedTuple):
+    """
+    One kind of work.
+
+    :param id: its family, a dot and its own name.
+    :param rank: decides between several kinds of one stack: the highest wins.
+    :param label: the kind in words.
+    :param look: what to look at next.
+    :param example: a frame that tells it; empty if only pools do.
+    :param frames: the names, one of which is in a frame that tells it.
+    :param unless: the names that exclude it, anywhere in the stack.
+    :param within: how many of the innermost frames count; 0 counts all.
+    :param pools: the pools whose threads do this if no frame tells more.
+    """
+
+    id: str
+    rank: int
+    label: str
+    look: str
+    example: str = ""
+    frames: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    within: int = 0
+    pools: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """Return the name of its family."""
+        return self.id.partition(".")[0]
+
+    @property
+    def is_visible(self) -> bool:
+        """Return whether it says more than its family."""
+        return self.id.rpartition(".")[2] != "other"
+
+
+#: The headings of the families.
+FAMILIES = {
+    "search": "Search",
+    "fetch": "Fetch phase",
+    "agg": "Aggregations",
+    "index": "Indexing",
+    "ingest": "Ingest pipelines",
+    "merge": "Merges",
+    "refresh": "Refresh",
+    "flush": "Flush",
+    "recovery": "Recovery",
+    "snapshot": "Snapshots",
+    "cluster": "Cluster state",
+    "stats": "Statistics and logging",
+    "security": "Security",
+    "network": "Network",
+    "esql": "ES|QL",
+    "language": "SQL, PPL, EQL",
+    "background": "Background features",
+    "jvm": "The JVM",
+    "idle": "Idle threads",
+}
+
+#: The kind of a stack in which no frame tells one, of a thread whose pool tells none.
+OTHER = KindOfWork("other", 0, "Other: no frame tells a known kind", "Read the stack in the flame graph.")
+
+
+@cache
+def kinds_of_work() -> tuple[KindOfWork, ...]:
+    """Return the kinds of the table."""
+    return read_kinds(files(__package__).joinpath("kinds.ini").read_text("utf-8"))
+
+
+def read_kinds(text: str) -> tuple[KindOfWork, ...]:
+    """
+    Read a table of kinds.
+
+    :param text: the content of an INI file.
+    :raises ValueError: if a field is not known, or a number is none.
+    :raises configparser.Error: if it is no INI file, or a kind is in it twice.
+    """
+    table = ConfigParser(delimiters=("=",), interpolation=None)
+    table.read_string(text)
+    known = {*KindOfWork._fields} - {"id"}
+    for name in table.sections():
+        if unknown := set(table[name]) - known:
+            raise ValueError(f"The kind {name} has no field {', '.join(sorted(unknown))}.")
+    return tuple(
+        KindOfWork(
+            id=name,
+            rank=int(values["rank"]),
+            label=values["label"],
+            look=" ".join(values["look"].split()),
+            example=values.get("example", ""),
+            frames=tuple(values.get("frames", "").split()),
+            unless=tuple(values.get("unless", "").split()),
+            within=int(values.get("within", "0")),
+            pools=tuple(filter(None, values.get("pools", "").split("\n"))),
+        )
+        for name, values in ((name, table[name]) for name in table.sections())
+    )
