@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
+from airflow_provider_mediaops.cluster.refusals import WRONG_ADDRESS, advice, error_class
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.http.reply import ErrorDetails
 
 #: The reason in an error about an empty report.
 EMPTY_REPORT = "emptyReport"
@@ -37,6 +36,8 @@ _SERVICE = "search cluster"
 _MOST_FAILURES = 20
 # No report begins so, and damaged JSON does: an object with a first key, or a list with a first value.
 _JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
+# Each node's section of a report begins so, in every version.
+_SECTION = b":::"
 # More cores than this are a fault of the reply.
 _MOST_CORES = 100_000
 
@@ -88,6 +89,8 @@ def _read_report(response: Response) -> str:
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
     if _JSON_START.match(response.body):
         raise InvalidReplyError("The reply is JSON where a plain-text report was expected.")
+    if _SECTION not in response.body:
+        raise InvalidReplyError("The reply is a text, but no report of hot threads: no line begins a node's section.")
     return response.text
 
 
@@ -214,33 +217,6 @@ def probe(ask: Ask) -> CallFlow[str | None]:
     raise PermissionDeniedError(f"The connection's user {allowed}. {first.message}", **first.context())
 
 
-# Both products name the refused parameter, each in its own words.
-_OPENSEARCH_DENIAL = "no permissions for ["
-_ELASTICSEARCH_DENIAL = "is unauthorized for "
-_NO_SUCH_ROUTE = "no handler found for uri"
-_UNRECOGNIZED = re.compile(r"contains unrecognized parameters?: (.*)")
-_SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
-_IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-_WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
-
-
-def _advice_by_reply(response: Response, details: ErrorDetails) -> str:
-    message = details.message or ""
-    if _NO_SUCH_ROUTE in message:
-        return _WRONG_ADDRESS
-    if unknown := _UNRECOGNIZED.search(message):
-        names = " and ".join(_IN_BRACKETS.findall(_SUGGESTION.sub("", unknown[1])))
-        return f"This version of the cluster does not know {names or 'it'}: leave it out, and its default holds."
-    if response.status == HTTPStatus.FORBIDDEN and _OPENSEARCH_DENIAL in message:
-        return (
-            "This is OpenSearch: give the connection's user a role with the action group cluster_monitor, or with the "
-            "permissions cluster:monitor/nodes/stats and cluster:monitor/nodes/hot_threads."
-        )
-    if response.status == HTTPStatus.FORBIDDEN and _ELASTICSEARCH_DENIAL in message:
-        return "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor."
-    return ""
-
-
 #: The errors of the search cluster: those that its documentation names, and those of Elasticsearch and OpenSearch.
 #: ``security_exception`` comes with two statuses: 401 for the credentials, 403 for their privileges.
 CLUSTER_RULES = ErrorRules(
@@ -269,7 +245,8 @@ CLUSTER_RULES = ErrorRules(
         "monitor of Elasticsearch.",
         ReplyTimeoutError: "The nodes did not answer in time; it is tried again. Raise timeout (and master_timeout) if "
         "they need longer.",
-        NotFoundError: _WRONG_ADDRESS,
+        NotFoundError: WRONG_ADDRESS,
     },
-    advice_by_reply=_advice_by_reply,
+    refine=error_class,
+    advice_by_reply=advice,
 )

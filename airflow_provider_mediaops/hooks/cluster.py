@@ -9,6 +9,7 @@ from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
+from airflow_provider_mediaops.hooks.connection.pasted_keys import api_key, bearer_token
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 
@@ -189,7 +190,10 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
         from airflow_provider_mediaops.http.client import Client
 
-        client = Client(base_urls(fields), CLUSTER_RULES, auth=_auth(fields), retry=retry_policy(fields))
+        auth = _auth(fields)
+        # A key that was pasted in another form is not the password that Airflow masks.
+        self._new_secrets += auth.secrets
+        client = Client(base_urls(fields), CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
         limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
         transport = transport_settings(fields, verify=_verify(fields))
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
@@ -220,9 +224,9 @@ def _auth(fields: ConnectionFields) -> Auth:
     if kind == "none":
         return NoAuth()
     if kind == "api_key":
-        return HeaderAuth.api_key(fields.credential("the encoded API key, with auth=api_key"))
+        return HeaderAuth.api_key(api_key(fields))
     if kind == "bearer":
-        return HeaderAuth.bearer(fields.credential("the token, with auth=bearer"))
+        return HeaderAuth.bearer(bearer_token(fields))
     if not fields.password:
         raise fields.error("password", f"it is empty; with auth=basic it holds the password.{_NO_USERS}")
     if not fields.login:

@@ -44,6 +44,14 @@ HEAD_TOO_LARGE = f"its headers are larger than {MAX_HEAD_BYTES:,} bytes, or more
 NO_CONNECTION = "no connection within the time limit"
 NO_REPLY = "no reply within the time limit"
 STILL_COMING = "the reply was still coming in at the time limit"
+PROXY_WANTS_CREDENTIALS = (
+    "the proxy refused the connection with 407: it asks for a user and password, which belong in its address, "
+    "http://user:password@proxy:3128"
+)
+NO_HTTP_PORT = (
+    "the port speaks no HTTP, it is the one over which the nodes of a cluster talk (9300 as a rule); that for HTTP is "
+    "9200 as a rule"
+)
 
 # What urllib3 leaves as it is when it escapes the target of a request.
 _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
@@ -51,6 +59,9 @@ _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*
 _BUFFER_BYTES = 64 * 1024
 # http.client has no exception type for this.
 _REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
+# All that a node answers on the port for its transport.
+_NO_HTTP_PORT = re.compile(b"This is not an? HTTP port")
+_START_BYTES = 32
 
 
 class Deadline:
@@ -113,6 +124,7 @@ class _Incoming(io.RawIOBase):
         self._limit: float = connected.gettimeout() or 0.0
         self._deadline = current_deadline.get()
         self.head_bytes_left: int | None = MAX_HEAD_BYTES
+        self._start = b""
         self.ended = False
 
     def readable(self) -> bool:
@@ -129,10 +141,12 @@ class _Incoming(io.RawIOBase):
             return self._raw.readinto(buffer)
         if self.head_bytes_left <= 0:
             raise HeadTooLargeError
-        count: int | None = self._raw.readinto(memoryview(buffer)[: self.head_bytes_left])
+        head = memoryview(buffer)[: self.head_bytes_left]
+        count: int | None = self._raw.readinto(head)
         if not count and self.head_bytes_left < MAX_HEAD_BYTES:
             # http.client would take the end of the connection for the end of the headers.
-            raise http.client.IncompleteRead(b"")
+            raise http.client.IncompleteRead(self._start)
+        self._start = self._start or bytes(head[:_START_BYTES])
         self.head_bytes_left -= count or 0
         return count
 
@@ -357,6 +371,8 @@ def failure_before_sending(causes: list[BaseException]) -> TransportError:
         return TransportError(Failure.UNTRUSTED, detail_of(causes))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return TransportError(Failure.TLS, detail_of(causes))
+    if any(_refused_with(cause) == "407" for cause in causes):
+        return TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransportError(Failure.NOT_SENT, NO_CONNECTION)
     if _is_head_too_large(causes):
@@ -374,11 +390,21 @@ def failure_after_sending(causes: list[BaseException], time_limit: str) -> Trans
     return TransportError(Failure.BROKEN, detail_of(causes))
 
 
+def _refused_with(error: BaseException) -> str:
+    """Return the status with which a proxy refused a tunnel; empty for another error."""
+    refusal = _REFUSED_BY_PROXY.match(str(error))
+    return refusal[1] if refusal else ""
+
+
 def _system_message(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         return getattr(error, "verify_message", "") or error.reason or "TLS failed"
-    if refusal := _REFUSED_BY_PROXY.match(str(error)):
-        return f"the proxy refused the connection with {refusal[1]}"
+    if status := _refused_with(error):
+        return f"the proxy refused the connection with {status}"
+    start: object = getattr(error, "partial", None)
+    # urllib3's own has a number there.
+    if isinstance(start, bytes) and _NO_HTTP_PORT.match(start):
+        return NO_HTTP_PORT
     if not isinstance(error, OSError):
         return ""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or ""

@@ -44,6 +44,7 @@ _BY_STATUS: dict[int, ErrorClass] = {
     401: AuthenticationError,
     403: PermissionDeniedError,
     404: NotFoundError,
+    407: AuthenticationError,
     408: ServiceUnavailableError,
     410: NotFoundError,
     429: RateLimitedError,
@@ -60,6 +61,10 @@ _ADVICE: dict[ErrorClass, str] = {
     ServiceUnavailableError: "The fault is on the service's side; it is tried again after a pause.",
     ReplyTimeoutError: "Raise the time limit if the service needs longer.",
 }
+_PROXY_WANTS_CREDENTIALS = (
+    "The proxy on the way asks for a user and password, not the service: write them into the proxy's address, "
+    "http://user:password@proxy:3128, in the connection's proxies or in HTTP_PROXY and HTTPS_PROXY."
+)
 # What becomes of requests to a wrong address.
 _OF_A_WRONG_ADDRESS = (BadRequestError, NotFoundError, InvalidReplyError)
 SUCCESS = range(200, 300)
@@ -67,7 +72,7 @@ _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
 # Statuses of a request that was not carried out, whoever sends them. Others may come from a proxy that has passed the
 # request on, for example 499 or a redirect, or after the service has carried it out, for example 409.
-_NOT_CARRIED_OUT = frozenset({400, 401, 403, 404, 405, *range(411, 418), 422, 429})
+_NOT_CARRIED_OUT = frozenset({400, 401, 403, 404, 405, 407, *range(411, 418), 422, 429})
 # The maximum length of a parser's message in characters; it may quote the reply.
 _MAX_FINDING_LENGTH = 500
 
@@ -147,6 +152,11 @@ class ErrorRules:
     def _advice_for(
         self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response, *, retried: bool
     ) -> str:
+        if response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+            return _PROXY_WANTS_CREDENTIALS
+        mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
+        if mistake := mistake or self.advice_by_reply(response, details):
+            return mistake
         if response.status in _REDIRECTS:
             target = _redirect_target(request, response)
             return (
@@ -154,9 +164,6 @@ class ErrorRules:
                 f"credential reaches another host. Put the right {self.address_field or 'base address'} into the "
                 "connection."
             )
-        mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
-        if mistake := mistake or self.advice_by_reply(response, details):
-            return mistake
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
         if cls in (ServiceUnavailableError, RateLimitedError) and not retried:
             return own or "The fault is on the service's side."

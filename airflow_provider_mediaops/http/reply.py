@@ -150,7 +150,8 @@ def _names(level: Mapping[str, Any]) -> Iterator[str | None]:
 
 
 def _messages(level: Mapping[str, Any]) -> Iterator[str | None]:
-    yield _first_text(level, "message", "errorMessage", "error_message", "error_description", "detail")
+    # Amazon's policies write it with a capital letter.
+    yield _first_text(level, "message", "Message", "errorMessage", "error_message", "error_description", "detail")
     for item in _objects(level, "errors"):
         yield _first_text(item, "message")
     for item in (*_objects(level, "root_cause"), level):

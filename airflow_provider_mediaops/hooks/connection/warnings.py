@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The share of common characters from which on an unknown field is taken for a misspelt one.
 _SIMILARITY = 0.75
+# What the clusters' own clients call a field.
+_OTHER_NAMES = {"verify_certs": "verify", "cafile": "ca_cert"}
 # The unknown fields that are named one by one.
 _MAX_NAMED = 5
 # Forms and scripts for older versions of Airflow write an extra field so.
@@ -70,6 +72,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
     from difflib import get_close_matches
 
     plain = _PREFIX.sub("", name.strip().lower()).replace("-", "_").replace(" ", "_")
+    plain = _OTHER_NAMES.get(plain, plain)
     return next(iter(get_close_matches(plain, known, n=1, cutoff=_SIMILARITY)), None)
 
 

@@ -165,7 +165,8 @@ class TestHotThreadsReply:
         assert text.encode("utf-8", "surrogateescape") == body
 
     def test_text_that_only_begins_like_json_is_text(self) -> None:
-        assert answer(hot_threads(HotThreadsQuery()), replied("{node-1} is cut off")) == "{node-1} is cut off"
+        text = "{node-1} is cut off\n::: {node-2}"
+        assert answer(hot_threads(HotThreadsQuery()), replied(text)) == text
 
     @pytest.mark.parametrize(
         ("body", "what"),
@@ -175,6 +176,7 @@ class TestHotThreadsReply:
             ('["a list", {"nodes": 5}]', "JSON"),
             ('{"nodes": ' + "[" * 10_000 + "]" * 10_000 + "}", "JSON"),
             ('{"nodes": {"cut": ', "JSON"),
+            ("upstream connect error or disconnect/reset before headers.", "no report of hot threads"),
             ("", "empty"),
             ("  \n", "empty"),
         ],
@@ -378,6 +380,143 @@ class TestRefusals:
     def test_other_bodies_are_told_by_their_status(self, status: int, body: str, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):
             answer(node_stats(), replied(body, status))
+
+
+class TestOtherServers:
+    """Refusals by Amazon, Elastic Cloud, a proxy, Kibana or Dashboards: as they were seen, cut to what tells them."""
+
+    @pytest.mark.parametrize(
+        ("reply", "cls", "advice"),
+        [
+            (
+                replied({"Message": "Your request: '/_nodes/hot_threads' is not allowed."}, 401),
+                NotFoundError,
+                "not allowed. Amazon OpenSearch Service does not offer this route on this domain.",
+            ),
+            (
+                replied(
+                    error(
+                        410,
+                        "api_not_available_exception",
+                        "… exists but is not available when running in serverless mode",
+                    ),
+                    410,
+                ),
+                NotFoundError,
+                "Elastic Cloud Serverless has no nodes",
+            ),
+            (
+                replied("<html><h2>407 Proxy Authentication Required</h2></html>", 407),
+                AuthenticationError,
+                "The proxy on the way asks for a user and password, not the service",
+            ),
+            (
+                replied("<html><h1>504 Gateway Time-out</h1></html>", 504),
+                ServiceUnavailableError,
+                "504 Gateway Time-out. A proxy or load balancer before the cluster did not wait",
+            ),
+            (
+                replied("<html>401 Authorization Required</html>", 401, **{"www-authenticate": "Negotiate"}),
+                AuthenticationError,
+                "asks for Kerberos (Negotiate)",
+            ),
+            (
+                replied("", 401, **{"www-authenticate": 'Negotiate, Basic realm="security"'}),
+                AuthenticationError,
+                "Check login and password",
+            ),
+            (
+                replied({"statusCode": 401, "error": "Unauthorized"}, 401, **{"osd-name": "dashboards-1"}),
+                AuthenticationError,
+                "This is the address of OpenSearch Dashboards: write that of the cluster",
+            ),
+            (
+                replied("", 302, **{"kbn-name": "kibana-1", "location": "/login?next=%2F"}),
+                InvalidReplyError,
+                "This is the address of Kibana: write that of the cluster",
+            ),
+            (
+                replied("<!DOCTYPE html><html>Elastic</html>", 200, **{"kbn-name": "kibana-1"}),
+                InvalidReplyError,
+                "This is the address of Kibana: write that of the cluster",
+            ),
+        ],
+    )
+    def test_refusal_names_who_refuses_and_what_to_do(
+        self, reply: Response, cls: type[MediaOpsError], advice: str
+    ) -> None:
+        with pytest.raises(cls) as caught:
+            answer(hot_threads(HotThreadsQuery()), reply)
+        assert type(caught.value) is cls
+        assert advice in caught.value.message
+
+    @pytest.mark.parametrize(
+        ("body", "cls", "advice"),
+        [
+            (
+                {"message": "The security token included in the request is expired"},
+                AuthenticationError,
+                "The temporary AWS credentials are over",
+            ),
+            (
+                {"message": "The security token included in the request is invalid."},
+                AuthenticationError,
+                "Amazon does not know the access key",
+            ),
+            (
+                {"message": "Credential should be scoped to a valid region, not 'eu-north-1'. "},
+                AuthenticationError,
+                "set region in the connection",
+            ),
+            (
+                {"message": "Credential should be scoped to correct service: 'es'. "},
+                AuthenticationError,
+                "check the base address",
+            ),
+            (
+                {"message": "Signature expired: 20261126T100000Z is now earlier than 20261126T101000Z"},
+                AuthenticationError,
+                "The clock of this machine is off",
+            ),
+            (
+                {"message": "Signature not yet current: 20261126T102000Z is still later than 20261126T101500Z"},
+                AuthenticationError,
+                "The clock of this machine is off",
+            ),
+            (
+                {"message": "The request signature we calculated does not match the signature you provided."},
+                AuthenticationError,
+                "Check the secret access key",
+            ),
+            (
+                {"Message": "User: anonymous is not authorized to perform: es:ESHttpGet on resource: logs"},
+                AuthenticationError,
+                "set auth=aws",
+            ),
+            (
+                {"Message": "User: arn:aws:iam::123456789012:user/x is not authorized to perform: es:ESHttpGet"},
+                PermissionDeniedError,
+                "Allow this user or role es:ESHttpGet",
+            ),
+            (
+                error(
+                    403,
+                    "security_exception",
+                    "no permissions for [cluster:monitor/nodes/stats] and User [name=arn:aws:iam::1:role/x, roles=[]]",
+                ),
+                PermissionDeniedError,
+                "map the ARN of the user or role",
+            ),
+            ({"message": "Request throttled due to too many requests"}, RateLimitedError, "after a pause"),
+        ],
+    )
+    def test_refusal_by_amazon_says_what_to_do(
+        self, body: dict[str, Any], cls: type[MediaOpsError], advice: str
+    ) -> None:
+        with pytest.raises(cls) as caught:
+            answer(node_stats(), replied(body, 403))
+        assert type(caught.value) is cls
+        assert advice in caught.value.message
 
 
 def test_a_list_of_nodes_is_read_from_a_list_or_a_text() -> None:

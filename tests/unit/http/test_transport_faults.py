@@ -205,6 +205,21 @@ def test_trickling_handshake_through_a_proxy_that_speaks_tls_is_given_up_at_the_
     assert (error.failure, error.sent) == (Failure.NOT_SENT, False)
 
 
+def test_proxy_that_wants_credentials_for_a_tunnel_is_a_matter_of_the_configuration(opened: Open) -> None:
+    with Loopback(read_and(http_reply(407))) as proxy:
+        error = failure_of(opened(through(proxy.base, limit=240.0)), write(SERVICE))
+    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
+    assert "407: it asks for a user and password, which belong in its address" in error.detail
+
+
+def test_port_for_the_transport_of_a_cluster_is_named(opened: Open) -> None:
+    # So a node answers an HTTP request on port 9300, without a head.
+    with Loopback(read_and(b"This is not an HTTP port")) as node:
+        error = failure_of(opened(TransportSettings()), Request("GET", "/", base=node.base))
+    assert error.failure is Failure.BROKEN
+    assert "that for HTTP is 9200 as a rule" in error.detail
+
+
 def repeating(head: bytes, part: bytes, seconds: float) -> Callable[[Peer], None]:
     def serve(peer: Peer) -> None:
         peer.request()
@@ -222,7 +237,6 @@ def repeating(head: bytes, part: bytes, seconds: float) -> Callable[[Peer], None
         pytest.param(read_and(), 240.0, "", id="closed"),
         pytest.param(read_and(b"\0\1\2\r\n\r\n"), 240.0, "", id="no HTTP"),
         pytest.param(read_and(then="reset"), 240.0, "", id="reset"),
-        pytest.param(read_and(http_reply(407)), 240.0, "407", id="wants credentials"),
         pytest.param(read_and(http_reply(502)), 240.0, "502", id="finds no host"),
         pytest.param(read_and(OK + b"x: y", then="stall"), 0.3, "no connection within the time limit", id="stalled"),
         pytest.param(read_and(then="stall"), 0.3, "no connection within the time limit", id="silent"),

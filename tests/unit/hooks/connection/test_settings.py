@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ({"host": "2001:db8::1"}, ["https://[2001:db8::1]"]),
         ({"host": "[::1]:9200", "schema": "http"}, ["http://[::1]:9200"]),
         ({"host": "https://[2001:db8::1]:9200/x"}, ["https://[2001:db8::1]:9200/x"]),
+        ({"host": '["http://a:9200", "http://b:9201/x"]'}, ["http://a:9200", "http://b:9201/x"]),
         (
             {"host": "https://n1:9200, n2 ,http://n3/x,", "schema": "https", "port": 9201},
             ["https://n1:9200", "https://n2:9201", "http://n3:9201/x"],

@@ -44,6 +44,8 @@ def test_a_known_field_is_no_reason_to_warn(conn_type: str) -> None:
         (CLUSTER, "maxAttempts", "max_attempts"),
         (CLUSTER, "max-attempts", "max_attempts"),
         (CLUSTER, "extra__mediaops_cluster__ca_cert", "ca_cert"),
+        (CLUSTER, "verify_certs", "verify"),
+        (CLUSTER, "ca_certs", "ca_cert"),
         (BOOKS, "canary_isbns", "canary_isbn"),
         (VIDEO, "refreshtoken", "refresh_token"),
     ],

@@ -1,0 +1,165 @@
+"""
+Find the cause of a refusal in the reply of a cluster, of Amazon, or of another server at the address.
+
+Each cause is known by a text or a header that nothing else sends, and has its advice. The texts of Amazon's signature
+layer and of its policies all come with 403.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    RateLimitedError,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Response
+    from airflow_provider_mediaops.http.reply import ErrorDetails
+
+#: What Amazon says of temporary credentials that are over; new ones can be fetched.
+AWS_TOKEN_EXPIRED = "The security token included in the request is expired"  # noqa: S105 it is no token
+#: The advice for an address without the cluster's routes.
+WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
+
+_NO_SUCH_ROUTE = "no handler found for uri"
+_UNRECOGNIZED = re.compile(r"contains unrecognized parameters?: (.*)")
+_SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
+_IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """
+    A refusal that its text shows.
+
+    :param text: a pattern of it.
+    :param advice: what to do.
+    :param error: the class of the error, if it is another than that of the status.
+    """
+
+    text: re.Pattern[str]
+    advice: str
+    error: type[MediaOpsError] | None = None
+
+
+_KNOWN = (
+    _Refusal(
+        re.compile("is not available when running in serverless mode"),
+        "Elastic Cloud Serverless has no nodes that could be asked: hot threads and statistics need a hosted "
+        "deployment or a cluster of your own.",
+    ),
+    _Refusal(
+        re.compile(r"^Your request: '.*' is not allowed"),
+        "Amazon OpenSearch Service does not offer this route on this domain.",
+        NotFoundError,
+    ),
+    _Refusal(
+        re.compile(re.escape(AWS_TOKEN_EXPIRED)),
+        "The temporary AWS credentials are over, and those fetched anew, too: renew them where the connection in "
+        "aws_conn_id, or this machine, has them from.",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile("The security token included in the request is invalid"),
+        "Amazon does not know the access key, or its session token is missing: check the AWS connection in "
+        "aws_conn_id, or the credentials of this machine.",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile("Credential should be scoped to "),
+        "The request was signed for another region or service than that of the domain: set region in the connection, "
+        "and check the base address.",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile("Signature expired: |Signature not yet current: "),
+        "The clock of this machine is off by more than five minutes: set it right, and keep it so (NTP).",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile("The request signature we calculated does not match"),
+        "Check the secret access key in the AWS connection, and that no proxy changes path, query or Host.",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile("User: anonymous is not authorized to perform: es:"),
+        "This is Amazon OpenSearch Service, and the request was not signed: set auth=aws in the connection.",
+        AuthenticationError,
+    ),
+    _Refusal(
+        re.compile(r"User: \S+ is not authorized to perform: es:"),
+        "Allow this user or role es:ESHttpGet in the access policy of the domain, and in its own policies.",
+        PermissionDeniedError,
+    ),
+    _Refusal(
+        re.compile(r"no permissions for \[.*\bUser \[name=arn:aws"),
+        "This is Amazon OpenSearch Service with fine-grained access control: map the ARN of the user or role to a role "
+        "of the domain with the action group cluster_monitor.",
+    ),
+    _Refusal(re.compile("Request throttled due to too many requests"), "", RateLimitedError),
+    _Refusal(
+        re.compile(r"no permissions for \["),
+        "This is OpenSearch: give the connection's user a role with the action group cluster_monitor, or with the "
+        "permissions cluster:monitor/nodes/stats and cluster:monitor/nodes/hot_threads.",
+    ),
+    _Refusal(
+        re.compile("is unauthorized for "),
+        "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor.",
+    ),
+    _Refusal(re.compile(_NO_SUCH_ROUTE), WRONG_ADDRESS),
+)
+
+
+def error_class(_: Response, details: ErrorDetails, found: type[MediaOpsError]) -> type[MediaOpsError]:
+    """Return the class of a refusal that its text shows; ``found`` if the text shows none."""
+    known = _known(details)
+    return (known and known.error) or found
+
+
+def advice(response: Response, details: ErrorDetails) -> str:
+    """Return what to do if the reply shows its cause; else an empty text."""
+    if server := _other_server(response):
+        return server
+    if unknown := _UNRECOGNIZED.search(details.message or ""):
+        names = " and ".join(_IN_BRACKETS.findall(_SUGGESTION.sub("", unknown[1])))
+        return f"This version of the cluster does not know {names or 'it'}: leave it out, and its default holds."
+    if known := _known(details):
+        return known.advice
+    if _wants_kerberos_only(response):
+        return (
+            "This address asks for Kerberos (Negotiate), which this provider does not speak: use an address of the "
+            "cluster that takes a password, an API key or a token."
+        )
+    if response.status == HTTPStatus.GATEWAY_TIMEOUT:
+        return (
+            "A proxy or load balancer before the cluster did not wait for the reply; it is tried again. A capture "
+            "takes at least interval times snapshots: raise the time limit of the proxy above that, or lower interval."
+        )
+    return ""
+
+
+def _known(details: ErrorDetails) -> _Refusal | None:
+    message = details.message or ""
+    return next((known for known in _KNOWN if known.text.search(message)), None)
+
+
+def _other_server(response: Response) -> str:
+    for header, name in (("osd-name", "OpenSearch Dashboards"), ("kbn-name", "Kibana")):
+        if header in response.headers:
+            return f"This is the address of {name}: write that of the cluster instead, with port 9200 as a rule."
+    return ""
+
+
+def _wants_kerberos_only(response: Response) -> bool:
+    if response.status != HTTPStatus.UNAUTHORIZED:
+        return False
+    asked = response.headers.get("www-authenticate", "").lower()
+    return "negotiate" in asked and not re.search(r"\b(basic|bearer|apikey)\b", asked)
