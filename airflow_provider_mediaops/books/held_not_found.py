@@ -1,5 +1,5 @@
 """
-The 404s of a run, held until a probe is found, by the rule of :mod:`airflow_provider_mediaops.books.not_found`.
+The 404s of a run, held until a probe confirms them, by the rule of :mod:`airflow_provider_mediaops.books.not_found`.
 
 It is pure: requests and their results are counted here, and sent elsewhere.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.evidence import Evidence
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
     KEY_CALL,
@@ -18,31 +17,91 @@ from airflow_provider_mediaops.books.not_found import (
     WELL_KNOWN,
     Action,
     Meaning,
+    Probe,
     Words,
     believed,
     limited,
+    unconfirmed,
     undecided_error,
-    unvouched,
     wrong_connection,
 )
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoundError
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
+    from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, RateLimitedError
 
+# A key and an address that were proved to work are believed to do so for this long.
+_PROOF_SECONDS = 600.0
 # The number of 404s, and the seconds, that may pass before a book is asked for only to be the probe.
-_MAX_DOUBTFUL, _MAX_DOUBTFUL_SECONDS = 10, 2.0
-_MAX_CLEAR, _MAX_CLEAR_SECONDS = 25, 5.0
+_MAX_HELD, _MAX_HELD_SECONDS = 25, 5.0
+# Before doubtful words are believed for the first time, a book that exists is asked for so often without a 404: a
+# gateway that answers every second request so gives three to one book in eight.
+_PROBES_BEFORE_DOUBTFUL = 8
 # The seconds without a sign of the limit before a doubtful 404 is believed.
 _CALM_SECONDS = 10.0
-# If the limit was seen so recently, a doubtful 404 is believed if it comes again so many times: a key that others use
-# too meets the limit now and then, also twice in a row.
-_RECENT_SECONDS = 600.0
-_REPEATS_AFTER_LIMIT = 3
 # After so many waits for a probe that was not found, books are put off at once: each would wait for as long in vain.
 _MAX_VAIN_WAITS = 4
 # The maximum pause between two probes that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Evidence:
+    """
+    What is known of a service and a key. Look-ups with one hook share it.
+
+    :param canary: an ISBN-13 known to have a record, if any is.
+    :param last_found: the book that was found last, perhaps by an earlier attempt.
+    """
+
+    canary: str | None = None
+    last_found: str | None = None
+    #: Whether the last book was found by this process.
+    found_now: bool = field(default=False, init=False)
+    #: When key and address were last proved: a book was found, or the key's quota was read.
+    proved_at: float = field(default=float("-inf"), init=False)
+    #: When the key's limit was last seen.
+    limit_seen: float = field(default=float("-inf"), init=False)
+    #: Whether the service has said in clear words of some book that it is not there.
+    speaks_clearly: bool = field(default=False, init=False)
+    #: The words of 404s that books have got which exist.
+    disproved: set[Words] = field(default_factory=set, init=False)
+    #: How many probes were found.
+    probes_found: int = field(default=0, init=False)
+    #: The probes that turned out not to exist.
+    useless: set[str] = field(default_factory=set, init=False)
+
+    def found(self, isbn13: str, now: float) -> None:
+        """Take note of a book that was found."""
+        self.last_found, self.found_now, self.proved_at = isbn13, True, now
+
+    def is_proved(self, now: float) -> bool:
+        """Return whether key and address were proved to work in the last ten minutes."""
+        return now - self.proved_at < _PROOF_SECONDS
+
+    def is_clear(self, words: Words) -> bool:
+        """Return whether a 404 in these words can only be about the book."""
+        return words is Words.CLEAR and words not in self.disproved
+
+    def kind_of(self, probe: str) -> Probe:
+        """Return why a probe is known to exist."""
+        if probe == self.last_found and self.found_now:
+            return Probe.FOUND_NOW
+        if probe == self.canary:
+            return Probe.CANARY
+        return Probe.FOUND_BEFORE if probe == self.last_found else Probe.WELL_KNOWN
+
+    def candidates(self, turn: int, *, key_call: bool) -> list[str]:
+        """
+        Return the probes that may be asked for, the best first; ``turn`` is how many have failed in a row.
+
+        If the service has no clear words, a canary that does not exist looks like the limit, so it takes turns with the
+        well-known book.
+        """
+        others = [isbn for isbn in (self.canary, WELL_KNOWN) if isbn and isbn not in self.useless]
+        start = turn % len(others) if others else 0
+        first = [self.last_found] if self.last_found and self.last_found not in self.useless else []
+        last = [KEY_CALL] if key_call and KEY_CALL not in self.useless else []
+        return [*first, *others[start:], *others[:start], *last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +112,7 @@ class Decision:
     :param isbn13: the book.
     :param action: ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known
         now what the 404 means, so ask for it after a pause.
-    :param error: for ``not_found`` a :class:`NotFoundError`; for ``again`` the 404; for ``later`` an error that says
-        why.
+    :param error: for ``later`` an error that says why, else the 404.
     """
 
     isbn13: str
@@ -64,15 +122,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """
-    A 404 that is not decided on.
-
-    :param error: the 404.
-    :param sent: the number of requests that had been sent when it came.
-    :param since: when it came.
-    :param first: when the book's first 404 came.
-    :param repeats: how many times the book was asked for once more after a probe.
-    """
+    """A 404 that is not decided on; ``sent`` and ``since`` say when it came, ``first`` when its first one did."""
 
     error: MediaOpsError
     sent: int
@@ -90,9 +140,8 @@ class HeldNotFounds:
     """
     The 404s of one run that are not decided on, and the decisions on them.
 
-    A probe serves all that are held when it is asked for. Any book of a list that is found is one.
-
-    Requests are numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
+    A probe serves all that are held when it is asked for. Any book of a list that is found is one. Requests are
+    numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
 
     :param evidence: what is known of the service.
     :param patience_seconds: how long a probe that is not found is asked for again.
@@ -109,11 +158,13 @@ class HeldNotFounds:
     _last_finding_request: int = field(default=0, init=False)
     _last_quota_request: int = field(default=0, init=False)
     _probe: str | None = field(default=None, init=False)
+    _kind: Probe = field(default=Probe.WELL_KNOWN, init=False)
     _failed_probes: int = field(default=0, init=False)
     _vain_waits: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
     _next_check: float = field(default=float("-inf"), init=False)
+    _wants_probes: bool = field(default=False, init=False)
 
     @property
     def doubts_key(self) -> bool:
@@ -126,38 +177,19 @@ class HeldNotFounds:
         return self.sent
 
     def found(self, isbn13: str, number: int, now: float) -> None:
-        """
-        Take note of a book that was found.
-
-        :param isbn13: the book.
-        :param number: the number of the request.
-        :param now: the time, in seconds that never run backwards.
-        """
-        before = self._asked_again.pop(isbn13, None)
-        if before and before.words in (Words.CLEAR, Words.LIMIT):
-            self._see_limit_in(before.error, now)
-        elif before:
-            self.evidence.foreign_for_any_book = True
+        """Take note of a book that was found by the request of a number."""
+        if before := self._asked_again.pop(isbn13, None):
+            self._disprove(before.error, now)
         self.evidence.found(isbn13, now)
         self._last_finding_request = max(self._last_finding_request, number)
         self._end_doubts()
 
     def has_found_since(self, number: int) -> bool:
-        """
-        Return whether a book was found by a later request.
-
-        :param number: the number of a request.
-        """
+        """Return whether a book was found by a later request."""
         return self._last_finding_request > number
 
     def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
-        """
-        Hold a 404.
-
-        :param isbn13: the book.
-        :param error: one of :data:`MISSING`.
-        :param now: the time.
-        """
+        """Hold a 404, which is one of :data:`MISSING`."""
         before = self._asked_again.pop(isbn13, None)
         first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
         self._held[isbn13] = _Held(error, self.sent, now, first, repeats)
@@ -182,26 +214,19 @@ class HeldNotFounds:
 
     def check(self, now: float, *, idle: bool) -> str | None:
         """
-        Return the probe to ask for now.
+        Return the probe to ask for now: a book, or :data:`KEY_CALL`; None while there is no need of one.
 
-        :param now: the time.
-        :param idle: whether nothing else is under way, so that no other book will be found.
-        :returns: a book, or :data:`KEY_CALL`; None while there is no need of a probe.
+        ``idle`` says whether nothing else is under way, so that no other book will be found.
         """
         if self._probe or self.wrong or not self._is_due(now, idle=idle):
             return None
         self._probe = self._choose()
+        # As it is known now: until the reply comes, another book may be the last that was found.
+        self._kind = self.evidence.kind_of(self._probe) if self._probe else Probe.WELL_KNOWN
         return self._probe
 
     def checked(self, probe: str, error: MediaOpsError | None, number: int, now: float) -> None:
-        """
-        Take note of the reply about the probe.
-
-        :param probe: the probe, as :meth:`check` returned it.
-        :param error: None if it was found; its 404, or the error that was the answer.
-        :param number: the number of the request.
-        :param now: the time.
-        """
+        """Take note of the reply about the probe: None if it was found, its 404, or another error."""
         self._probe = None
         if error is None:
             self._probe_found(probe, number, now)
@@ -213,13 +238,7 @@ class HeldNotFounds:
             self._probe_missing(probe, error, now)
 
     def decisions(self, now: float, *, idle: bool) -> list[Decision]:
-        """
-        Decide on what can be decided, and forget it.
-
-        :param now: the time.
-        :param idle: whether nothing else is under way.
-        :returns: what becomes of which book.
-        """
+        """Decide on what can be decided, and forget it."""
         if self.wrong:
             return []
         patience = self.patience_seconds if self._vain_waits < _MAX_VAIN_WAITS else 0.0
@@ -229,6 +248,7 @@ class HeldNotFounds:
             return self._put_off_all(f"No book that is known to exist was found{how_long}.")
         if not self._probe and self._choose() is None and self._is_due(now, idle=idle):
             return self._put_off_all("There is no book to confirm it with.")
+        self._wants_probes = False
         all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
         decided = [decision for decision in all_of_them if decision]
         for decision in decided:
@@ -243,17 +263,18 @@ class HeldNotFounds:
         """Return the time at which there may be something to do although nothing has come; None if there is none."""
         if not self._held or self._probe or self.wrong:
             return None
-        if self.doubts_key:
-            return self._next_check
-        limits = {True: _MAX_CLEAR_SECONDS, False: _MAX_DOUBTFUL_SECONDS}
-        return min(held.since + limits[self._is_clear(held)] for held in self._held.values())
+        return self._next_check if self.doubts_key else self._oldest() + _MAX_HELD_SECONDS
 
     def undecided(self) -> dict[str, dict[str, Any]]:
         """Return the books whose 404 is not decided on, with the 404, as plain values for the next attempt."""
         return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
 
+    def _oldest(self) -> float:
+        return min(held.since for held in self._held.values())
+
     def _probe_found(self, probe: str, number: int, now: float) -> None:
         if probe != KEY_CALL:
+            self.evidence.probes_found += 1
             self.found(probe, number, now)
             return
         self.evidence.proved_at = now
@@ -264,18 +285,30 @@ class HeldNotFounds:
         self._failed_probes, self._vain_waits, self._failure = 0, 0, None
 
     def _probe_missing(self, probe: str, error: MediaOpsError, now: float) -> None:
-        kind, words = self.evidence.kind_of(probe), Words.of(error)
-        meaning = MISSING_PROBE[kind][words]
+        kind = self._kind
+        meaning = MISSING_PROBE[kind][Words.of(error)]
         if meaning is Meaning.NO_PROBE:
             self.evidence.useless.add(probe)
         elif meaning is Meaning.WRONG_CONNECTION:
             self.wrong = wrong_connection(error, kind)
         else:
-            if meaning is Meaning.LIMIT:
+            if kind is Probe.WELL_KNOWN:
+                # A small catalogue may lack it.
                 self._see_limit_in(error, now)
             else:
-                self.evidence.foreign_for_any_book = True
+                self._disprove(error, now)
             self._probe_failed(error, now)
+
+    def _disprove(self, error: MediaOpsError, now: float) -> None:
+        """Take note of the 404 of a book that exists."""
+        words = Words.of(error)
+        self.evidence.disproved.add(words)
+        if words in (Words.CLEAR, Words.LIMIT):
+            self._see_limit_in(error, now)
+
+    def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
+        self.evidence.limit_seen = now
+        self._limit_to_report = limited(error)
 
     def _probe_failed(self, error: MediaOpsError, now: float) -> None:
         if not self._failed_probes:
@@ -285,42 +318,48 @@ class HeldNotFounds:
         self._failed_probes += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
-        if self.evidence.tells_apart and not self.evidence.misleads and held.words is not Words.CLEAR:
+        evidence, clear = self.evidence, self.evidence.is_clear(held.words)
+        if evidence.speaks_clearly and held.words is not Words.CLEAR:
             if held.words is Words.LIMIT:
                 self._see_limit_in(held.error, now)
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
-        if not self._is_vouched(held):
-            waited = idle or now - held.since >= _MAX_CLEAR_SECONDS
+        if not self._is_confirmed(held):
+            waited = idle or now - held.since >= _MAX_HELD_SECONDS
             by_itself = self._needs_no_probe(now) and not self.doubts_key and waited
             return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
-        clear = self._is_clear(held)
-        self.evidence.tells_apart = self.evidence.tells_apart or clear
-        words = Words.LIMIT if held.words is Words.CLEAR and not clear else held.words
-        action = AFTER_PROBE[words][held.repeats > 0]
-        if action == "later":
-            return self._put_off(isbn13, held, "Other books are found.")
-        if action == "not_found" and not clear:
-            if words is Words.FOREIGN and self.evidence.foreign_for_any_book:
-                return self._put_off(isbn13, held, "A book that exists has got such a reply, too.")
-            if self.evidence.limit_seen >= held.first - _CALM_SECONDS:
-                return self._put_off(isbn13, held, "The key has been at its limit meanwhile.")
-            if now - self.evidence.limit_seen < _RECENT_SECONDS and held.repeats < _REPEATS_AFTER_LIMIT:
-                action = "again"
+        evidence.speaks_clearly = evidence.speaks_clearly or clear
+        actions = AFTER_PROBE[held.words if clear or held.words is not Words.CLEAR else Words.LIMIT]
+        action = actions[min(held.repeats, len(actions) - 1)]
+        if not clear and (why := self._why_later(held, action)):
+            return self._put_off(isbn13, held, why)
+        if not clear and action == "not_found" and evidence.probes_found < _PROBES_BEFORE_DOUBTFUL:
+            self._wants_probes = True
+            return None
         return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
+
+    def _why_later(self, held: _Held, action: Action) -> str | None:
+        """Return why a 404 in doubtful words cannot be decided on now; None if it can."""
+        if action == "later":
+            return "Other books are found."
+        if held.repeats and self.evidence.disproved:
+            return "A book that exists has got such a reply, too."
+        if action == "not_found" and self.evidence.limit_seen >= held.first - _CALM_SECONDS:
+            return "The key has been at its limit meanwhile."
+        return None
 
     def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
         return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
 
-    def _put_off_unprobed(self, isbn13: str, held: _Held, why: str) -> Decision:
+    def _put_off_unconfirmed(self, isbn13: str, held: _Held, why: str) -> Decision:
         if held.words is Words.LIMIT:
             return self._put_off(isbn13, held, why)
         kind = self.evidence.kind_of(isbn13)
         wrong = isbn13 == WELL_KNOWN and MISSING_PROBE[kind][held.words] is Meaning.WRONG_CONNECTION
-        return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unvouched(held.error))
+        return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unconfirmed(held.error))
 
     def _put_off_all(self, why: str) -> list[Decision]:
         # The books are asked for again later: one of them may be found.
-        put_off = self._put_off if self._failed_probes else self._put_off_unprobed
+        put_off = self._put_off if self._failed_probes else self._put_off_unconfirmed
         decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
         self._held.clear()
         self._failed_probes, self._next_check = 0, float("-inf")
@@ -329,34 +368,20 @@ class HeldNotFounds:
     def _is_due(self, now: float, *, idle: bool) -> bool:
         if not self._held or now < self._next_check:
             return False
-        if self.doubts_key:
-            return True
-        doubtful = [held.since for held in self._held.values() if not self._is_clear(held)]
-        clear = [held.since for held in self._held.values() if self._is_clear(held)]
-        return not self._needs_no_probe(now) and (
-            idle
-            or len(doubtful) >= _MAX_DOUBTFUL
-            or len(clear) >= _MAX_CLEAR
-            or now - min(doubtful, default=now) >= _MAX_DOUBTFUL_SECONDS
-            or now - min(clear, default=now) >= _MAX_CLEAR_SECONDS
-        )
+        many = len(self._held) >= _MAX_HELD or now - self._oldest() >= _MAX_HELD_SECONDS
+        return self.doubts_key or self._wants_probes or ((idle or many) and not self._needs_no_probe(now))
 
     def _choose(self) -> str | None:
         clear = not self.evidence.canary and any(map(self._is_clear, self._held.values()))
         candidates = self.evidence.candidates(self._failed_probes, key_call=clear)
         return next((isbn for isbn in candidates if isbn not in self._held), None)
 
-    def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
-        self.evidence.limit_seen = now
-        self.evidence.misleads = self.evidence.misleads or isinstance(error, NotFoundError)
-        self._limit_to_report = limited(error)
-
     def _is_clear(self, held: _Held) -> bool:
-        return held.words is Words.CLEAR and not self.evidence.misleads
+        return self.evidence.is_clear(held.words)
 
-    def _is_vouched(self, held: _Held) -> bool:
-        vouching = self._last_quota_request if self._is_clear(held) else 0
-        return held.sent < max(self._last_finding_request, vouching)
+    def _is_confirmed(self, held: _Held) -> bool:
+        by_quota = self._last_quota_request if self._is_clear(held) else 0
+        return held.sent < max(self._last_finding_request, by_quota)
 
     def _needs_no_probe(self, now: float) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.

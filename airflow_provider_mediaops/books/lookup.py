@@ -8,8 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import BOOK_PATH, KeyUsage, get_book, get_key_usage
-from airflow_provider_mediaops.books.evidence import Evidence
-from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import (
@@ -20,7 +19,7 @@ from airflow_provider_mediaops.books.not_found import (
     Meaning,
     Probe,
     Words,
-    unvouched,
+    unconfirmed,
     wrong_connection,
 )
 from airflow_provider_mediaops.exceptions import (
@@ -141,7 +140,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
         if meaning is Meaning.WRONG_CONNECTION:
             raise wrong_connection(error, kind) from None
         if meaning is Meaning.NO_PROBE:
-            raise unvouched(error) from None
+            raise unconfirmed(error) from None
         raise
     return usage
 

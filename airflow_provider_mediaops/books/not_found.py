@@ -34,7 +34,7 @@ E = TypeVar("E", bound=MediaOpsError)
 
 #: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
-#: The probe that is no book: the call for the key's quota. It vouches for a 404 in clear words only.
+#: The probe that is no book: the call for the key's quota. It confirms a 404 in clear words only.
 KEY_CALL = "/key"
 
 Action = Literal["not_found", "again", "later"]
@@ -90,12 +90,12 @@ class Meaning(Enum):
     NO_PROBE = "this book is none: another one is asked for"
 
 
-#: What becomes of a 404 after a probe was found: by its words, when it came first and when it came again.
-AFTER_PROBE: Mapping[Words, tuple[Action, Action]] = {
-    Words.CLEAR: ("not_found", "not_found"),
-    Words.LIMIT: ("again", "not_found"),
-    Words.FOREIGN: ("again", "not_found"),
-    Words.WEB_PAGE: ("again", "later"),
+#: What becomes of a 404 after a probe was found, by its words: when it came first, again, and for the third time.
+AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
+    Words.CLEAR: ("not_found", "not_found", "not_found"),
+    Words.LIMIT: ("again", "again", "not_found"),
+    Words.FOREIGN: ("again", "again", "not_found"),
+    Words.WEB_PAGE: ("again", "later", "later"),
 }
 
 #: What it means that a probe is not found: by what it is, and by the words of its 404.
@@ -159,7 +159,7 @@ def believed(error: MediaOpsError) -> NotFoundError:
     return _as(NotFoundError, error, "Other books are found, so it is this one that is not there.")
 
 
-def unvouched(error: MediaOpsError) -> UnvouchedNotFoundError:
+def unconfirmed(error: MediaOpsError) -> UnvouchedNotFoundError:
     """
     Make the error of a 404 that nothing vouches for.
 

@@ -13,8 +13,7 @@ from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
 from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
-from airflow_provider_mediaops.books.evidence import Evidence
-from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
 if TYPE_CHECKING:

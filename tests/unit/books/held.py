@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
-from airflow_provider_mediaops.books.evidence import Evidence
-from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,
@@ -30,6 +29,8 @@ class Run:
         self.held = HeldNotFounds(self.evidence)
         self.now = 100.0
         self.asked = ""
+        # That other words have to be tried by so many probes first is a test of its own.
+        self.evidence.probes_found = 8
 
     def missing(self, isbn13: str, error: MediaOpsError) -> None:
         self.held.send()

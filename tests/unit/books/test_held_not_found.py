@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     RateLimitedError,
@@ -13,27 +14,23 @@ from airflow_provider_mediaops.exceptions import (
 from tests.unit.books.held import CANARY, CLEAR, FOREIGN, LIMIT, PAGE, WORDS, A, B, C, Run
 
 
-class TestWhatIsVouchedFor:
+class TestWhatIsConfirmed:
     @pytest.mark.parametrize(
-        ("words", "first", "second"),
+        ("words", "actions"),
         [
-            ("clear", "not_found", None),
-            ("limit", "again", "not_found"),
-            ("foreign", "again", "not_found"),
-            ("web page", "again", "later"),
+            ("clear", ["not_found"]),
+            ("limit", ["again", "again", "not_found"]),
+            ("foreign", ["again", "again", "not_found"]),
+            ("web page", ["again", "later"]),
         ],
     )
-    def test_by_its_words(self, words: str, first: str, second: str | None) -> None:
+    def test_by_its_words(self, words: str, actions: list[str]) -> None:
         run = Run()
-        run.missing(A, WORDS[words])
-        assert run.decisions(idle=False) == []
-        run.found(C)
-        assert run.decisions(idle=False) == [(A, first)]
-        if second:
+        for action in actions:
             run.missing(A, WORDS[words])
             assert run.decisions(idle=False) == []
             run.found(C)
-            assert run.decisions(idle=False) == [(A, second)]
+            assert run.decisions(idle=False) == [(A, action)]
         assert run.held.undecided() == {}
 
     @pytest.mark.parametrize("words", WORDS)
@@ -75,73 +72,122 @@ class TestWhatIsVouchedFor:
         assert isinstance(later, RateLimitedError) == (error is LIMIT)
         assert (run.held.take_news() is not None) == (error is LIMIT)
 
-    def test_after_a_limit_it_has_to_come_four_times(self) -> None:
+    @pytest.mark.parametrize("words", ["limit", "foreign"])
+    def test_other_words_are_believed_only_after_eight_probes_of_this_run_were_found(self, words: str) -> None:
         run = Run()
-        run.held.see_limit(run.now)
-        run.now += 11
-        actions = []
-        for _ in range(4):
-            run.missing(A, LIMIT)
+        run.evidence.probes_found = 0
+        for isbn13 in (A, B):
+            for _ in range(3):
+                run.missing(isbn13, WORDS[words])
+                run.found(C)
+                decided = run.decisions()
+            probes = 0
+            while not decided:
+                assert run.check(idle=False) == C
+                run.checked()
+                probes += 1
+                decided = run.decisions(idle=False)
+
+            assert (decided, probes) == ([(isbn13, "not_found")], 8 if isbn13 == A else 0)
+
+    @pytest.mark.parametrize("words", ["limit", "foreign"])
+    def test_one_of_those_probes_that_gets_a_404_makes_it_no_proof(self, words: str) -> None:
+        run = Run()
+        run.evidence.probes_found = 7
+        for _ in range(3):
+            run.missing(A, WORDS[words])
             run.found(C)
-            actions += run.decisions()
+            decided = run.decisions()
+        assert decided == []
+        run.check()
+        run.checked(WORDS[words])
+        run.now += 1
+        run.check()
+        run.checked()
 
-        assert actions == [(A, "again"), (A, "again"), (A, "again"), (A, "not_found")]
+        assert isinstance(run.error(), RateLimitedError if words == "limit" else ServiceUnavailableError)
 
-    @pytest.mark.parametrize("shown_by", ["the book itself", "the probe"])
-    def test_foreign_words_say_nothing_once_a_book_that_exists_has_got_them(self, shown_by: str) -> None:
-        run = Run()
-        run.found(C)
-        run.missing(B, FOREIGN)
-        if shown_by == "the probe":
-            assert run.check() == C
-            run.checked(FOREIGN)
+    @pytest.mark.parametrize("words", ["limit", "foreign"])
+    @pytest.mark.parametrize("known_as", ["the canary", "found in this run", "found before", "found when asked again"])
+    def test_other_words_say_nothing_for_the_rest_of_the_run_once_a_book_that_exists_has_got_a_404(
+        self, words: str, known_as: str
+    ) -> None:
+        run = Run(last_found=C if known_as == "found before" else None)
+        if known_as == "found when asked again":
+            run.missing(C, LIMIT)
+            run.found(CANARY)
+            assert run.decisions() == [(C, "again")]
+            run.found(C)
+        else:
+            if known_as == "found in this run":
+                run.found(C)
+            run.missing(B, LIMIT)
+            assert run.check() == (CANARY if known_as == "the canary" else C)
+            run.checked(LIMIT)
             run.now += 2
             run.check()
             run.checked()
             assert run.decisions() == [(B, "again")]
-        else:
-            run.found(C)
-            assert run.decisions() == [(B, "again")]
-            run.found(B)
-            run.missing(B, FOREIGN)
-            run.found(C)
-            assert run.decisions() == [(B, "again")]
+        run.now += 3_600
 
-        run.missing(B, FOREIGN)
+        run.missing(A, WORDS[words])
+        run.found(C)
+        assert run.decisions() == [(A, "again")]
+        run.missing(A, WORDS[words])
         run.found(C)
 
         later = run.error()
-        assert isinstance(later, ServiceUnavailableError)
+        assert isinstance(later, RateLimitedError if words == "limit" else ServiceUnavailableError)
         assert "A book that exists has got such a reply, too." in str(later)
 
-    def test_a_book_that_is_there_the_second_time_shows_that_the_key_was_at_its_limit(self) -> None:
+    def test_clear_words_are_believed_all_the_same(self) -> None:
+        run = Run()
+        run.missing(B, FOREIGN)
+        run.found(C)
+        assert run.decisions() == [(B, "again")]
+        run.found(B)
+
+        run.missing(A, CLEAR)
+        run.found(C)
+
+        assert run.decisions() == [(A, "not_found")]
+
+    def test_the_well_known_book_alone_is_no_such_proof(self) -> None:
+        run = Run(canary=None)
+        run.missing(A, LIMIT)
+        assert run.check() == WELL_KNOWN
+        run.checked(LIMIT)
+        run.found(C)
+        assert run.decisions() == [(A, "again")]
+        run.now += 60
+
+        for action in ("again", "again", "not_found"):
+            run.missing(B, LIMIT)
+            run.found(C)
+            assert run.decisions() == [(B, action)]
+
+    def test_a_book_that_is_there_the_second_time_is_told_to_those_who_share_the_key(self) -> None:
         run = Run()
         run.missing(A, LIMIT)
-        run.missing(B, LIMIT)
         run.found(C)
-        assert run.decisions() == [(A, "again"), (B, "again")]
+        assert run.decisions() == [(A, "again")]
 
         run.found(A)
-        run.missing(B, LIMIT)
-        run.found(C)
 
-        # So the second 404 of the other one may be the limit again.
-        assert isinstance(run.error(), RateLimitedError)
         assert isinstance(run.held.take_news(), RateLimitedError)
         assert run.held.take_news() is None
 
-    @pytest.mark.parametrize(("seconds", "action"), [(10.0, "later"), (10.1, "again"), (600.1, "not_found")])
-    def test_a_limit_around_that_time_does_too(self, seconds: float, action: str) -> None:
+    @pytest.mark.parametrize(("seconds", "action"), [(10.0, "later"), (10.1, "not_found")])
+    def test_a_limit_around_that_time_makes_the_third_404_no_proof(self, seconds: float, action: str) -> None:
         run = Run()
         run.held.see_limit(run.now)
         run.now += seconds
-        run.missing(A, LIMIT)
-        run.found(C)
-        run.decisions()
-        run.missing(A, LIMIT)
-        run.found(C)
+        for _ in range(3):
+            run.missing(A, LIMIT)
+            run.found(C)
+            decided = run.decisions()
 
-        assert run.decisions() == [(A, action)]
+        assert decided == [(A, action)]
 
 
 class TestOneInClearWordsByItself:

@@ -75,13 +75,16 @@ def test_a_404_in_clear_words_costs_one_more_request_until_the_connection_is_pro
         desk.find(CRIME, no_such_book(), found(CANARY))
 
 
-def test_other_words_are_believed_when_the_book_asked_again_is_not_there_between_two_probes() -> None:
+def test_other_words_are_believed_when_they_come_three_times_each_with_a_probe_after_it() -> None:
     desk = Desk(canary=CANARY)
 
     with pytest.raises(NotFoundError) as caught:
-        desk.find(CRIME, limit_404(), found(CANARY), limit_404(), found(CANARY))
+        desk.find(CRIME, *[limit_404(), found(CANARY)] * 3, *[found(CANARY)] * 5)
 
-    assert desk.asked == [CRIME, CANARY, CRIME, CANARY]
+    # Before the first such words of a run are believed, a book that exists is asked for eight times in all.
+    assert desk.asked == [*[CRIME, CANARY] * 3, *[CANARY] * 5]
+    with pytest.raises(NotFoundError):
+        desk.find(CALENDAR, *[limit_404(), found(CANARY)] * 3)
     assert (caught.value.status, caught.value.service) == (404, "book database")
     assert pauses_of(desk.steps) == []
 
@@ -115,7 +118,16 @@ def test_a_429_before_it_makes_a_404_in_the_limits_words_no_proof() -> None:
     desk = Desk(canary=CANARY, tries=2)
 
     with pytest.raises(RateLimitedError, match="at its limit meanwhile"):
-        desk.find(CRIME, *[replied(LIMIT_429, 429), limit_404(), found(CANARY), limit_404(), found(CANARY)] * 2)
+        desk.find(CRIME, *[replied(LIMIT_429, 429), *[limit_404(), found(CANARY)] * 3] * 2)
+
+
+def test_a_probe_that_met_the_limit_makes_the_limits_words_no_proof_for_the_rest_of_the_run() -> None:
+    desk = Desk(canary=CANARY, tries=2)
+    desk.find(CRIME, limit_404(), limit_404(), found(CRIME))
+    desk.clock.wait(3_600.0)
+
+    with pytest.raises(RateLimitedError, match="A book that exists has got such a reply, too"):
+        desk.find(CALENDAR, *[limit_404(), found(CRIME)] * 4)
 
 
 def test_the_limit_of_429_is_waited_out() -> None:

@@ -17,7 +17,7 @@ from tests.unit.books.held import CANARY, CLEAR, DOWN, FOREIGN, LIMIT, PAGE, WOR
 
 class TestWhenAProbeIsAskedFor:
     @pytest.mark.parametrize(
-        ("words", "count", "seconds"), [("clear", 25, 0.0), ("clear", 1, 5.0), ("limit", 10, 0.0), ("foreign", 1, 2.0)]
+        ("words", "count", "seconds"), [("clear", 25, 0.0), ("clear", 1, 5.0), ("limit", 25, 0.0), ("foreign", 1, 5.0)]
     )
     def test_it_waits_for_more_404s_but_not_for_long(self, words: str, count: int, seconds: float) -> None:
         run = Run()
@@ -141,6 +141,18 @@ class TestTheProbe:
             assert (run.check(), run.decisions(), run.held.wakes_at()) == (None, [], None)
             assert run.held.undecided().keys() == {A}
 
+    def test_a_probe_that_was_known_when_it_was_asked_for_speaks_against_no_connection(self) -> None:
+        run = Run()
+        run.found(C)
+        run.missing(A, FOREIGN)
+        assert run.check() == C
+        # Before its reply comes, another book is found.
+        run.found(B)
+
+        run.checked(FOREIGN)
+
+        assert run.held.wrong is None
+
     def test_clear_words_that_were_about_the_limit_are_no_clearer_than_others(self) -> None:
         run = Run()
         run.found(C)
@@ -151,8 +163,12 @@ class TestTheProbe:
         run.now += 1
         run.check()
         run.checked()
-
         assert run.decisions() == [(A, "again"), (B, "again")]
+
+        run.missing(A, CLEAR)
+        run.found(C)
+
+        assert isinstance(run.error(), RateLimitedError)
 
     def test_a_service_that_does_not_answer_leaves_the_key_in_doubt(self) -> None:
         run = Run()

@@ -8,8 +8,7 @@ from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
-from airflow_provider_mediaops.books.evidence import Evidence
-from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import BadRequestError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
