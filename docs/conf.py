@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
+from pathlib import Path
+from typing import Any
 
 # Airflow writes its configuration where it is first imported: not into the home of whoever builds the pages.
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="mediaops-docs-"))
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from airflow_provider_mediaops import __version__
+from scripts.generated_docs import filled
 
 # The theme's a11y_pygments sets up logging at the level INFO when it is imported, unless it is set up already.
 logging.basicConfig(level=logging.WARNING)
@@ -39,3 +44,12 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_inherit_docstrings = False
+
+
+def _fill(_app: Any, _page: str, source: list[str]) -> None:
+    source[0] = filled(source[0])
+
+
+def setup(app: Any) -> None:
+    """Have Sphinx read each page with what the code says in it."""
+    app.connect("source-read", _fill)

@@ -59,7 +59,7 @@ class RecurringFrame(TypedDict):
     :param share_percent: its share of what all threads of these captures used.
     :param nodes: the number of its nodes.
     :param new: whether no capture of the period before has it; False if there are none.
-    :param pools: its thread pools, that of the most captures first.
+    :param pools: its thread pools, that of the most captures first; five at most.
     """
 
     series: Literal["scheduled", "spike", "unknown"]
@@ -103,7 +103,8 @@ class HotThreadsDigest(TypedDict):
 
     :param path: the page; absolute if it is local.
     :param paths: the files by format.
-    :param headline: a sentence or two that can be posted, of at most 600 characters.
+    :param headline: the most recurrent frame of each kind of captures, and what is new: a text of at most 600
+        characters, fit for a bulletin.
     :param since: the beginning of the period, in ISO 8601; None if there is none.
     :param until: its end; None if there is none.
     :param first: when the first capture was taken.
@@ -112,9 +113,9 @@ class HotThreadsDigest(TypedDict):
     :param series: the numbers of captures by why they were taken.
     :param outside: the number of captures of another time.
     :param damaged: the number of files that were left out.
-    :param damaged_files: the first of them.
-    :param frames: the most recurrent frames, five of each series.
-    :param tasks: the most recurrent groups of tasks, five of each series.
+    :param damaged_files: the first 20 of them.
+    :param frames: the five most recurrent frames of each series, without those in which threads wait.
+    :param tasks: the five most recurrent groups of tasks of each series, without their queries.
     :param resumed: whether it resumed what an earlier attempt had saved.
     """
 

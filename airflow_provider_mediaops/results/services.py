@@ -56,15 +56,17 @@ class EnrichmentSummary(TypedDict):
     :param rows: the number of rows, one for each of the list.
     :param found: the number of rows whose book has a record.
     :param not_found: the number of rows whose book has none.
-    :param invalid: the number of rows that hold no ISBN of a book.
-    :param failed: the number of rows for which the service did not answer.
+    :param missing: the number of rows with an empty cell, or a word for one: ``nan``, ``NULL``, ``N/A``, ``-``,
+        ``=""``, ``[]``.
+    :param invalid: the number of rows that hold something else than the ISBN of a book.
+    :param failed: the number of rows for which the service did not answer, up to ``max_failures``.
     :param not_asked: the number of rows for which ``max_requests`` left no request.
-    :param reused: the number of rows that were taken from the datasets of ``reuse``.
+    :param reused: the number of rows that were taken from the datasets of ``reuse``; they have a status as well.
     :param stale: the number of these that are too old: ``max_requests`` left no request for them, or the service gave
         no new answer.
     :param refresh_failed: the number of these for which the service gave no new answer; they count against
         ``max_failures``.
-    :param requests: the number of requests that all attempts sent.
+    :param requests: the number of requests that all attempts sent; one with many books (``bulk``) counts once.
     :param rows_per_second: the rows a second of the last attempt.
     :param resumed: whether it resumed what an earlier attempt had saved.
     :param bytes: the size of the dataset.
@@ -120,7 +122,8 @@ class NodeReading(TypedDict):
     The CPU of a node right before a capture.
 
     :param node: its name, or its id.
-    :param percent: the CPU in percent; None if the node does not report it.
+    :param percent: the CPU in percent: 100 means all cores of the machine or container. None if the node does not
+        report it: such a node never counts as one at rest.
     :param source: ``os`` for the whole machine or container, else ``process``.
     """
 
@@ -134,7 +137,8 @@ class HotThreadSummary(TypedDict):
     One of the hottest threads of a capture.
 
     :param node: its node.
-    :param percent: its CPU in percent; None in a report on memory.
+    :param percent: its CPU in percent: 100 means one core for all of ``interval``, so several threads can have more
+        together. None in a report on memory.
     :param thread: its name.
     :param bytes: in a report on memory: what it allocated.
     :param other_percent: time off the processor, if the server prints it.
@@ -177,16 +181,18 @@ class SingleCapture(TypedDict):
     """
     One capture.
 
-    :param paths: its files by format.
+    :param paths: its files by format: those of ``formats``.
     :param taken: when it was asked for, in ISO 8601.
     :param bytes: the size of the report.
     :param nodes: the nodes in the report.
-    :param cpu: the CPU of the nodes, the highest first; None if the cluster did not return it.
-    :param hottest: the hottest threads, the hottest first.
+    :param cpu: the CPU of the nodes, the highest first; after a spike, the reading that showed it. None if the cluster
+        did not return it.
+    :param hottest: the five hottest threads of all nodes, the hottest first.
     :param missing: the nodes that were asked for and are not in the report.
-    :param groups: with ``running_tasks``: the heaviest groups of tasks that ran meanwhile, the heaviest first.
+    :param groups: with ``running_tasks``: the five heaviest groups of tasks that ran meanwhile, without their queries.
     :param unparsed: the number of pieces that were not understood.
-    :param left_out: how many entries of a list had no room, by its name.
+    :param left_out: how many entries of a list had no room, by its name: ``nodes``, ``cpu`` and ``missing`` have 50 at
+        most, and a result less than 48 kB.
     """
 
     paths: CapturePaths
@@ -223,10 +229,11 @@ class CaptureSummary(SingleCapture):
 
     It has the values of the first capture.
 
-    :param later_captures: the captures after the first.
-    :param failures: the last captures that failed.
+    :param later_captures: the captures after the first. If the result gets too large, they keep only the hottest node
+        and thread, then only paths and counts.
+    :param failures: the last 20 captures that failed.
     :param failure_count: how many failed.
-    :param timed_out: whether ``wait_timeout`` passed without a spike.
+    :param timed_out: whether ``wait_timeout`` passed without a spike, and all nodes were captured anyway.
     """
 
     later_captures: list[SingleCapture]

@@ -1,0 +1,188 @@
+"""
+What the documentation takes from the code each time that it is built: see `docs/conf.py`.
+
+A comment on a page, such as `<!-- parameters: operators.books.EnrichIsbnsOperator -->`, names what stands there. The
+meanings are those of the docstrings, so each is written once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from datetime import timedelta
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+
+from typing_extensions import NotRequired, get_type_hints, is_typeddict
+
+from airflow_provider_mediaops.sensors.base import ServiceSensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "airflow_provider_mediaops"
+PUBLIC = ROOT / "docs" / "reference" / "public.md"
+_MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., ]+) -->$", re.MULTILINE)
+_FIELD = re.compile(r"^:param (\w+): (.*(?:\n +.*)*)", re.MULTILINE)
+_ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
+_TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", list: "list", dict: "object"}
+_TYPES[type(None)] = "null"
+# Names that another module defines, and that this one only imports for others.
+_IMPORTED = {"version_compat": ["RetryDecision", "RetryPolicy", "TaskDeferralError", "TaskDeferralTimeout"]}
+
+
+def filled(page: str) -> str:
+    """
+    Put what the code says after the comments of a page.
+
+    :param page: the page.
+    :returns: the page with a table after each such comment, or with the reference of the modules that it names.
+    """
+
+    def made(mark: re.Match[str]) -> str:
+        make = _MAKERS.get(mark["kind"])
+        return f"{mark[0]}\n\n{make(mark['name'])}" if make else mark[0]
+
+    return _MARK.sub(made, page)
+
+
+def class_of(name: str) -> Any:
+    """
+    Return a class of the package.
+
+    :param name: its name, with its module's below the package.
+    """
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)
+
+
+def parameters_of(cls: Any) -> dict[str, Any]:
+    """
+    Return the class's own arguments with their defaults.
+
+    :param cls: an operator, a sensor, a notifier or a trigger.
+    """
+    parameters = dict(inspect.signature(cls).parameters)
+    if issubclass(cls, ServiceSensor):
+        parameters["deferrable"] = inspect.signature(ServiceSensor).parameters["deferrable"]
+    own = (each for each in parameters.values() if each.kind is each.KEYWORD_ONLY)
+    # Airflow passes the context of a notifier.
+    return {each.name: each.default for each in own if each.name != "context"}
+
+
+def meanings_of(cls: Any) -> dict[str, str]:
+    """
+    Return what the docstrings of a class and of its bases say of each field, in Markdown.
+
+    :param cls: the class.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(getattr(cls, "__mro__", (cls,))):
+        found |= {name: _markdown(text) for name, text in _FIELD.findall(inspect.cleandoc(base.__doc__ or ""))}
+    for base in getattr(cls, "__orig_bases__", ()):
+        # A TypedDict does not have its bases among its classes.
+        found = (meanings_of(base) if is_typeddict(base) else {}) | found
+    return found
+
+
+def _markdown(text: str) -> str:
+    one_line = " ".join(text.split()).rstrip(".")
+    return _ROLE.sub(r"`\1`", one_line).replace("``", "`").replace("|", "\\|")
+
+
+def _parameters(name: str) -> str:
+    cls = class_of(name)
+    meanings, parameters = meanings_of(cls), parameters_of(cls)
+    rows = [[f"`{each}`", meanings[each], _default(value)] for each, value in parameters.items()]
+    fields = set(getattr(cls, "template_fields", ()))
+    plain = [f"`{each}`" for each in parameters if each not in fields and not (each.endswith("_conn_id") and fields)]
+    templates = f"\nTemplates: all{' but ' if plain else ''}{', '.join(plain)}.\n" if fields else ""
+    return _table(["parameter", "meaning", "default"], rows) + templates
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return "required"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{each}`" for each in value)
+    if isinstance(value, timedelta):
+        return f"`timedelta(days={value.days})`"
+    return "none" if value is None else f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _fields(name: str) -> str:
+    cls = class_of(name)
+    meanings = meanings_of(cls)
+    hints = get_type_hints(cls).items()
+    return _table(
+        ["field", "type", "meaning"], ([f"`{each}`", type_in_words(hint), meanings[each]] for each, hint in hints)
+    )
+
+
+def type_in_words(hint: Any) -> str:
+    """
+    Return how the pages write a type.
+
+    :param hint: the annotation.
+    """
+    kind = get_origin(hint) or hint
+    if kind is NotRequired:
+        return type_in_words(get_args(hint)[0])
+    if kind in (Union, UnionType):
+        return " or ".join(map(type_in_words, get_args(hint)))
+    if kind is Literal:
+        return "text"
+    return "object" if is_typeddict(kind) else _TYPES[kind]
+
+
+def _columns(name: str) -> str:
+    columns = class_of(name).columns
+    return _table(["column", "type"], ([f"`{column}`", type_in_words(kind)] for column, kind in columns.items()))
+
+
+def defining_modules() -> list[str]:
+    """Return the modules below the package that define a class or a function, the sandbox's left out."""
+    package = ROOT / PACKAGE
+    files = {
+        file.relative_to(package).with_suffix("").as_posix().replace("/", "."): file for file in package.rglob("*.py")
+    }
+    return sorted(
+        name.removesuffix(".__init__")
+        for name, file in files.items()
+        if re.search("^(class|def|async def) ", file.read_text(encoding="utf-8"), re.MULTILINE)
+        and not name.startswith("sandbox.")
+    )
+
+
+def _modules(name: str) -> str:
+    """Return the reference of the internal modules of some packages; `other` are those that no other page names."""
+    public = PUBLIC.read_text(encoding="utf-8")
+    whole = re.findall(rf"automodule:: {PACKAGE}\.(\S+)", public)
+    parts = [each.rpartition(".") for each in re.findall(rf"autoclass:: {PACKAGE}\.(\S+)", public)]
+    text, package = "", ""
+    for module in defining_modules():
+        first = module.partition(".")[0] if "." in module else "other"
+        if module in whole or first not in name.split(", "):
+            continue
+        if first != package:
+            package = first
+            text += f"## {package}\n\n"
+        left_out = _IMPORTED.get(module, []) + [cls for of, _, cls in parts if of == module]
+        text += f"### {module}\n\n```{{eval-rst}}\n.. automodule:: {PACKAGE}.{module}\n"
+        text += f"   :exclude-members: {', '.join(left_out)}\n```\n\n" if left_out else "```\n\n"
+    return text
+
+
+def _table(header: list[str], rows: Iterable[list[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in [header, ["---"] * len(header), *rows])
+
+
+_MAKERS: dict[str, Callable[[str], str]] = {
+    "parameters": _parameters,
+    "fields": _fields,
+    "columns": _columns,
+    "modules": _modules,
+}
