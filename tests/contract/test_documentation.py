@@ -40,6 +40,7 @@ TASKS = {
     "cpu_sensor": ["wait", "names", "post"],
     "hot_threads_digest": ["digest"],
     "enrichment_alert": ["enrich", "check"],
+    "export": ["export"],
     "running_tasks": ["capture"],
     "subscription_sensor": ["wait", "post"],
 }
@@ -73,6 +74,16 @@ def test_a_dag_file_has_its_tasks(name: str) -> None:
     [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
 
     assert dag.task_ids == TASKS[name]
+
+
+@pytest.mark.usefixtures("airflow_db", "sandbox")
+def test_the_dag_of_an_export_writes_all_subscriptions(tmp_path: Path) -> None:
+    [dag] = dag_runs.dags_of(SNIPPETS / "export.py").values()
+
+    run = dag_runs.run(dag, run_conf={"folder": str(tmp_path)})
+
+    lines = Path(run.values["export"]["path"]).read_text().splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == run.values["export"]["rows"] == 1234
 
 
 @pytest.mark.usefixtures("airflow_db", "sandbox")

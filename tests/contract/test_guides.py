@@ -92,7 +92,7 @@ def test_a_guide_lists_the_fields_of_its_result_with_what_the_docstring_says(nam
     assert all(row["type"] and row["meaning"] for row in rows)
 
 
-@pytest.mark.parametrize(("name", "view"), [("export_subscriptions", SUBSCRIPTIONS), ("enrich_isbns", ENRICHED)])
+@pytest.mark.parametrize(("name", "view"), [("export_subscriptions", SUBSCRIPTIONS), ("isbn_lists", ENRICHED)])
 def test_the_table_of_columns_is_that_of_the_files(name: str, view: Any) -> None:
     rows = shown(page(name), "| column | type | from |")
     types = {column: row["type"] for row in rows for column in named(row["column"]) if "<" not in column}
@@ -104,7 +104,7 @@ def test_the_table_of_columns_is_that_of_the_files(name: str, view: Any) -> None
     ("name", "head", "snippet"),
     [
         ("post_bulletin", "| field | type | meaning |", "bulletin_result"),
-        ("enrich_isbns", "| field of a row | type | meaning |", "enrichment_row"),
+        ("isbn_lists", "| field of a row | type | meaning |", "enrichment_row"),
         ("book_sensor", "| field | type | meaning |", "book_sensor_result"),
     ],
 )
