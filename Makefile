@@ -149,7 +149,7 @@ pictures: .venv/ready
 	@git status --short docs/images
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
-# What each finds goes into docs/performance.md, beside what the others have found before. A missed limit is no failure.
+# What each finds is recorded, and shown by docs/performance.md and figures.md. A missed limit is no failure.
 BENCHMARKS ?= import_time startup hot_threads digest pages detection event_loop triggers rate_limit export changes \
 	enrichment running_tasks
 COMMA := ,

@@ -176,6 +176,20 @@ def _modules(name: str) -> str:
     return text
 
 
+def _faults(name: str) -> str:
+    """Return a table of the suite that brings faults about."""
+    from tests.faults.page import table_of
+
+    return table_of(name)
+
+
+def _figures(_name: str) -> str:
+    """Return all that the benchmarks have recorded."""
+    from tests.benchmarks.results import figures
+
+    return figures()
+
+
 def _table(header: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in [header, ["---"] * len(header), *rows])
 
@@ -185,4 +199,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "fields": _fields,
     "columns": _columns,
     "modules": _modules,
+    "faults": _faults,
+    "figures": _figures,
 }

@@ -3,7 +3,8 @@ The results of benchmarks: rows beside their peers and limits, and the page that
 
 With ``WRITE_RESULTS=1``, as ``make benchmarks`` sets it, each benchmark writes its rows to a file of its own in
 ``recorded``, with the machine, the versions and the date. ``python -m tests.benchmarks.results`` writes the tables of
-docs/performance.md from these files, so each benchmark can be repeated by itself.
+docs/performance.md from these files, so each benchmark can be repeated by itself. The page has the figures that a user
+asks for (``GLANCE``); docs/figures.md gets all of them each time that the pages are built.
 
 A missed limit is stated in the output of the benchmark and on the page, and changes no exit code: limits are of a quiet
 machine, and a benchmark that could not measure is to be told from one that measured a slow machine. So a benchmark ends
@@ -12,6 +13,8 @@ with 0 if it has measured, and with another code if it has not. What has to fail
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import platform
@@ -19,6 +22,7 @@ import re
 import sys
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +35,51 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("recorded")
 PAGE = ROOT / "docs" / "performance.md"
+#: The rows of the page's tables: benchmark, what was measured, and the peer.
+GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
+    "exports": [
+        ("export", "processor time", "requests.Session"),
+        ("export", "processor time", "http provider's HttpHook"),
+        ("export", "memory, beyond that of one page", "requests.Session"),
+        ("export_growth", "processor time, 10,000,000 records", None),
+        ("export_growth", "memory, beyond that of one page, 10,000,000 records", None),
+        (
+            "changes",
+            "export of 100,000 records, 10 % of them different: processor time",
+            "the export without changes",
+        ),
+    ],
+    "lists": [
+        ("enrichment_latency", "books a second at a rate of 5, a reply takes 0.2 s", "a loop that sleeps"),
+        ("enrichment_latency", "books a second at a rate of 5, a reply takes 5 s", "a loop that sleeps"),
+        ("enrichment_memory", "memory, 1,000,000 rows of a list of kind mixed", None),
+        ("enrichment_memory", "memory, 1,000,000 rows of a list of kind bulk", None),
+        ("enrichment_reuse", "time to reuse 1,000,000 rows, csv", None),
+        ("rate_limit_made_up", "rate used", None),
+    ],
+    "waits": [
+        (
+            "detection",
+            "from the reading to the request for hot threads, median",
+            "a deferrable sensor before a task",
+        ),
+        ("triggers", "1,000 triggers: delay of the event loop, 99 %", "100 that each read by themselves"),
+        ("triggers", "1,000 triggers: memory of each", "100 that each read by themselves"),
+        ("triggers", "1,000 triggers: requests in an interval", "100 that each read by themselves"),
+        ("event_loop", "longest step of ExportSubscriptionsOperator", "plain httpx"),
+    ],
+    "reports": [
+        ("hot_threads", "parse a report of OpenSearch 3.8", "a pattern matched against each line"),
+        ("hot_threads", "memory of parsing any kind, for each byte of it", None),
+        ("digest", "digest of 10,000 captures, processor time", None),
+        ("digest", "digest of 10,000 captures, memory", None),
+        ("pages", "open it until the first flame", "a page of the same text"),
+    ],
+    "dag files": [
+        ("import_time", "import of all operators and sensors, processor time", "http provider"),
+        ("startup", "parse a DAG file of 7 tasks", "as many tasks of the standard provider"),
+    ],
+}
 # What else the machine did, before the benchmark began to load it itself.
 _LOAD_BEFORE = os.getloadavg()[0]
 
@@ -133,15 +182,39 @@ def with_tables(page: str, results: Path = RECORDED) -> str:
     runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
 
     def made(name: str) -> str:
-        if name == "machine":
-            return table(["date", "machine", "versions", "benchmarks, each with the load before"], _about(runs))
         if name == "missed":
             return table(["benchmark", *_HEAD], _missed(runs))
-        if name not in runs:
-            return table(["not measured yet"], [])
-        return table(_HEAD, (_cells(Row.from_dict(row)) for row in runs[name]["rows"]))
+        return table(_HEAD, (_cells(row) for row in map(partial(_row_of, runs), GLANCE[name])))
 
     return fill(page, "benchmarks", made)
+
+
+def figures(results: Path = RECORDED) -> str:
+    """
+    Return all that was recorded, with how it is measured: what the benchmark's module says of itself.
+
+    :param results: the folder of the results.
+    """
+    runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
+    text = f"{table(['date', 'machine', 'versions', 'benchmarks, each with the load before'], _about(runs))}\n"
+    for name, run in runs.items():
+        text += f"## {name}\n\n{_told(name)}\n\n{table(_HEAD, map(_cells, map(Row.from_dict, run['rows'])))}\n"
+    return text
+
+
+def _told(name: str) -> str:
+    """Return what the module that measures it says of itself, with the command."""
+    modules = {module.stem.removeprefix("bench_"): module for module in Path(__file__).parent.glob("bench_*.py")}
+    about = max((each for each in modules if name.startswith(each)), key=len)
+    told = inspect.cleandoc(ast.get_docstring(ast.parse(modules[about].read_text(encoding="utf-8"))) or "")
+    return f"`make benchmarks BENCHMARKS={about}`. {told}".replace("``", "`")
+
+
+def _row_of(runs: dict[str, dict[str, Any]], named: tuple[str, str, str | None]) -> Row:
+    """Return the recorded row of this benchmark, with this figure and this peer."""
+    benchmark, what, peer = named
+    rows = map(Row.from_dict, runs[benchmark]["rows"])
+    return next(row for row in rows if (row.what, row.peer) == (what, peer))
 
 
 _HEAD = ["measured", "this provider", "beside", "its figure", "ratio", "limit"]

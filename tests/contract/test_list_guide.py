@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets" / "lists"
 # Records of the sandbox; the last one has lost its zeros.
 CRIME, PROGRAMMING, CALENDAR, SHORT = "9780140449136", "9780131103627", "9780306406157", "306406152"
-#: The list of each DAG, as a text or as the rows of a workbook, and the books that are looked up, in the order of the rows of the dataset.
+#: The list of each DAG, as a text or as the rows of a workbook; and the books that are looked up, row by row.
 LISTS: dict[str, tuple[str, str | list[list[Any]], list[str | None]]] = {
     "enrich": ("isbns.txt", f"{CRIME}\n0-306-40615-2\n", [CRIME, CALENDAR]),
     "goodreads": (

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md are those of the recorded benchmarks."""
+"""docs/performance.md shows recorded figures, and docs/figures.md gets all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.benchmarks.results import PAGE, RECORDED, Limit, Row, record, with_tables
+from scripts.generated_docs import filled
+from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, record, with_tables
+from tests.contract.page_tables import sections, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,11 +22,16 @@ def test_the_page_shows_what_was_recorded() -> None:
     assert with_tables(page) == page, "write the tables anew: python -m tests.benchmarks.results"
 
 
-def test_each_record_has_its_table() -> None:
-    tables = set(re.findall(r"<!-- benchmarks: (\w+) -->", PAGE.read_text(encoding="utf-8")))
-    records = {file.stem for file in RECORDED.glob("*.json")}
+def test_each_record_has_its_table_among_all_measurements() -> None:
+    page = filled((PAGE.parent / "figures.md").read_text(encoding="utf-8"))
+    records = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in RECORDED.glob("*.json")}
     assert records
-    assert records <= tables
+    assert set(re.findall(r"^## (\w+)$", page, re.MULTILINE)) == records.keys()
+    for name, run in records.items():
+        shown = sections(page)[name]
+        assert "`make benchmarks BENCHMARKS=" in shown
+        assert [row["measured"] for row in table(shown)] == [row["what"] for row in run["rows"]]
+        assert run["machine"] in page
 
 
 def test_each_record_says_where_and_when_it_was_made() -> None:
@@ -52,24 +59,19 @@ def test_a_limit_holds_for_the_figure_or_its_ratio(limit: Limit | None, *, holds
     assert Row("time", "s", 6.0, "a loop", 12.0, limit).holds is holds
 
 
-def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    run = {"date": "2026-11-24", "load_before": 0.1, "machine": "2 cores", "versions": "Python 3.11"}
+def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        {"what": "time", "unit": "s", "ours": 6.0, "peer": "a loop", "peer_figure": 12.0, "limit": None},
-        {"what": "asked", "unit": "", "ours": 5.0, "peer": "a loop", "peer_figure": 2_000.0, "limit": None},
-        {
-            "what": "used",
-            "unit": "%",
-            "ours": 98.26,
-            "peer": None,
-            "peer_figure": None,
-            "limit": {"bound": "at least", "value": 99.0, "of": "ours"},
-        },
+        Row("time", "s", 6.0, "a loop", 12.0),
+        Row("time", "s", 6.0, "another loop", 13.0),
+        Row("asked", "", 5.0, "a loop", 2_000.0),
+        Row("used", "%", 98.26, limit=Limit("at least", 99.0)),
     ]
-    (tmp_path / "export.json").write_text(json.dumps({**run, "rows": rows}))
-    page = "before\n\n<!-- benchmarks: export -->\n\n| old |\n| --- |\n\nafter\n"
+    (tmp_path / "any.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}))
+    shown = [("any", "time", "a loop"), ("any", "asked", "a loop"), ("any", "used", None)]
+    monkeypatch.setitem(GLANCE, "exports", shown)
+    page = "before\n\n<!-- benchmarks: exports -->\n\n| old |\n| --- |\n\nafter\n"
     assert with_tables(page, tmp_path) == (
-        "before\n\n<!-- benchmarks: export -->\n\n"
+        "before\n\n<!-- benchmarks: exports -->\n\n"
         "| measured | this provider | beside | its figure | ratio | limit |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
         "| time | 6 s | a loop | 12 s | 0.5x | – |\n"  # noqa: RUF001 - a dash

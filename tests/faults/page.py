@@ -1,51 +1,40 @@
-"""
-Write the tables of the matrix into docs/faults.md: `python -m tests.faults.page`.
-
-A comment before a table names it; a test compares the page with the suite.
-"""
+"""The tables of the matrix, as docs/faults.md gets them each time that the pages are built."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.faults.actions import ACTIONS
 from tests.faults.behaviours import LASTING, ONCE
 from tests.faults.cells import can_meet
 from tests.faults.outcomes import CUT_SHORT, JOURNAL, RATE_STORE, RECOVERED, STORAGE, TABLE, WAITS
-from tests.page_tables import NOTHING, fill, table
+from tests.page_tables import NOTHING, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.faults.behaviours import Fault
 
-PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 _KINDS = {"reading": "read", "a report": "report", "a bulletin": "write", "a wait": "waiting"}
 # The kinds of work whose outcomes the first column shows: exports and lists of ISBNs end as reading does.
 _READING = ("read", "listing", "books")
 
 
-def with_tables(page: str) -> str:
+def table_of(name: str) -> str:
     """
-    Fill the tables of the page.
+    Return a table of the suite.
 
-    :param page: the page, with a comment such as `<!-- faults: lasting -->` before each table.
-    :returns: the page with the tables of the suite.
+    :param name: its name on the page: `lasting`, `once`, `storage`, `journal` or `rate store`.
     """
-    made = {
-        "lasting": lambda: table(["fault", *_KINDS], _services(LASTING)),
-        "once": lambda: table(["fault", *_KINDS], _services(ONCE)),
-        "storage": lambda: table(["fault", "in a worker", "in the triggerer", "a capture"], _storage()),
-        "journal": lambda: table(
-            ["fault", "ends with", "its next try"], ([name, *map(_cell, tries)] for name, tries in JOURNAL.items())
-        ),
-        "rate store": lambda: table(
-            ["fault", "ends with"], ([name, _cell(found)] for name, found in RATE_STORE.items())
-        ),
-    }
-    return fill(page, "faults", lambda name: made[name]())
+    if name in ("lasting", "once"):
+        return table(["fault", *_KINDS], _services({"lasting": LASTING, "once": ONCE}[name]))
+    if name == "storage":
+        return table(["fault", "in a worker", "in the triggerer", "a capture"], _storage())
+    if name == "journal":
+        rows = ([fault, *map(_cell, tries)] for fault, tries in JOURNAL.items())
+        return table(["fault", "ends with", "its next try"], rows)
+    return table(["fault", "ends with"], ([fault, _cell(found)] for fault, found in RATE_STORE.items()))
 
 
 def _services(faults: Iterable[Fault]) -> Iterable[list[str]]:
@@ -76,12 +65,3 @@ def _cell(outcome: str) -> str:
         return "ends there, with a warning and `complete: False`"
     name = outcome.partition(": ")[0]
     return name if name == "OSError" else re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", name.removesuffix("Error"))
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
