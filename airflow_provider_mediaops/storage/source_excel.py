@@ -21,6 +21,7 @@ from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from zipfile import ZipFile, ZipInfo
 
     from airflow.sdk import ObjectStoragePath
 
@@ -32,6 +33,12 @@ _OLD = b"\xd0\xcf\x11\xe0"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _OLD_BYTES = 8 * 1024 * 1024
 _MAX_SHEETS = 20
+# A workbook is an archive, and a kilobyte of it may hold a gigabyte of nothing. A sheet of a million rows has some
+# 200 MB unpacked, twenty times as many as in the archive; the texts of all cells are read into memory.
+_MAX_UNPACKED, _MAX_IN_MEMORY = 1 << 30, 256 << 20
+_ALWAYS_READ, _MAX_RATIO = 32 << 20, 100
+# All cells of a row are in memory.
+_MAX_ROW_BYTES, _BLOCK_BYTES = 4 << 20, 1 << 16
 
 
 def read_excel(path: ObjectStoragePath, role: FileRole, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
@@ -120,9 +127,49 @@ def _opened_workbook(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
             raise InvalidSourceError(f"{role.name} {path}: {problem}{'' if is_encrypted else '; save it as .xlsx'}.")
         file.seek(0)
         try:
+            _check_size(file, f"{role.name} {path}", role.noun)
             with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
             raise
         except (BadZipFile, InvalidFileException, ParseError, zlib_error, KeyError, ValueError, EOFError) as error:
             raise InvalidSourceError(f"{role.name} {path}: it is no whole workbook ({error}).") from None
+
+
+def _check_size(file: Any, name: str, noun: str) -> None:
+    """Raise if a part of a workbook is too large once it is unpacked."""
+    if problem := _is_too_much(file):
+        raise InvalidSourceError(f"{name}: {problem}, so it is no {noun}; save it as .csv.")
+
+
+def _is_too_much(file: Any) -> str | None:
+    """Return what is too large in a workbook once it is unpacked; None if nothing is."""
+    from zipfile import ZipFile
+
+    with ZipFile(file) as parts:
+        infos = parts.infolist()
+        if (total := sum(part.file_size for part in infos)) > _MAX_UNPACKED:
+            return f"it has {total >> 20:,} MB unpacked"
+        for part in infos:
+            is_sheet = part.filename.startswith("xl/worksheets/")
+            times = part.file_size // max(part.compress_size, 1)
+            many = part.file_size > _ALWAYS_READ and times > _MAX_RATIO
+            if many or (part.file_size > _MAX_IN_MEMORY and not is_sheet):
+                size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
+                return f"its part {part.filename} has {size}"
+            if is_sheet and part.file_size > _MAX_ROW_BYTES and not _has_rows(parts, part):
+                return f"its part {part.filename} has a row of more than {_MAX_ROW_BYTES >> 20} MB"
+    return None
+
+
+def _has_rows(parts: ZipFile, part: ZipInfo) -> bool:
+    """Return whether no row of a sheet is longer than any."""
+    before, since = b"", 0
+    with parts.open(part) as sheet:
+        while block := sheet.read(_BLOCK_BYTES):
+            # The name of an element may begin with a prefix.
+            since = 0 if b"row>" in before[-4:] + block else since + len(block)
+            if since > _MAX_ROW_BYTES:
+                return False
+            before = block
+    return True

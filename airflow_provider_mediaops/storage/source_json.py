@@ -56,14 +56,15 @@ def read_json(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Ite
     rows = _Rows(lines, options, facts)
     if _extends_over_lines(first):
         facts.format = "json"
-        yield from (rows.of(value, line) for value, line in _values(lines, first, texts))
+        for value, number in _values(lines, first, texts):
+            yield from rows.each(value, number)
     else:
         facts.format = "jsonl"
         for line in chain((first,), texts):
             if lines.is_cut:
                 raise lines.too_long("line")
             if line.strip():
-                yield rows.of_line(line)
+                yield from rows.of_line(line)
     rows.end()
 
 
@@ -98,17 +99,44 @@ class _Rows:
         self._places: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
         self._first: tuple[int, list[str]] | None = None
         self._names: dict[str, None] = {}
+        # Whether the rows are those of a list within an object, such as {"items": […]}.
+        self._is_wrapped = False
 
-    def of_line(self, line: str) -> SourceRow:
-        """Return the row of a line."""
+    def of_line(self, line: str) -> Iterator[SourceRow]:
+        """Yield the row of a line, or those of the list that it holds."""
         text = _DUMP_LINE.sub("", line, count=1) if line.startswith("/type/") else line
         number = self._lines.number
         try:
             value = _DECODER.decode(text)
             check_depth(value, text.count("{") + text.count("["))
         except (ValueError, RecursionError) as error:
-            return self._lines.row(line.strip(), f"it is no JSON ({error})", self._nothing())
-        return self.of(value, number)
+            yield self._lines.row(line.strip(), f"it is no JSON ({error})", self._nothing())
+            return
+        yield from self.each(value, number)
+
+    def each(self, value: Any, line: int) -> Iterator[SourceRow]:
+        """Yield the row of a value, or those of the list that it holds."""
+        inner = self._inner(value)
+        for each in [value] if inner is None else inner:
+            yield self.of(each, line)
+
+    def _inner(self, value: Any) -> list[Any] | None:
+        """Return the one list in an object that holds rows; None if the object is a row itself."""
+        is_first = self._first is None and self._lines.role.is_list
+        if not isinstance(value, dict) or not (is_first or self._is_wrapped) or self._has_column(value):
+            return None
+        lists = [each for each in value.values() if isinstance(each, list) and any(map(self._has_column, each))]
+        self._is_wrapped = self._is_wrapped or len(lists) == 1
+        return lists[0] if len(lists) == 1 else None
+
+    def _has_column(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        try:
+            return bool(find_columns(self._options.columns, list(value)))
+        except ValueError:
+            # Two columns have the name, which is the error of that row.
+            return True
 
     def of(self, value: Any, line: int) -> SourceRow:
         """Return the row of a value."""
@@ -165,7 +193,9 @@ class _Rows:
             return
         line, names = self._first
         if not facts.columns:
-            raise self._lines.error(no_column(self._options.columns, names), line)
+            advice = "; if the list is within another value, write it by itself: an array, or an object a line"
+            problem = no_column(self._options.columns, names)
+            raise self._lines.error(f"{problem}{advice if self._lines.role.is_list else ''}", line)
         if isinstance(keep, bool):
             facts.kept = dict.fromkeys(self._names if keep else (), "str")
             return

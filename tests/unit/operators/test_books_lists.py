@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -137,6 +138,27 @@ EXPORTS: dict[str, tuple[str, str | bytes, dict[str, Any], list[str], int]] = {
     "Google Books": (
         "l.json",
         json.dumps([{"isbn": [{"type": "ISBN_13", "identifier": isbn}]} for isbn in BOTH]),
+        {},
+        BOTH,
+        0,
+    ),
+    "an object with the list in it": (
+        "l.json",
+        json.dumps({"kind": "volumes", "total": 3, "items": [{"isbn": isbn, "tags": ["a"]} for isbn in [*BOTH, None]]}),
+        {},
+        BOTH,
+        1,
+    ),
+    "an object with the list in it, over lines": (
+        "l.json",
+        json.dumps({"links": ["x"], "items": [{"isbn": isbn} for isbn in BOTH]}, indent=1),
+        {},
+        BOTH,
+        0,
+    ),
+    "an object a page with a list in it": (
+        "l.jsonl",
+        "".join(json.dumps({"page": 1, "items": [{"isbn": isbn}]}) + "\n" for isbn in BOTH),
         {},
         BOTH,
         0,
@@ -289,6 +311,58 @@ class TestExcel:
             column = {"isbn_column": "Isbn"} if file is twice else {}
             with pytest.raises(permanent(ValueError), match=message):
                 make(tmp_path / "books.jsonl", source=str(file), **column).execute({})
+
+    @pytest.mark.parametrize(
+        ("part", "begin", "unit", "megabytes"),
+        [
+            ("worksheets/sheet1.xml", "<worksheet><sheetData>", "<row></row>", 40),
+            (
+                "worksheets/sheet1.xml",
+                "<worksheet><sheetData><row>",
+                "<c/>",
+                9,
+                "sheet1.xml has a row of more than 4 MB",
+            ),
+            ("sharedStrings.xml", "<sst>", "<si><t>a</t></si>", 40),
+        ],
+        ids=["rows", "one row", "texts"],
+    )
+    def test_workbook_that_becomes_far_larger_once_unpacked_is_refused_before_it_is_read(
+        self, tmp_path: Path, part: str, begin: str, unit: str, megabytes: int
+    ) -> None:
+        file = tmp_path / "bomb.xlsx"
+        workbook(file, {"S": [["isbn"], [CRIME]]})
+        with zipfile.ZipFile(file) as book:
+            parts = {name: book.read(name) for name in book.namelist() if name != f"xl/{part}"}
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as book:
+            for name, data in parts.items():
+                book.writestr(name, data)
+            with book.open(f"xl/{part}", "w") as bomb:
+                bomb.write(begin.encode())
+                for _ in range(megabytes):
+                    bomb.write(unit.encode() * (2**20 // len(unit)))
+
+        with pytest.raises(permanent(ValueError), match=f"bomb.xlsx: its part xl/{part} has .* MB.*; save it as .csv"):
+            make(tmp_path / "books.jsonl", source=str(file)).execute({})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"data": {"items": [{"isbn": CRIME}]}},
+        {"new": [{"isbn": CRIME}], "old": [{"isbn": CALENDAR}]},
+        {"items": [{"title": "A"}]},
+    ],
+    ids=["nested", "two lists", "no column"],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_object_in_which_no_list_can_be_found_is_refused_with_advice(
+    tmp_path: Path, value: dict[str, Any], indent: int | None
+) -> None:
+    (tmp_path / "list.json").write_text(json.dumps(value, indent=indent))
+
+    with pytest.raises(permanent(ValueError), match="write it by itself: an array, or an object a line"):
+        make(tmp_path / "books.jsonl", source=str(tmp_path / "list.json")).execute({})
 
 
 class TestEncodings:
