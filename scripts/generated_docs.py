@@ -176,6 +176,23 @@ def _modules(name: str) -> str:
     return text
 
 
+def _sandbox(name: str) -> str:
+    """Return the options of the sandbox, or the forms that its books have."""
+    from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
+    from airflow_provider_mediaops.sandbox.state import Settings
+
+    if name == "options":
+        fields = Settings.model_fields.items()
+        rows = (
+            [f"`--{each.replace('_', '-')}`", field.description or "", f"`{field.default}`"] for each, field in fields
+        )
+        return _table(["option", "meaning", "default"], rows)
+    forms = (
+        [f"`{field}`", ", ".join(f"{form} {share}" for form, share in each.items())] for field, each in FORMS.items()
+    )
+    return _table(["field", "forms, with their share in percent"], forms)
+
+
 def _faults(name: str) -> str:
     """Return a table of the suite that brings faults about."""
     from tests.faults.page import table_of
@@ -199,6 +216,7 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "fields": _fields,
     "columns": _columns,
     "modules": _modules,
+    "sandbox": _sandbox,
     "faults": _faults,
     "figures": _figures,
 }

@@ -1,4 +1,4 @@
-"""What the dialects say, beyond the table of docs/sandbox.md; real servers say the same (tests/cluster)."""
+"""What the dialects say, beyond the table of test_docs.py; real servers say the same (tests/cluster)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Every refusal of the video platform that docs/sandbox.md lists, with its status, its name and its reason."""
+"""Every refusal of the video platform, with its status, its name and its reason."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,12 +11,33 @@ from airflow_provider_mediaops.sandbox.video import subscriptions, tokens
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
 
-PAGE = (Path(__file__).parents[4] / "docs" / "sandbox.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| (4\d\d) \| `(\w+)` \| (`[\w`, ]+) \| ", re.MULTILINE)
+#: The status and the name that go with each reason.
 LISTED = [
-    (int(status), name, reason)
-    for status, name, reasons in ROW.findall(PAGE)
-    for reason in re.findall(r"`(\w+)`", reasons)
+    (400, "badRequest", "bulletinTextRequired"),
+    (400, "badRequest", "invalidMetadata"),
+    (400, "badRequest", "missingPart"),
+    (400, "badRequest", "unexpectedPart"),
+    (400, "badRequest", "unknownPart"),
+    (400, "badRequest", "parseError"),
+    (400, "badRequest", "invalid"),
+    (400, "badRequest", "missingRequiredParameter"),
+    (400, "badRequest", "incompatibleParameters"),
+    (400, "badRequest", "unexpectedParameter"),
+    (400, "badRequest", "invalidParameter"),
+    (400, "badRequest", "invalidPageToken"),
+    (400, "badRequest", "badRequest"),
+    (401, "unauthorized", "required"),
+    (401, "unauthorized", "authError"),
+    (403, "forbidden", "insufficientPermissions"),
+    (403, "forbidden", "subscriptionForbidden"),
+    (403, "forbidden", "accountSuspended"),
+    (403, "forbidden", "accountClosed"),
+    (403, "userRateLimitExceeded", "rateLimitExceeded"),
+    (404, "notFound", "videoNotFound"),
+    (404, "notFound", "playlistNotFound"),
+    (404, "notFound", "subscriberNotFound"),
+    (404, "notFound", "notFound"),
+    (405, "methodNotAllowed", "methodNotAllowed"),
 ]
 TEXT = {"snippet": {"description": "x"}}
 
