@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import Entry, changed, in_sandbox
-from tests.contract.wrong_connections import CHANGES, EVERYWHERE, SECTIONS, agrees, answers
+from tests.contract.wrong_connections import ANSWERS, CHANGES, EVERYWHERE, SECTIONS, agrees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def test_a_connection_made_by_its_form_works(
 def test_the_button_says_what_the_docs_say_of_each_wrong_value(
     connections: ConnectionsPage, sandbox: SandboxServer, kind: str
 ) -> None:
-    shown = answers(SECTIONS[kind])
+    shown = ANSWERS[SECTIONS[kind]]
     assert shown.keys() == CHANGES[kind].keys()
     assert disagreements(connections, sandbox, kind, CHANGES[kind], shown) == {}
 
@@ -56,7 +56,7 @@ def test_the_button_says_what_the_docs_say_of_each_wrong_value(
 def test_the_button_says_what_the_docs_say_of_values_that_are_wrong_everywhere(
     connections: ConnectionsPage, sandbox: SandboxServer
 ) -> None:
-    shown = answers("Test it")
+    shown = ANSWERS["Test it"]
     del shown["no connection of this id"]  # has no line in the list, and so no button
     assert shown.keys() == EVERYWHERE.keys()
     assert disagreements(connections, sandbox, "mediaops_cluster", EVERYWHERE, shown) == {}

@@ -1,4 +1,4 @@
-"""Connections with a wrong value each, and what docs/connections.md shows as the answer to each."""
+"""Connections with a wrong value each, and what their test says."""
 
 from __future__ import annotations
 
@@ -92,6 +92,141 @@ CHANGES: dict[str, dict[str, Callable[[str], Change]]] = {
 }
 
 
+#: What the test of each connection says; an ellipsis stands for anything.
+ANSWERS: dict[str, dict[str, str]] = {
+    "Test it": {
+        "no connection of this id": "There is no connection `…`",
+        "Host is empty": (
+            "field `host`: it is empty; write the service's base address, for example https://host.example."
+        ),
+        "Host begins with `ftp://`": "field `host`: its scheme must be http or https.",
+        "nothing listens at the port": (
+            "Connection refused. Check host and port in the connection, and that the service is up."
+        ),
+        "the name of the host is wrong": "Check host and port in the connection, and that the service is up.",
+        "`https` where the service speaks `http`": "Check the scheme (http or https) and the port in the connection.",
+        "another Port than in Host": "Port 1234 is not used: Host says … Make both the same.",
+        "another Scheme than in Host": "Scheme https is not used: Host says http. Make both the same.",
+        "a misspelt field, `timout`": "Extra field `timout` is unknown and has no effect: write `timeout`.",
+        "a field of your own, `colour`": "*success*, and: Extra without effect: `colour`. Known fields are …",
+        "`timeout` is no number": (
+            "field `timeout`: it must be seconds, as `connect, read` or one figure for both, above 0 and a day at most."
+        ),
+        "`max_attempts` is 0": "field `max_attempts`: it must be a whole number, 1 or more.",
+        "`headers` is no JSON object": "field `headers`: it must be a JSON object of texts.",
+        "a proxy that nobody serves": (
+            "Connection refused. Check host and port in the connection, and that the service is up."
+        ),
+    },
+    "Video platform": {
+        "Password is empty": "field `password`: it is empty; it must be the access token, with auth=bearer.",
+        "a wrong or expired access token": (
+            "401 authError: The access token is not valid. The access token or API key is missing, wrong or "
+            "expired: check the connection's password, or use auth=refresh_token."
+        ),
+        "a wrong API key": (
+            "400 badRequest: The API key is not valid. The access token or API key is missing, wrong or "
+            "expired: check the connection's password, or use auth=refresh_token."
+        ),
+        "`refresh_token` without a client id": (
+            "field `login`: it is empty; with auth=refresh_token it must be the client id."
+        ),
+        "a wrong client id or secret": (
+            "401 invalid_client: The client is unknown or its secret is wrong. Check the client id (Login) "
+            "and client secret (Password) in the connection."
+        ),
+        "an unknown `auth`": "field `auth`: it is one of bearer, refresh_token, api_key, none.",
+        "the base address ends in `/v3`": (
+            "The base address in the connection ends in /v3, which is added to it: take /v3 off."
+        ),
+        "a wrong path": (
+            "404: Not Found. Check the identifier, and the base address in the connection: it ends before /v3."
+        ),
+        "the address of a search cluster": (
+            "A search cluster answers there: put the video platform's base address into the connection."
+        ),
+        "another `kind_prefix` than the service's": (
+            "field `kind_prefix`: it is `youtube`, but the service answers with kinds such as … Write `svc`."
+        ),
+        "`kind_prefix` is `svc#`": "kind_prefix `svc#` is the part before # in kinds such as svc#video: write `svc`.",
+        "`requests_per_second` is 0": "field `requests_per_second`: it must be a number, 0.001 to 100000.",
+        "an unknown `rate_limit_store`": (
+            "field `rate_limit_store`: it must be memory://, sqlite:////folder/file.db, redis://host or rediss://host."
+        ),
+    },
+    "Search cluster": {
+        "Password is empty": (
+            "field `password`: it is empty; with auth=basic it holds the password. For a cluster without "
+            "users write auth=none."
+        ),
+        "a wrong password": (
+            "401 security_exception: unable to authenticate user … Check login and password (API key or "
+            "token), and auth, in the connection."
+        ),
+        "a wrong API key": (
+            "401 security_exception: … Check login and password (API key or token), and auth, in the connection."
+        ),
+        "a password, but neither Login nor `auth`": (
+            "field `auth`: it is empty and so is login: write api_key or bearer, whichever the password holds."
+        ),
+        "a user without the permissions": (
+            "The connection's user may read neither its nodes' statistics (cluster:monitor/nodes/stats) nor "
+            "hot threads (cluster:monitor/nodes/hot_threads). … give the connection's user a role with …"
+        ),
+        "`ca_cert` is not there": (
+            "field `ca_cert`: /nowhere/ca.pem cannot be used on this machine: No such file or directory."
+        ),
+        "`max_report_mb` is 0": "field `max_report_mb`: it must be a whole number, 1 to 4096.",
+        "the base address ends in `/_nodes`": (
+            "The base address in the connection ends in /_nodes, which is added to it: take /_nodes off."
+        ),
+        "a wrong path": (
+            "404: Not Found. Check the base address in the connection: the cluster's routes are not there."
+        ),
+        "the address of a video platform": (
+            "401 authError: The access token is not valid. Check login and password (API key or token), and "
+            "auth, in the connection."
+        ),
+    },
+    "Book database": {
+        "Password is empty": "field `password`: it is empty; it must be the REST key.",
+        "a wrong key": (
+            "403: Access denied: the key is not known. Either the base address is that of another plan than "
+            "the key's, or the key is wrong, or its daily quota is used up: check the connection's host, "
+            "plan and password."
+        ),
+        "the base address of another plan": (
+            "403: Access denied: the key's plan is pro, this address is for premium. Either the base address "
+            "is that of another plan than the key's, or …"
+        ),
+        "a key that is not active": (
+            "401: The key is not active. The key is missing, wrong or not active, or the base address is "
+            "that of another plan than the key's: check the connection's password, host and plan."
+        ),
+        "a lower `plan` than the key's": "*success*: the tasks are slower than they might be.",
+        "an unknown `plan`": "field `plan`: it is one of default, premium, pro.",
+        "a wrong path, or none": (
+            "404: Not Found. A book database answers otherwise: check the connection's base address, with "
+            "its whole path."
+        ),
+        "the base address ends in `/book`": (
+            "404: There is no endpoint … A book database answers otherwise: check the connection's base "
+            "address, with its whole path."
+        ),
+        "`canary_isbn` is no ISBN": "field `canary_isbn`: `123` is no ISBN: it must have 10 or 13 digits, not 3.",
+        "`canary_isbn` has no record": (
+            "404: Not Found. There is no record of this book. But the connection's canary_isbn names this "
+            "book as one that exists: check the connection's base address, and canary_isbn."
+        ),
+        "the address of a video platform": (
+            "401 authError: The access token is not valid. The key is missing, wrong or not active, or the "
+            "base address is that of another plan than the key's: check the connection's password, host and "
+            "plan."
+        ),
+    },
+}
+
+
 def section(title: str) -> str:
     return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
@@ -103,12 +238,8 @@ def tables(text: str, head: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows}
 
 
-def answers(title: str) -> dict[str, str]:
-    return {row: cells[0] for row, cells in tables(section(title), "| what is wrong | *Test* says |").items()}
-
-
 def agrees(shown: str, *, works: bool, answer: str) -> bool:
-    """Whether an answer is the one that the page shows; an ellipsis stands for anything."""
+    """Whether an answer is the expected one; an ellipsis stands for anything."""
     said = re.sub(r"^\*success\*(, and)?: ", "", shown)
     # This is what follows from it; the answer does not say so.
     if said == "the tasks are slower than they might be.":
