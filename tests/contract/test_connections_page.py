@@ -133,7 +133,7 @@ def test_what_it_says_of_a_good_connection(server: SandboxServer, name: str, mon
     works, answer = opened(name, connection, monkeypatch).test_connection()
 
     assert works
-    [shown] = re.findall(r"If all is right, it says: (.+?\.)\n\n", section(SECTIONS[name]), flags=re.DOTALL)
+    [shown] = re.findall(r"If all is right, it says: (.+?\.)\n(?:\n|$)", section(SECTIONS[name]), flags=re.DOTALL)
     pattern = re.escape(" ".join(shown.split()).replace("`", "'")).replace("…", ".*")
     assert re.fullmatch(re.sub(r"\d[\d,]*", r"[\\d,]+", pattern), answer), answer
 
