@@ -217,8 +217,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
     :param if_changed: whether to leave the file as it is if an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
-        The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
-        log warns.
+        A cleared task starts over at the first page then. Otherwise the log warns.
     :param changes: the path of a file of JSON lines, on the storage of the destination, that is published together
         with the dataset: what was added, removed and changed since the version that it replaces. See the page "Export
         subscriptions".
@@ -313,7 +312,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _returned(self, context: Context, summary: dict[str, Any]) -> dict[str, Any]:
         """Return the summary of what is published, or skip the task if nothing has changed and it asks for that."""
-        from airflow_provider_mediaops.video.export_changes import is_unchanged
+        from airflow_provider_mediaops.video.changes import is_unchanged
 
         if read_choice("on_unchanged", self.on_unchanged, ON_UNCHANGED) == "skip" and is_unchanged(summary):
             raise AirflowSkipException(f"Nothing has changed in the {summary['rows']} subscriptions.")

@@ -43,14 +43,7 @@ _NO_VALUES = ("None", "NaT")
 
 @dataclass(frozen=True, slots=True)
 class Bulletin:
-    """
-    A bulletin: a text, a video or a playlist; a text with either; never both of the others.
-
-    :param text: the message.
-    :param video_id: the video to attach.
-    :param playlist_id: the playlist to attach.
-    :raises ValueError: for a bulletin that the service would refuse.
-    """
+    """A bulletin: a text, a video or a playlist; a text with either; never both of the others."""
 
     text: str | None = None
     video_id: str | None = None
@@ -74,13 +67,7 @@ class Bulletin:
 
     @classmethod
     def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
-        """
-        Check what is known of a bulletin before templates are rendered.
-
-        :param arguments: the arguments of the constructor.
-        :param is_templated: whether an argument is a template.
-        :raises InvalidArgumentError: for an argument that is known and cannot be used.
-        """
+        """Check those arguments of the constructor that are known before templates are rendered."""
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
         # A template may render to anything or nothing, but at least to one of the three.
         if len(known) < len(arguments) and known.get("text") in (None, ""):
@@ -88,12 +75,7 @@ class Bulletin:
         cls(**known)
 
     def resource(self, kind_prefix: str) -> dict[str, Any]:
-        """
-        Return the activity resource that the service takes.
-
-        :param kind_prefix: the text before ``#`` in kinds, for example ``svc``.
-        :returns: the body, holding only the properties that are set.
-        """
+        """Return the activity resource that the service takes, with the properties that are set."""
         body: dict[str, Any] = {}
         if (self.text or "").strip():
             body["snippet"] = {"description": self.text}
@@ -111,23 +93,13 @@ class Bulletin:
 
 @dataclass(frozen=True, slots=True)
 class JournalArguments:
-    """
-    The arguments of a task or a notifier that are about the journal.
-
-    :param journal: the folder; None for no journal.
-    :param once_per: bulletins with the same value are posted once; None for the task instance.
-    """
+    """The arguments of a task or a notifier that are about the journal."""
 
     journal: Any = None
     once_per: Any = None
 
     def check(self, is_templated: Callable[..., bool]) -> None:
-        """
-        Check what is known of the arguments when the DAG is parsed.
-
-        :param is_templated: whether a value is known only when the task runs.
-        :raises InvalidArgumentError: if they cannot be used.
-        """
+        """Check the arguments that are known when the DAG is parsed."""
         if self.journal is None and self.once_per is not None:
             raise InvalidArgumentError("once_per needs journal: the folder in which it is noted what was posted.")
         if self.journal is not None and not is_templated(self.journal):
@@ -136,13 +108,7 @@ class JournalArguments:
             read_once_per(self.once_per)
 
     def rendered(self, journal: object, once_per: object) -> JournalArguments:
-        """
-        Return the arguments when the task runs.
-
-        :param journal: the rendered folder.
-        :param once_per: the rendered value.
-        :raises InvalidArgumentError: if they cannot be used. A template that gives nothing does not turn them off.
-        """
+        """Return the rendered arguments; a template that gives nothing does not turn them off."""
         return JournalArguments(
             None if self.journal is None else read_path("journal", journal),
             None if self.once_per is None else read_once_per(once_per),
@@ -150,12 +116,7 @@ class JournalArguments:
 
 
 def read_once_per(value: object) -> str:
-    """
-    Read the value of which a bulletin is posted once.
-
-    :param value: a text that is not blank.
-    :raises InvalidArgumentError: for anything else, and for the text of a missing date.
-    """
+    """Read the value of which a bulletin is posted once: a text that is not blank, and no text of a missing date."""
     text = read_identifier("once_per", value)
     if text in _NO_VALUES:
         rule = "names one bulletin: a template gave the text of a missing value (a run without a logical date?)"
@@ -214,13 +175,7 @@ class SubscriptionQuery:
 
     @classmethod
     def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
-        """
-        Check what is known of a query before templates are rendered.
-
-        :param arguments: the arguments of the constructor.
-        :param is_templated: whether an argument is a template.
-        :raises InvalidArgumentError: for an argument that is known and cannot be used.
-        """
+        """Check those arguments of the constructor that are known before templates are rendered."""
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
         if any(is_templated(arguments.get(name)) for name in ("channel_id", "ids", "mine")):
             # Whose subscriptions are meant is known when the task runs; but each one that is given must be right.
@@ -231,12 +186,7 @@ class SubscriptionQuery:
         cls(**known)
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
-        """
-        Return the call for one page.
-
-        :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
-        :returns: the call.
-        """
+        """Return the call for one page, by the token of its neighbour; None for the first."""
         from airflow_provider_mediaops.video.calls import list_page
 
         return list_page(self, token)
@@ -261,15 +211,7 @@ def _read_channel_ids(name: str, value: object) -> tuple[str, ...]:
 
 
 def read_page_size(name: str, value: object, *, minimum: int = 0) -> int:
-    """
-    Read the number of records a page.
-
-    :param name: the argument, for the message.
-    :param value: the number, or its text.
-    :param minimum: the smallest that will do; 1 if all pages are listed, because 0 never comes to an end.
-    :returns: the number.
-    :raises InvalidArgumentError: if it is none, or beyond 50.
-    """
+    """Read the number of records a page; 0 will not do where all pages are listed, because it never comes to an end."""
     return read_whole_number(name, value, minimum=minimum, maximum=LARGEST_PAGE)
 
 

@@ -111,13 +111,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyPosted:
-    """
-    A bulletin that another try, or another task, has posted.
-
-    :param activity: the activity that the service returned then.
-    :param author: who posted it, for the log.
-    :param changed: whether it was posted with other contents, or over another connection.
-    """
+    """A bulletin that another try, or another task, has posted; ``changed`` if with other contents than this one's."""
 
     activity: dict[str, Any]
     author: str
@@ -125,26 +119,13 @@ class AlreadyPosted:
 
 
 def fingerprint_of(bulletin: Bulletin, conn_id: str) -> str:
-    """
-    Return a fingerprint that identifies a bulletin without holding its text.
-
-    :param bulletin: the bulletin.
-    :param conn_id: the connection over which it is posted.
-    :returns: a fingerprint of both.
-    """
+    """Return a fingerprint that identifies a bulletin and its connection without holding the text."""
     contents = json.dumps([bulletin.resource(""), conn_id], sort_keys=True)
     return hashlib.sha256(contents.encode()).hexdigest()
 
 
 def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:
-    """
-    Return the key of a bulletin.
-
-    :param once_per: bulletins with the same value are posted once; None for the task instance.
-    :param conn_id: the connection; two of them are two channels.
-    :param task: the task instance; None outside of a task.
-    :raises InvalidArgumentError: if there is no key.
-    """
+    """Return the key of a bulletin: of ``once_per``, or of the task instance; two connections are two channels."""
     if once_per is not None:
         return {"once_per": once_per, "connection": conn_id}
     if task is None:
@@ -153,24 +134,14 @@ def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:
 
 
 def folder_name(key: Key) -> str:
-    """
-    Return the name of the folder of a key's record: what can be read of the key, and a digest.
-
-    :param key: the key.
-    """
+    """Return the name of the folder of a key's record: a readable part of the key, and a digest."""
     shown = _NOT_SHOWN.sub("-", next(iter(key.values())))[:_SHOWN_LENGTH].strip("-.")
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return f"{shown}-{digest}" if shown else digest
 
 
 def read_entry(value: object, key: Key) -> Entry | Unreadable | None:
-    """
-    Read a version of a record.
-
-    :param value: its plain values.
-    :param key: the key of the record; an entry of another key is not understood.
-    :returns: the entry; None if there is none.
-    """
+    """Read a version of the record of a key; None if there is no entry."""
     if value is None:
         return None
     try:
@@ -184,16 +155,7 @@ def read_entry(value: object, key: Key) -> Entry | Unreadable | None:
 
 
 def journal_record(journal: str, key: Key, warn: Callable[[str], None]) -> Record:
-    """
-    Return the record of a key in a journal.
-
-    :param journal: the folder of the journal, on any storage; missing folders are created.
-    :param key: the key of the bulletin.
-    :param warn: logs a warning.
-    :raises InvalidArgumentError: if the path can never name a folder.
-    :raises PermanentError: if Airflow has no support for the path, or its store cannot hold the promise.
-    :raises TemporaryError: if the folder cannot be created.
-    """
+    """Return the record of a key in a journal: a folder on any storage, which is created if it is missing."""
     from airflow_provider_mediaops.storage.files import path_of
     from airflow_provider_mediaops.storage.path_checks import absolute, check_store
     from airflow_provider_mediaops.storage.record import FileRecord
@@ -211,14 +173,9 @@ class Delivery:
     """
     The delivery of one bulletin, and its record.
 
-    :param record: the record.
-    :param key: which bulletin it is about.
-    :param by: who posts.
-    :param warn: logs a warning.
     :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
     :param post_again_on_clear: whether a task that was cleared posts in any case. A clear says nothing about what
         another task has posted.
-    :param clock: the source of time.
     :param already_posted: what another one has posted, so that this one posts nothing; None until that is found.
     """
 
@@ -236,14 +193,7 @@ class Delivery:
     _before: Any = None
 
     def begin(self) -> None:
-        """
-        Read the record, and decide: :attr:`already_posted`, or this delivery may post.
-
-        :raises DestinationInUseError: if another task is about to post.
-        :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
-        :raises PermanentError: if a cleared task has other contents now than those it has posted.
-        :raises TemporaryError: if the record cannot be read.
-        """
+        """Read the record, and decide: :attr:`already_posted`, or this delivery may post, or it raises."""
         try:
             self._read_and_decide()
         except OSError as error:
@@ -251,13 +201,10 @@ class Delivery:
 
     def around(self, posting: CallFlow[Activity]) -> CallFlow[Activity]:
         """
-        Keep the record around each request that posts.
+        Write the record around each request of a call flow that posts; nothing is sent unless the intent is written.
 
-        :param posting: posts the bulletin; emits :class:`NotCarriedOut` after each try that has certainly posted
-            nothing.
-        :returns: the same call flow, which also writes the record. It returns what another one has posted meanwhile,
-            if one has, and :attr:`already_posted` says so.
-        :raises MediaOpsError: as :meth:`begin` does, and if the intent cannot be written; nothing is sent then.
+        The flow emits :class:`NotCarriedOut` after each try that has certainly posted nothing. If another one has
+        posted meanwhile, the result is that activity, and :attr:`already_posted` says so.
         """
         intended = False
 

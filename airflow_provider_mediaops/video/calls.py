@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
-    """
-    Return the call that posts a bulletin. Its ``part`` names exactly the properties of the body.
-
-    :param bulletin: the bulletin.
-    :param kind_prefix: the text before ``#`` in kinds.
-    :returns: the call; it is not idempotent.
-    """
+    """Return the call that posts a bulletin; its ``part`` names exactly the properties of the body."""
     body = bulletin.resource(kind_prefix)
     request = Request(
         "POST",
@@ -55,13 +49,7 @@ def _read_activity(response: Response) -> Activity:
 
 
 def list_page(query: SubscriptionQuery, token: str | None = None) -> Call[SubscriptionPage]:
-    """
-    Return the call for one page of subscriptions.
-
-    :param query: which subscriptions.
-    :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
-    :returns: the call.
-    """
+    """Return the call for one page of subscriptions, by the token of its neighbour; None for the first."""
     params = [("part", ",".join(query.part))]
     if query.channel_id is not None:
         params.append(("channelId", query.channel_id))

@@ -12,8 +12,7 @@ from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-from airflow_provider_mediaops.video.changes import canonical
-from airflow_provider_mediaops.video.export_changes import STATE, ExportChanges
+from airflow_provider_mediaops.video.changes import ExportChanges, canonical
 from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages
 
 if TYPE_CHECKING:
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.second_look import Looked
+    from airflow_provider_mediaops.video.changes import Looked
 
+_STATE_OF_LISTING = ("token", "pages", "duplicates", "restarts", "ended", "complete")
 # What the last line of the log says about the changes.
 _CHANGES = {"added": "added", "removed": "removed", "changed_records": "changed"}
 
@@ -34,14 +34,7 @@ class Export(DatasetWork):
     """
     The description of an export, in plain values that may travel from a task to a triggerer.
 
-    :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
-    :param destination: the path of the dataset.
-    :param query: the subscriptions to list: the fields of ``SubscriptionQuery``.
-    :param format: the format of the dataset; None means the suffix.
-    :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
-    :param if_changed: whether the published file stays if it has the same content.
-    :param require_complete: whether a listing that the service cuts short ends with an error.
-    :param changes: the path at which the changes are published; None for none.
+    ``query`` holds the fields of ``SubscriptionQuery``; the rest are arguments of ``ExportSubscriptionsOperator``.
     """
 
     query: dict[str, Any]
@@ -73,12 +66,6 @@ class ExportAttempt:
     One attempt at an export, in a worker or in a triggerer; it resumes after the last page that is saved.
 
     Only :meth:`pages` is free of blocking work.
-
-    :param export: the description of the export.
-    :param staging: the place where it is committed.
-    :param log: logs a line.
-    :param warn: logs a warning about the service.
-    :param clock: returns seconds that never run backwards.
     """
 
     def __init__(
@@ -93,8 +80,9 @@ class ExportAttempt:
         self._export = export
         self._staging = staging
         self._log = log
-        if export.changes and export.require_complete and STATE in (staging.state or {"complete": True}):
-            _discard_kept(staging)
+        if export.require_complete and staging.state and not staging.state["complete"]:
+            # The service may list all of it now; what was listed then may hold older records that were kept.
+            staging.discard()
         self._changes = (
             ExportChanges(export.changes, export.destination, staging, export.owned_by(), warn)
             if export.changes
@@ -107,13 +95,7 @@ class ExportAttempt:
         self._progress = ProgressLog(log, clock)
 
     def pages(self, client: Client) -> CallFlow[Listing]:
-        """
-        Fetch all pages that are left.
-
-        :param client: makes call flows of calls.
-        :returns: a call flow that emits each page. It has to be saved before the next is requested.
-        :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
-        """
+        """Fetch all pages that are left; emit each, which has to be saved before the next is requested."""
         per_second = client.limiter.per_second if client.limiter else None
         self._log(start_line(self._listing, self._export.destination, per_second, self._saved_before))
         listing = yield from list_pages(client.ask, self._listing)
@@ -122,24 +104,25 @@ class ExportAttempt:
         return listing
 
     def save(self, listed: ListedPage | Looked) -> None:
-        """
-        Save the new records of a page with the state of the listing, and log the progress every 30 seconds.
-
-        :param listed: the page, or the batch of the second look, that the call flow has just emitted.
-        :raises OSError: if it cannot be saved.
-        """
+        """Save what :meth:`pages` has just emitted with the state of the listing; log the progress every 30 seconds."""
         if isinstance(listed, ListedPage):
             self._staging.commit(listed.fresh, state_of(self._listing))
             self._progress.count(len(listed.fresh))
         elif self._changes:
             self._changes.save(listed, state_of(self._listing))
-        self._progress.log_if_due(lambda: progress_line(self._listing, self._progress, self._saved_before))
+        self._progress.log_if_due(self._progress_line)
+
+    def _progress_line(self) -> str:
+        rows = self._saved_before + self._progress.rows
+        pages, per_second = self._listing.pages, self._progress.per_second
+        return f"{rows:,} subscriptions of {pages:,} pages so far; {per_second:,.0f} a second."
 
     def abort(self) -> None:
         """Log how much is saved, because the attempt ends with an error."""
         if self._changes:
             self._changes.abort()
-        self._log(f"Kept {self._staging.rows} subscriptions of {self._listing.pages} pages for the next attempt.")
+        if self._listing.complete or not self._export.require_complete:
+            self._log(f"Kept {self._staging.rows} subscriptions of {self._listing.pages} pages for the next attempt.")
 
     def finish(self) -> None:
         """Set the return value of the task, and the digest of the content if the file may stay as it is."""
@@ -156,27 +139,9 @@ class ExportAttempt:
         }
 
 
-def _discard_kept(staging: Staging) -> None:
-    """Begin anew if the listing was cut short, and older records were kept: now they are to be listed."""
-    if not staging.state["complete"]:
-        staging.discard()
-
-
 def state_of(listing: Listing) -> dict[str, Any]:
-    """
-    Return what another attempt needs to resume a listing, besides the records.
-
-    :param listing: the listing after a page.
-    :returns: plain values.
-    """
-    return {
-        "token": listing.token,
-        "pages": listing.pages,
-        "duplicates": listing.duplicates,
-        "restarts": listing.restarts,
-        "ended": listing.ended,
-        "complete": listing.complete,
-    }
+    """Return what another attempt needs to resume a listing, besides the records, in plain values."""
+    return {name: getattr(listing, name) for name in _STATE_OF_LISTING}
 
 
 def resumed_listing(
@@ -187,47 +152,15 @@ def resumed_listing(
     *,
     require_complete: bool = False,
 ) -> Listing:
-    """
-    Resume a listing. If the service no longer accepts its token, it starts over at the first page.
-
-    :param query: the query, with the same page size.
-    :param state: the result of :func:`state_of`; None to begin.
-    :param records: the records that are saved, which it leaves out.
-    :param warn: logs a warning about the service.
-    :param require_complete: whether a listing that the service cuts short ends with an error. One that was cut short
-        before starts over at the first page.
-    :returns: the listing.
-    """
-    kept = {name: value for name, value in (state or {}).items() if name != STATE}
-    if require_complete and not kept.get("complete", True):
-        kept |= {"token": None, "restarts": kept["restarts"] + 1, "ended": False, "complete": True}
+    """Resume a listing with the result of :func:`state_of`, and leave out the records that are saved."""
+    kept = {name: value for name, value in (state or {}).items() if name in _STATE_OF_LISTING}
     listing = Listing(query, warn=warn, require_complete=require_complete, **kept)
     listing.knows(records)
     return listing
 
 
-def progress_line(listing: Listing, progress: ProgressLog, saved_before: int) -> str:
-    """
-    Return the line that the log has of an export every 30 seconds.
-
-    :param listing: the listing.
-    :param progress: the subscriptions of this attempt.
-    :param saved_before: the number of subscriptions that earlier attempts have saved.
-    """
-    rows = saved_before + progress.rows
-    return f"{rows:,} subscriptions of {listing.pages:,} pages so far; {progress.per_second:,.0f} a second."
-
-
 def start_line(listing: Listing, destination: object, per_second: float | None, rows: int) -> str:
-    """
-    Return the first line that the log has of an export.
-
-    :param listing: the listing.
-    :param destination: the path of the file.
-    :param per_second: the requests a second that all who use the credential share; None if the connection has no rate.
-    :param rows: the subscriptions that an earlier attempt has saved.
-    :returns: a sentence with all of it.
-    """
+    """Return the first line that the log has of an export; ``rows`` are those that earlier attempts have saved."""
     query = listing.query
     if query.channel_id is not None:
         whose = f"Exporting the subscriptions of channel {query.channel_id}"
@@ -241,12 +174,7 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
 
 
 def end_line(summary: Mapping[str, Any], destination: str) -> str:
-    """
-    Return the last line that the log has of an export.
-
-    :param summary: the return value of the task.
-    :param destination: the path of the file.
-    """
+    """Return the last line that the log has of an export, by the return value of the task."""
     rows, pages = summary["rows"], summary["pages"]
     if not summary.get("changed", True):
         return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
@@ -258,9 +186,7 @@ def content_digest(records: Iterable[Mapping[str, Any]], *, whole: bool = False)
     """
     Return a digest of a set of records; their order does not matter.
 
-    :param records: the records as they came.
-    :param whole: whether to digest the whole content of each.
-    :returns: a digest of the id and etag of each; of the whole record if it lacks either.
+    It is of the id and etag of each: of all its content if it lacks either, or if ``whole`` is set.
     """
     total = 0
     for record in records:

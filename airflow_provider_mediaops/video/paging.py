@@ -32,12 +32,7 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """
-    One page, and its new records.
-
-    :param page: the page as it came.
-    :param fresh: those of its records that no earlier page of the listing held.
-    """
+    """One page as it came, and those of its records that no earlier page of the listing held."""
 
     page: SubscriptionPage
     fresh: list[dict[str, Any]]
@@ -52,16 +47,10 @@ class Listing:
     before, and is not ``complete``. Neither is one whose last page is full, if the service announced more than twice as
     many records as came. Its total says nothing else: it is known to be wrong in both directions.
 
-    :param query: the query; its page size must not change during the listing.
     :param start: the token of the page where the listing begins, and starts over; None for the first.
-    :param warn: logs a warning about the service.
     :param token: the token of the page to fetch next; None for ``start``.
-    :param pages: the number of pages received.
-    :param duplicates: the number of records that came again and were left out of ``fresh``.
-    :param restarts: the number of times it started over. It does so once by itself, if its token is refused for good.
-    :param ended: whether there is no page left.
-    :param complete: whether the service has not cut the listing short.
-    :param require_complete: whether a listing that the service cuts short ends with an error.
+    :param duplicates: how many records came again and were left out of ``fresh``.
+    :param restarts: how often it started over. It does so once by itself, if its token is refused for good.
     :param known: the ids of the records that came before.
     """
 
@@ -91,23 +80,16 @@ class Listing:
             self.query = replace(self.query, part=("id", *self.query.part))
 
     def knows(self, items: Iterable[Mapping[str, Any]]) -> None:
-        """
-        Add records that came before, so that they are left out.
-
-        :param items: the records.
-        """
+        """Add records that came before, so that they are left out."""
         keys = map(_key, items)
         while self.known.add(islice(keys, _AT_ONCE)):
             pass
 
     def next_page(self, ask: Ask) -> CallFlow[ListedPage | None]:
         """
-        Fetch the next page.
+        Fetch the next page; return None at the end.
 
-        :param ask: makes a call flow of a call.
-        :returns: a call flow whose result is the page, or None at the end.
-        :raises InvalidReplyError: at the end of a listing that the service cut short, if it is required complete.
-        :raises MediaOpsError: if the service refuses for good.
+        A listing that the service cut short ends with an ``InvalidReplyError`` if it is required complete.
         """
         while not self.ended:
             try:
@@ -199,14 +181,7 @@ def _is_bare(item: Mapping[str, Any]) -> bool:
 
 
 def list_pages(ask: Ask, listing: Listing) -> CallFlow[Listing]:
-    """
-    Fetch all pages that are left.
-
-    :param ask: makes a call flow of a call.
-    :param listing: the listing.
-    :returns: a call flow that emits each page as a :class:`ListedPage` and returns the listing.
-    :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
-    """
+    """Fetch all pages that are left, emit each as a :class:`ListedPage`, and return the listing."""
     while (listed := (yield from listing.next_page(ask))) is not None:
         yield Emit(listed)
     return listing

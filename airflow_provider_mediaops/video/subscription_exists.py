@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionWatch(Watch):
-    """
-    A subscription that matches a filter.
-
-    :param channel_id: the channel whose subscriptions are listed.
-    :param ids: the identifiers of the subscriptions.
-    :param mine: the authenticated user's own.
-    :param for_channel_ids: only subscriptions to these channels count.
-    :raises ValueError: unless exactly one of the first three is given.
-    """
+    """A subscription that matches a filter; the arguments are those of ``SubscriptionSensor``."""
 
     channel_id: str | None = None
     ids: str | Sequence[str] | None = None
@@ -49,12 +41,7 @@ class SubscriptionWatch(Watch):
         )
 
     def look(self, ask: Ask) -> CallFlow[Verdict]:
-        """
-        List pages until one holds a record.
-
-        :param ask: makes a call flow of a call.
-        :returns: a call flow; done with the ``id`` and ``title`` of the first record.
-        """
+        """List pages until one holds a record; done with its ``id`` and ``title``."""
         from airflow_provider_mediaops.video.models import read_subscription
         from airflow_provider_mediaops.video.paging import Listing
 

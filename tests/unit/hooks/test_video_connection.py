@@ -16,6 +16,7 @@ from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidConnectionError,
     MediaOpsError,
+    NotFoundError,
 )
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
@@ -240,6 +241,15 @@ class TestTokens:
             VideoPlatformHook().list_subscriptions(channel_id="UC1")
         assert "base address" not in caught.value.message
         assert "host and port" not in caught.value.message
+
+    def test_refusal_of_the_service_behind_a_refreshed_token_has_the_advice_of_the_service(
+        self, connect_video: Callable[..., None], requests_mock: Mocker
+    ) -> None:
+        connect_video(**REFRESH)
+        requests_mock.post(TOKEN_URL, json={"access_token": "at-s3cr3t"})
+        requests_mock.get(SUBSCRIPTIONS, status_code=404)
+        with pytest.raises(NotFoundError, match="base address in the connection: it ends before /v3"):
+            VideoPlatformHook().list_subscriptions(channel_id="UC1")
 
     def test_every_secret_is_masked_before_it_is_sent(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
 from airflow_provider_mediaops.version_compat import AirflowSkipException
-from airflow_provider_mediaops.video.export_changes import ExportChanges
+from airflow_provider_mediaops.video.changes import ExportChanges
 from tests.unit.operators.changed_exports import (
     NOTHING,
     changes,
@@ -133,13 +133,13 @@ def test_what_the_pages_left_out_is_recovered_and_not_removed(
     tmp_path: Path, listings: Listings, lines: list[str]
 ) -> None:
     listings.have({number: subscription(number) for number in range(1, 121)})
-    export(tmp_path)
+    export(tmp_path, page_size=20)
     listings.have({number: subscription(number) for number in range(1, 61)})
     # The pages leave out one that is as it was, and one that is another by now.
     listings.unlisted = {100: subscription(100), 101: subscription(101, etag="new")}
     listings.asked.clear()
 
-    summary = export(tmp_path)
+    summary = export(tmp_path, page_size=20)
 
     assert counted(summary) == {**NOTHING, "removed": 58, "changed_records": 1, "recovered": 2}
     assert summary["rows"] == 62
@@ -150,11 +150,12 @@ def test_what_the_pages_left_out_is_recovered_and_not_removed(
     looked = [query for query in listings.asked if "id" in query]
     assert [len(query["id"].split(",")) for query in looked] == [50, 10]
     assert all("mine" not in query and query["part"] == looked[0]["part"] for query in looked)
+    assert {query["maxResults"] for query in looked} == {"50"}
     assert any("pages left out 2 subscriptions" in line for line in lines)
     # The next export agrees.
     listings.have({number: subscription(number) for number in [*range(1, 61), 100]})
     listings.unlisted = {}
-    assert counted(export(tmp_path)) == {**NOTHING, "removed": 1}
+    assert counted(export(tmp_path, page_size=20)) == {**NOTHING, "removed": 1}
 
 
 def test_nothing_is_removed_if_the_listing_was_cut_short(tmp_path: Path, listings: Listings, lines: list[str]) -> None:

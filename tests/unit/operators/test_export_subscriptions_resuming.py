@@ -313,7 +313,7 @@ class TestCutShort:
 
         answers(platform, {**page(1, 2, next_token="t1"), "pageInfo": {"totalResults": 5}}, page(3))
         summary = export(file, instance(max_tries=3), page_size=2, require_complete=True)
-        assert (summary["complete"], summary["rows"], summary["resumed"]) == (True, 3, True)
+        assert (summary["complete"], summary["rows"], summary["resumed"]) == (True, 3, False)
 
     def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker
@@ -332,9 +332,10 @@ class TestCutShort:
                 export(tmp_path / "subs.csv")
 
         assert export(tmp_path / "subs.csv")["complete"] is False
+        assert platform.call_count == 2
 
     @pytest.mark.parametrize("required", [True, "true"])
-    def test_a_task_that_requires_it_whole_fails_and_keeps_what_there_is(
+    def test_export_that_requires_a_whole_listing_fails_and_its_cleared_task_lists_anew(
         self, tmp_path: Path, platform: requests_mock.Mocker, required: object
     ) -> None:
         file = tmp_path / "subs.jsonl"
@@ -344,12 +345,11 @@ class TestCutShort:
             export(file, require_complete=required)
 
         assert not file.exists()
-        # Cleared, it starts over, for the service may list all of it now.
         answers(platform, page(2, next_token="n1"), page(3, next_token="n2"), page(1))
         summary = export(file, instance(max_tries=3), require_complete=required)
         assert tokens(platform) == [None, "n1", "n2"]
-        assert ids(file) == ["sub-1", "sub-2", "sub-3"]
-        assert (summary["complete"], summary["restarts"], summary["resumed"]) == (True, 1, True)
+        assert ids(file) == ["sub-2", "sub-3", "sub-1"]
+        assert (summary["complete"], summary["restarts"], summary["resumed"]) == (True, 0, False)
 
 
 class TestIfChanged:
