@@ -66,7 +66,6 @@ class Enrichment(DatasetWork):
     :param format: the format of the dataset; None means the suffix.
     :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
     :param bulk: whether one request asks for many books.
-    :param bulk_verify: whether all books that its reply leaves out are asked for by themselves.
     :param max_failures: the number of rows that may be ``failed``.
     :param reuse: the paths of earlier datasets, from which look-ups are taken.
     :param reuse_seconds: the age below which a look-up that found a book is young enough.
@@ -87,7 +86,6 @@ class Enrichment(DatasetWork):
     format: str | None = None
     csv_formulas: CsvFormulas = "keep"
     bulk: bool = False
-    bulk_verify: bool = False
     max_failures: int = 0
     reuse: Sequence[str] = field(default_factory=list)
     reuse_seconds: float = 0.0
@@ -244,8 +242,7 @@ class Attempt:
         # Those that failed in earlier attempts are in the dataset.
         progress = self._checkpoint.progress
         left = self._enrichment.max_failures - progress.counts["failed"] - progress.refresh_failed
-        verify, spending = self._enrichment.bulk_verify, self._spending.spending
-        return BatchOptions(ahead=_ROWS_AHEAD, bulk_verify=verify, max_failures=left, spending=spending)
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, spending=self._spending.spending)
 
     def rows(self) -> Iterator[IsbnRow]:
         """

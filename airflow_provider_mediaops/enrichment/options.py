@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_mediaops.arguments import optional, read_choice, read_flag, read_seconds, read_whole_number
 from airflow_provider_mediaops.enrichment.row_bounds import RowBound, read_row_bound
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
 from airflow_provider_mediaops.storage.source_columns import Keep, read_keep
 
@@ -21,7 +20,6 @@ STAND_INS: dict[str, Any] = {
     "keep_columns": True,
     "csv_formulas": "keep",
     "bulk": True,
-    "bulk_verify": False,
     "several": "first",
     "repair_zeros": False,
     "on_invalid": "record",
@@ -40,7 +38,6 @@ class EnrichmentOptions:
     keep_columns: Keep
     csv_formulas: CsvFormulas
     bulk: bool
-    bulk_verify: bool
     several: Several
     repair_zeros: bool
     on_invalid: str
@@ -57,16 +54,12 @@ class EnrichmentOptions:
 
         :param values: every option by its name, rendered.
         :returns: the options.
-        :raises InvalidArgumentError: for a value that cannot be used, and for options that contradict each other.
+        :raises InvalidArgumentError: for a value that cannot be used.
         """
-        bulk, bulk_verify = (read_flag(name, values[name]) for name in ("bulk", "bulk_verify"))
-        if bulk_verify and not bulk:
-            raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
         return cls(
             keep_columns=read_keep(values["keep_columns"]),
             csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),
-            bulk=bulk,
-            bulk_verify=bulk_verify,
+            bulk=read_flag("bulk", values["bulk"]),
             several=cast("Several", read_choice("several", values["several"], ("first", "rows"))),
             repair_zeros=read_flag("repair_zeros", values["repair_zeros"]),
             on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),

@@ -85,7 +85,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
         the reply leaves out is ``not_found``, with an ``error`` that says so, unless another one that it leaves out
         turns out to be there.
-    :param bulk_verify: with ``bulk``: whether all books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent. An empty cell is ``missing``, not invalid.
     :param max_invalid: how many rows may hold no ISBN before the task fails, without any request: a number, a share
@@ -124,7 +123,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         "format",
         "csv_formulas",
         "bulk",
-        "bulk_verify",
         "on_invalid",
         "max_invalid",
         "max_failures",
@@ -153,7 +151,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
         bulk: bool | str = False,
-        bulk_verify: bool | str = False,
         on_invalid: Literal["record", "fail"] = "record",
         max_invalid: float | str | None = None,
         max_failures: float | str = 0,
@@ -178,7 +175,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self.format = format
         self.csv_formulas = csv_formulas
         self.bulk = bulk
-        self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
         self.max_invalid = max_invalid
         self.max_failures = max_failures

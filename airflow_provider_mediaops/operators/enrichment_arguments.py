@@ -125,7 +125,6 @@ class EnrichmentArguments:
             format=self.format,
             csv_formulas=options.csv_formulas,
             bulk=options.bulk,
-            bulk_verify=options.bulk_verify,
             reuse=list(self.reuse),
             reuse_seconds=options.reuse_seconds,
             reuse_not_found_seconds=options.reuse_not_found_seconds,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.models import Status
 
 #: The error of a book that is ``not_found`` because a reply left it out.
-LEFT_OUT = "The reply to a bulk request left it out; it was not asked for by itself (bulk_verify=True does that)."
+LEFT_OUT = "A bulk reply left it out, with another book that is missing; it was not asked for by itself."
 
 
 class LeftOutBooks:
@@ -19,22 +19,17 @@ class LeftOutBooks:
 
     One book of each reply is asked for by itself, its sample: it shows whether the service has none of these books, or
     only names fewer. Once a sample is found, all such books are asked for.
-
-    :param verify: whether all are asked for from the beginning.
     """
 
-    def __init__(self, *, verify: bool) -> None:
-        self._verify = verify
+    def __init__(self) -> None:
+        # Whether a sample was found.
+        self._names_fewer = False
         # The other books of a reply, by its sample.
         self._samples: dict[str, list[str]] = {}
 
     def to_ask(self, isbns: Sequence[str]) -> list[str]:
-        """
-        Return which books are asked for by themselves.
-
-        :param isbns: the books that a reply leaves out.
-        """
-        if self._verify or not isbns:
+        """Return which of the books that a reply leaves out are asked for by themselves."""
+        if self._names_fewer or not isbns:
             return list(isbns)
         sample, *others = isbns
         self._samples[sample] = others
@@ -42,11 +37,9 @@ class LeftOutBooks:
 
     def settle(self, isbn13: str, status: Status) -> tuple[list[str], list[str]]:
         """
-        Take note of a book that is done.
+        Take note of a book that is done, which may be a sample.
 
-        :param isbn13: the book; it may be a sample.
-        :param status: its status.
-        :returns: the books that are ``not_found`` because their sample was; and the books to ask for one by one.
+        Return the books that are ``not_found`` because their sample was, and the books to ask for one by one.
         """
         others = self._samples.pop(isbn13, None)
         if others is None:
@@ -54,7 +47,7 @@ class LeftOutBooks:
         if status == "not_found":
             return others, []
         # A service that leaves out a book that it has says nothing of the others.
-        self._verify = self._verify or status == "found"
+        self._names_fewer = self._names_fewer or status == "found"
         return [], others
 
     def clear(self) -> None:

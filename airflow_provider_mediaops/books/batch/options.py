@@ -23,8 +23,6 @@ class BatchOptions:
     :param window: the maximum number of rows that are read and not handed out.
     :param ahead: the number of rows that are read ahead of the requests.
     :param bulk_size: the maximum number of books in one request; 1 for requests for one book each.
-    :param bulk_verify: whether all books that the reply to a bulk request leaves out are asked for by themselves, not
-        only one of them.
     :param retry_after: the pauses in seconds after which a book that got no answer is retried.
     :param max_pause_seconds: the longest pause for which the service may ask. A reply that asks for a longer one ends
         the batch, unless a later request has found a book.
@@ -35,7 +33,6 @@ class BatchOptions:
     window: int = 1_000
     ahead: int = 100
     bulk_size: int = 1
-    bulk_verify: bool = False
     retry_after: Sequence[float] = RETRY_AFTER_SECONDS
     max_pause_seconds: float = inf
     max_failures: int = 0

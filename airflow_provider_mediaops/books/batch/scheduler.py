@@ -82,7 +82,7 @@ class LookupScheduler:
         self._seen = resume.seen
         self._options = options
         self._bulk_size = options.bulk_size
-        self._left_out = LeftOutBooks(verify=options.bulk_verify)
+        self._left_out = LeftOutBooks()
         self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in resume.undecided.items()}
         #: The rows in their order.
         self.rows = OrderedRows(options.max_failures)

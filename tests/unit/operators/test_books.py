@@ -257,22 +257,6 @@ class TestBulk:
         assert "left it out" in rows[4]["error"]
         assert (summary["requests"], database.call_count) == (2, 2)
 
-    def test_what_it_leaves_out_is_asked_for_by_itself_if_wanted(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"]]})
-        isbns = [CRIME, CALENDAR, PROGRAMMING]
-
-        summary = make(tmp_path / "books.jsonl", isbns=isbns, bulk=True, bulk_verify=True).execute({})
-
-        rows = json_rows(tmp_path / "books.jsonl")
-        assert [(row["status"], row["error"]) for row in rows] == [
-            ("found", None),
-            ("not_found", None),
-            ("found", None),
-        ]
-        assert summary["requests"] == 3
-
 
 class TestLog:
     def test_the_first_line_says_what_is_done_and_the_last_what_came_of_it_without_the_key(

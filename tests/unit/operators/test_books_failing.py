@@ -53,8 +53,6 @@ class TestArguments:
             ({"isbns": [], "max_failures": True}, "not True"),
             ({"isbns": [], "bulk": "maybe"}, "bulk is True or False; not 'maybe'"),
             ({"isbns": [], "bulk": None}, "bulk is True or False; not None"),
-            ({"isbns": [], "bulk": "yes", "bulk_verify": "perhaps"}, "bulk_verify is True or False"),
-            ({"isbns": [], "bulk": "false", "bulk_verify": "true"}, "bulk_verify is about bulk requests"),
             ({"isbns": [], "deferrable": "{{ x }}"}, "deferrable is True or False.*Templates are not rendered"),
             ({"isbns": [], "deferrable": "sometimes"}, "deferrable is True or False"),
             ({"isbns": [], "csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
@@ -73,7 +71,6 @@ class TestArguments:
             ({"isbns": [], "repair_zeros": "maybe"}, "repair_zeros is True or False"),
             ({"isbns": [], "max_invalid": -1}, "max_invalid is a number of rows, a share"),
             ({"isbns": "{{ x }}", "destination": "{{ ds }}/books.doc"}, "ends in none of"),
-            ({"isbns": [], "bulk_verify": True}, "bulk_verify is about bulk requests: give bulk=True, too"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],
     )
@@ -87,11 +84,6 @@ class TestArguments:
             ({"isbns": "{{ x }}"}, {"isbns": "['1']"}, "render_template_as_native_obj"),
             ({"isbns": [], "max_failures": "{{ x }}"}, {"max_failures": "a lot"}, "max_failures is a number of rows"),
             ({"isbns": [], "bulk": "{{ x }}"}, {"bulk": "None"}, "bulk is True or False; not 'None'"),
-            (
-                {"isbns": [], "bulk": "{{ x }}", "bulk_verify": True},
-                {"bulk": "False"},
-                "bulk_verify is about bulk requests",
-            ),
             ({"isbns": [], "on_invalid": "{{ x }}"}, {"on_invalid": "ignore"}, "on_invalid is record or fail"),
             ({"isbns": [], "csv_formulas": "{{ x }}"}, {"csv_formulas": "no"}, "csv_formulas is keep or escape"),
             ({"source": "a.csv", "keep_columns": "{{ x }}"}, {"keep_columns": ""}, "keep_columns needs at least one"),
@@ -145,9 +137,9 @@ class TestArguments:
     ) -> None:
         database.post(f"{BASE}/books", json={"data": [book(CRIME)["book"]]})
         database.get(address(PROGRAMMING), status_code=503)
-        templates = dict.fromkeys(("isbns", "bulk", "bulk_verify", "max_failures", "on_invalid"), "{{ x }}")
+        templates = dict.fromkeys(("isbns", "bulk", "max_failures", "on_invalid"), "{{ x }}")
         operator = make(tmp_path / "books.jsonl", **templates)
-        texts = (f"{CRIME}, {PROGRAMMING},x", "False", "false", "34%", "record")
+        texts = (f"{CRIME}, {PROGRAMMING},x", "False", "34%", "record")
         for name, text in zip(templates, texts, strict=True):
             setattr(operator, name, text)
 

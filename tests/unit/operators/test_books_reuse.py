@@ -184,9 +184,7 @@ class TestReuse:
     def test_what_failed_or_is_not_vouched_for_is_asked_for_again(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
-        left_out = (
-            "The reply to a bulk request left it out; it was not asked for by itself (bulk_verify=True does that)."
-        )
+        left_out = "A bulk reply left it out, with another book that is missing; it was not asked for by itself."
         books = sample_isbns(3)
         for isbn in books:
             database.get(address(isbn), json=book(isbn))

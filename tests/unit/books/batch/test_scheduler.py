@@ -12,13 +12,12 @@ from tests.unit.books.batch.scripted import ISBNS, OUTCOMES, Batch
     rows=st.lists(st.sampled_from([*ISBNS, "x", f"ISBN {ISBNS[0]}"]), max_size=30),
     outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=80),
     bulk_size=st.sampled_from([1, 4]),
-    bulk_verify=st.booleans(),
     window=st.integers(1, 12),
 )
 def test_each_row_comes_out_once_and_in_order(
-    rows: list[str], outcomes: list[str], *, bulk_size: int, bulk_verify: bool, window: int
+    rows: list[str], outcomes: list[str], *, bulk_size: int, window: int
 ) -> None:
-    batch = Batch(rows, bulk_size=bulk_size, bulk_verify=bulk_verify, window=window, ahead=5)
+    batch = Batch(rows, bulk_size=bulk_size, window=window, ahead=5)
     batch.run(outcomes)
 
     statuses = [status for _, status in batch.taken]
