@@ -21,7 +21,6 @@ def scratch_database(create_table: str) -> sqlite3.Connection:
 
     Its file has no name, so it is removed with the process, however that ends.
 
-    :param create_table: the statement that creates its one table.
     :returns: a connection that any thread may use, one at a time.
     :raises OSError: if the folder cannot hold the file.
     """
@@ -50,8 +49,6 @@ class ScratchFile:
     A file in the folder for temporary files that only grows, and is read at any place.
 
     It has no name, so it is removed with the process, however that ends.
-
-    :raises OSError: if the folder cannot hold the file.
     """
 
     def __init__(self) -> None:
@@ -66,9 +63,7 @@ class ScratchFile:
         """
         Append data.
 
-        :param data: the data.
         :returns: where it begins, in bytes.
-        :raises OSError: if the file cannot grow; the message names its folder.
         """
         try:
             self._file.write(data)
@@ -78,13 +73,7 @@ class ScratchFile:
         return start
 
     def read(self, start: int, size: int) -> bytes:
-        """
-        Return a part of the file.
-
-        :param start: where it begins, in bytes.
-        :param size: its length.
-        :raises OSError: if it cannot be read; the message names its folder.
-        """
+        """Return a part of the file."""
         try:
             if not self._is_flushed:
                 self._file.flush()
@@ -108,7 +97,9 @@ def naming_folder() -> Iterator[None]:
 
 
 def _full(error: Exception) -> OSError:
+    # If no folder can be used, none is chosen, and the error lists those that were tried.
+    folder = f", {tempfile.tempdir}," if tempfile.tempdir else ""
     return OSError(
-        f"The folder for temporary files, {tempfile.tempdir}, cannot hold what does not fit into memory: {error}. "
+        f"The folder for temporary files{folder} cannot hold what does not fit into memory: {error}. "
         "Free some space, or set TMPDIR to another folder."
     )

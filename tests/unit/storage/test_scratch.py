@@ -45,6 +45,15 @@ def test_a_disk_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         file.append(b"data")
 
 
+def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+
+    with pytest.raises(OSError, match=r"temporary files cannot hold .*No usable temp.*/nowhere") as found:
+        ScratchFile()
+    assert "None" not in str(found.value)
+
+
 class Full:
     def write(self, _: bytes) -> int:
         raise OSError(28, "No space left on device")
