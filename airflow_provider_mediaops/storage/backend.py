@@ -33,7 +33,6 @@ class Version:
     One version of a file.
 
     :param tag: what the disk or the store calls it.
-    :param size: its size in bytes.
     """
 
     tag: str
@@ -54,13 +53,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """
-    A part of an open local file.
-
-    :param file: the descriptor.
-    :param start: where it begins, in bytes.
-    :param end: where it ends.
-    """
+    """A part of an open local file."""
 
     file: int
     start: int
@@ -76,7 +69,6 @@ class NewFile:
     """
     A local file that is to be published.
 
-    :param descriptor: its descriptor.
     :param path: its path; None if it has none.
     """
 
@@ -160,7 +152,6 @@ class Backend(Protocol):
         """
         Replace the file in one step, if it has the given version; return the new one.
 
-        :param new: the new content.
         :param replaces: None to create it.
         :raises ConflictError: if another version is there. If a reply was lost, that may be the new one.
         """
@@ -196,14 +187,7 @@ def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
 
 
 def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """
-    Read a part of a file block by block, without moving its position.
-
-    :param descriptor: the open file.
-    :param start: where the part begins, in bytes.
-    :param end: where it ends; the file may be shorter.
-    :returns: the blocks.
-    """
+    """Read a part of a file block by block, without moving its position."""
     while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
         yield block
         start += len(block)

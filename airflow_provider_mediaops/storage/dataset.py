@@ -63,12 +63,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, content: bytes | None, version: Version | None) -> Manifest | None:
-        """
-        Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file.
-
-        :param content: its content.
-        :param version: the version of the file at the destination.
-        """
+        """Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file."""
         try:
             fields = parse_json(content or b"")
             owner, fingerprint = Owner.from_dict(fields["owner"]), fields["fingerprint"]
@@ -83,14 +78,7 @@ class Manifest:
 
 
 class Staging:
-    """
-    A dataset while it is written.
-
-    :param dataset: the dataset.
-    :param owner: the task instance that writes it.
-    :param backend: where it is published.
-    :param changes: where its changes are; None for nowhere.
-    """
+    """A dataset while it is written."""
 
     def __init__(self, dataset: Dataset, owner: Owner, backend: Backend, changes: Backend | None) -> None:
         self._dataset, self._owner = dataset, owner
@@ -415,7 +403,6 @@ class Dataset:
         The dataset is published when the block ends. If the block raises, an older dataset stays, and the commits stay
         for the next attempt.
 
-        :param owner: the task instance and its parameters.
         :returns: a context manager with the staging to commit to.
         :raises DestinationInUseError: if another attempt of the same owner has begun since; at each commit, and when
             the block ends.
@@ -439,7 +426,6 @@ class Dataset:
         """
         Make sure that the dataset can be written, and leave it as it is for another process of the same task.
 
-        :param owner: the task instance and its parameters.
         :raises OSError: as :meth:`staging` does before its block begins; likewise the other errors.
         """
         with self._staged(owner):
@@ -461,12 +447,7 @@ class Dataset:
         return read_records(self._path, self.format)
 
     def write_table(self, file: Path, lines: Iterable[bytes]) -> None:
-        """
-        Write records as a table.
-
-        :param file: the file on the local disk.
-        :param lines: the records as JSON.
-        """
+        """Write records as a table."""
         write_table(self.format, file, self._view, map(self._view.parse, lines), self._csv_formulas)
 
     @property
@@ -475,12 +456,7 @@ class Dataset:
         return self.destination if is_local(self._path) else tempfile.gettempdir()
 
     def fingerprint(self, digest: str, owner: Owner) -> str:
-        """
-        Return a digest of the whole file: with other parameters or columns, the same records make another one.
-
-        :param digest: the digest of its content.
-        :param owner: who writes it.
-        """
+        """Return a digest of the whole file: with other parameters or columns, the same records make another one."""
         shape = [owner.parameters, self.format, *self._view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
 

@@ -13,11 +13,7 @@ class ConflictError(DestinationReplacedError):
 
 
 def conflict_error(path: object) -> ConflictError:
-    """
-    Return the error of a write that would have replaced another version than the one that was read.
-
-    :param path: the path.
-    """
+    """Return the error of a write that would have replaced another version than the one that was read."""
     return ConflictError(
         f"{_shown(path)} was replaced by another task or program meanwhile. This attempt replaces nothing; the next "
         "one begins from the file as it is then.",
@@ -26,13 +22,7 @@ def conflict_error(path: object) -> ConflictError:
 
 
 def mapped_overwrite_error(destination: object, writer: str, kind: str = "dataset") -> PermanentError:
-    """
-    Return the error for a mapped task whose destination another instance of the same task writes or has published.
-
-    :param destination: the path.
-    :param writer: the other task.
-    :param kind: what the task writes, in a word.
-    """
+    """Return the error for a mapped task whose destination another instance of it writes or has published."""
     return PermanentError(
         f"{_shown(destination)} is the {kind} of {writer}, mapped beside this task in the same run, and would be lost: "
         "give each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
@@ -41,11 +31,7 @@ def mapped_overwrite_error(destination: object, writer: str, kind: str = "datase
 
 
 def superseded_error(destination: object) -> DestinationInUseError:
-    """
-    Return the error of an attempt whose claim is no longer the highest.
-
-    :param destination: the path that the attempt writes.
-    """
+    """Return the error of an attempt whose claim is no longer the highest."""
     return DestinationInUseError(
         f"{_shown(destination)} is being written by a newer attempt of this task. This attempt ends; what it has "
         "staged counts for the newer one.",
@@ -54,21 +40,13 @@ def superseded_error(destination: object) -> DestinationInUseError:
 
 
 def removed_error(destination: object) -> OSError:
-    """
-    Return the error of an attempt whose claim somebody has removed.
-
-    :param destination: the path that the attempt writes.
-    """
+    """Return the error of an attempt whose claim somebody has removed."""
     what = f"the hidden folder beside {_shown(destination)} was removed while the task wrote"
     return OSError(errno.ESTALE, f"{what}; the next attempt starts anew")
 
 
 def finished_meanwhile_error(destination: object) -> DestinationInUseError:
-    """
-    Return the error of an attempt that finds its own task's dataset published since it began.
-
-    :param destination: the path.
-    """
+    """Return the error of an attempt that finds its own task's dataset published since it began."""
     return DestinationInUseError(
         f"{_shown(destination)} was published by another attempt of this task just after this one began. This attempt "
         "ends; the next one returns the other's result.",
@@ -77,11 +55,7 @@ def finished_meanwhile_error(destination: object) -> DestinationInUseError:
 
 
 def locked_error(destination: object) -> DestinationInUseError:
-    """
-    Return the error for a file that another process keeps locked.
-
-    :param destination: the path.
-    """
+    """Return the error for a file that another process keeps locked."""
     return DestinationInUseError(
         f"{_shown(destination)} is being published by another process, which has held its lock for half a minute: it "
         "may have been stopped. This attempt ends; the next one publishes what is staged. If no task is at work, end "
@@ -91,11 +65,7 @@ def locked_error(destination: object) -> DestinationInUseError:
 
 
 def replaced_error(destination: object) -> DestinationReplacedError:
-    """
-    Return the error of an attempt at whose destination another file appeared since it began.
-
-    :param destination: the path.
-    """
+    """Return the error of an attempt at whose destination another file appeared since it began."""
     return DestinationReplacedError(
         f"{_shown(destination)} was published by another run or program after this attempt began. This attempt ends, "
         "and replaces nothing; the next one begins from the file as it is then, and repeats no request. If two tasks "
@@ -105,12 +75,7 @@ def replaced_error(destination: object) -> DestinationReplacedError:
 
 
 def unknown_version_error(file: object, version: object) -> PermanentError:
-    """
-    Return the error for a log of a version that this package does not know.
-
-    :param file: its path.
-    :param version: its version.
-    """
+    """Return the error for a log of a version that this package does not know."""
     return PermanentError(
         f"{_shown(file)} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not "
         "know (it knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
@@ -120,11 +85,7 @@ def unknown_version_error(file: object, version: object) -> PermanentError:
 
 
 def unconditional_error(record: object) -> PermanentError:
-    """
-    Return the error for a record on a store where two tasks could create it at once.
-
-    :param record: its path.
-    """
+    """Return the error for a record on a store where two tasks could create it at once."""
     return PermanentError(
         f"{_shown(record)} cannot be kept: its store, or the store's client, does not refuse to create a file that is "
         "there, so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or "

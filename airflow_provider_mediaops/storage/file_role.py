@@ -35,19 +35,11 @@ class FileRole:
     is_list: bool
 
     def naming(self, path: ObjectStoragePath) -> AbstractContextManager[None]:
-        """
-        Name a file in an error of the system or of a store.
-
-        :param path: the file.
-        """
+        """Name a file in an error of the system or of a store."""
         return naming_path(f"{self.name} {path}", "read")
 
     def advice(self, text: str) -> str:
-        """
-        Return an advice that applies to lists alone; nothing for a dataset.
-
-        :param text: the advice.
-        """
+        """Return an advice that applies to lists alone; nothing for a dataset."""
         return text if self.is_list else ""
 
 

@@ -85,11 +85,7 @@ def path_of(text: object) -> ObjectStoragePath:
 
 
 def advice_for_azure(form: str) -> str:
-    """
-    Return the advice for an address of Azure that Airflow does not read.
-
-    :param form: see :func:`airflow_form`.
-    """
+    """Return the advice for an address of Azure that Airflow does not read."""
     return f"Write {form!r}: the account and its key are in a connection, whose id stands before the @."
 
 
@@ -146,8 +142,6 @@ def write_whole(path: ObjectStoragePath, data: bytes) -> None:
     """
     Write a file that readers see whole or not at all. An older file stays until the new one replaces it.
 
-    :param path: the destination; missing folders are created.
-    :param data: the whole content.
     :raises OSError: if the destination cannot be written; the message names it.
     """
     if is_local(path):
@@ -161,7 +155,6 @@ def lasting(path: ObjectStoragePath) -> str:
     """
     Return a path in the form in which other processes can open it.
 
-    :param path: the path of a file.
     :returns: for the local disk, an absolute path without ``file://``, which also ``open()`` takes; otherwise the path
         as it is, with its scheme and connection.
     """
@@ -177,7 +170,6 @@ def target_of(path: ObjectStoragePath) -> Path:
     """
     Return the local file to write, and create its folder.
 
-    :param path: a path on the local disk.
     :returns: the file; if the path is a symbolic link, the file that it leads to, so that the link stays a link.
     :raises InvalidArgumentError: if the path can never name a file; the message names it.
     :raises OSError: if the path is a folder, a device or a named pipe, or its folder cannot be created.
@@ -196,9 +188,7 @@ def irregular_kind(path: ObjectStoragePath) -> str | None:
     """
     Return what a path on the local disk leads to, if that is no regular file.
 
-    :param path: a path on the local disk; links are followed.
     :returns: the kind in words, for example ``a named pipe``; None for a regular file, and if there is none.
-    :raises OSError: if the folder cannot be searched.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         # The system follows links that have no path, too, such as /dev/stdout.
@@ -210,8 +200,6 @@ def beside(name: str, kind: str) -> str:
     """
     Return the name of a file's hidden companion.
 
-    :param name: the file's name.
-    :param kind: the purpose of the companion; the end of its name.
     :returns: a name that no companion of another file has.
     """
     hidden = f".{name}.{kind}"
@@ -222,13 +210,7 @@ def beside(name: str, kind: str) -> str:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[int]:
-    """
-    Open a new file that takes the place of another one when the block ends. If the block raises, it is removed.
-
-    :param target: the file to replace; it need not exist.
-    :returns: a context manager with the descriptor of the new file.
-    :raises OSError: if the file cannot be written.
-    """
+    """Open a new file that takes the place of another one when the block ends. If the block raises, it is removed."""
     file = part_of(target)
     descriptor = create(file, 0o666)
     try:
@@ -254,9 +236,7 @@ def create(file: Path, mode: int = 0o600) -> int:
     """
     Create a file.
 
-    :param file: its path.
     :param mode: its permissions, of which the umask takes some; only this user can read and write it if not given.
-    :returns: its descriptor.
     :raises FileExistsError: if anything has that name, a dangling link included.
     """
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -298,9 +278,6 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     """
     Write all data at an offset of a file, over the rest of an earlier write that failed.
 
-    :param descriptor: the open file.
-    :param data: the data.
-    :param offset: where it begins, in bytes.
     :raises OSError: if the system refuses, for example because the disk is full.
     """
     written = os.pwrite(descriptor, data, offset)
@@ -325,20 +302,12 @@ def sync_names(folder: Path) -> None:
 
 
 def part_of(target: Path) -> Path:
-    """
-    Return a random name beside a file, for a file that is to replace it.
-
-    :param target: the file.
-    """
+    """Return a random name beside a file, for a file that is to replace it."""
     return target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{PART}"))
 
 
 def parts_of(target: Path) -> list[Path]:
-    """
-    Find the files with names of :func:`part_of`. Their processes were killed, or are still writing them.
-
-    :param target: the file that they were to replace.
-    """
+    """Find the files with names of :func:`part_of`. Their processes were killed, or are still writing them."""
     example = part_of(target).name
     start = example[: -2 * _RANDOM_BYTES - len(PART)]
     return [
@@ -352,10 +321,6 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint:
     """
     Write an object.
 
-    :param path: a path on its store, for messages.
-    :param target: the object's own path.
-    :param send: writes the object.
-    :param hint: a sentence for the reader of an error.
     :raises OSError: if the store refuses, or cannot be reached.
     """
     with translating_errors(path, "written", hint):
@@ -376,9 +341,6 @@ def translating_errors(path: object, action: Action, hint: str = "") -> Iterator
     """
     Raise any error of a store as an ``OSError`` that names the file.
 
-    :param path: the file.
-    :param action: whether the file is ``read`` or ``written``.
-    :param hint: a sentence for the reader of the error.
     :raises OSError: for any error; some clients of stores have classes of their own, for example for a lost network.
     """
     with naming_path(path, action, hint):
@@ -395,9 +357,6 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     Name the file in an error of the system or of a store.
 
-    :param path: the file.
-    :param action: whether the file is ``read`` or ``written``.
-    :param hint: a sentence for the reader of the error.
     :raises OSError: of the same class as the error, if that is one of Python's own.
     """
     try:
@@ -418,8 +377,6 @@ def _with_message(error: OSError, message: str) -> OSError:
     """
     Return an error like another one, with another message.
 
-    :param error: the error.
-    :param message: the message.
     :returns: an error with the same number, and of the same class if that is one of Python's own: the classes of
         stores' clients cannot all be constructed from a text.
     """

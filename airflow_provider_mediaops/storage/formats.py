@@ -67,7 +67,6 @@ class FlatView:
         """
         Return records as columns.
 
-        :param records: the records as they came; all of them are held in memory.
         :returns: for each column its values in the order of the records, each of the column's type, or None.
         """
         rows = list(map(self.flatten, records))
@@ -78,9 +77,7 @@ def format_of(destination: object, format: str | None = None) -> Format:
     """
     Return the format in which a dataset is written.
 
-    :param destination: its path.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the path.
-    :returns: the format.
     :raises ValueError: if neither names a format.
     """
     # Without a dot there is no suffix.
@@ -101,7 +98,6 @@ def check_format(format: Format) -> None:
     """
     Make sure that the packages which a format needs are installed.
 
-    :param format: the format.
     :raises PermanentError: for Parquet, if pyarrow is not installed.
     """
     if format == "parquet" and not find_spec("pyarrow"):
@@ -112,12 +108,7 @@ def check_format(format: Format) -> None:
 
 
 def check_csv_formulas(csv_formulas: CsvFormulas) -> None:
-    """
-    Make sure that ``csv_formulas`` has a known value.
-
-    :param csv_formulas: ``keep`` or ``escape``.
-    :raises ValueError: if it is neither.
-    """
+    """Make sure that ``csv_formulas`` has a known value."""
     if csv_formulas not in CSV_FORMULAS:
         raise InvalidArgumentError(f"csv_formulas is {' or '.join(CSV_FORMULAS)}; not {csv_formulas!r}.")
 
@@ -126,7 +117,6 @@ def check_lines(lines: bytes) -> None:
     """
     Make sure that lines can be read again from a dataset.
 
-    :param lines: the lines of records; each ends.
     :raises PermanentError: if one of them is longer than :data:`MAX_LINE_BYTES`.
     """
     if len(lines) <= MAX_LINE_BYTES:
@@ -151,12 +141,7 @@ def write_table(
 
     At most 100 records are in memory at a time. Of a table in Parquet, so are the 10,000 rows of a row group.
 
-    :param format: ``csv`` or ``parquet``.
-    :param file: the file on the local disk.
-    :param view: the table's columns.
-    :param records: the records as they came.
     :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
-    :raises OSError: if the file cannot be written.
     """
     if format == "csv":
         _write_csv(file, view, records, csv_formulas)
@@ -170,8 +155,6 @@ def json_line(value: object) -> bytes:
 
     NaN and infinity, which JSON does not have, are null.
 
-    :param value: plain values.
-    :returns: the line in UTF-8.
     :raises ValueError: if the value is nested too deep.
     """
     try:
@@ -187,7 +170,6 @@ def json_lines(values: Iterable[object]) -> bytes:
     Integers of any size keep their values; NaN and infinity are null. A float may have another form than
     :func:`json_line` gives it (1e90 and 1e+90); its value is the same.
 
-    :param values: plain values.
     :returns: the lines in UTF-8, each with its line end.
     :raises ValueError: if a value is nested too deep.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.storage.backend import Backend
 
-Kind = Literal["rows", "done", "last"]
+Kind = Literal["rows", "done"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +55,9 @@ class Frame:
     A frame, without its content.
 
     :param number: its number in its claim.
-    :param kind: ``rows`` (records and a state), ``done`` (all is ready to be published) or ``last`` (it was published).
+    :param kind: ``rows`` (records and a state) or ``done`` (all is ready to be published).
     :param rows: the number of records up to its end.
     :param data: where its data is.
-    :param lines: where its lines are.
     """
 
     number: int
@@ -74,13 +73,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class DoneFrame:
-    """
-    A frame that says what is to be published.
-
-    :param claim: whose it is.
-    :param frame: the frame.
-    :param fields: its data.
-    """
+    """A frame that says what is to be published."""
 
     claim: Claim
     frame: Frame
@@ -89,11 +82,7 @@ class DoneFrame:
 
 @dataclass(slots=True)
 class ClaimLog:
-    """
-    The frames of one claim, up to the first that is bad or missing; a few numbers each, because there may be many.
-
-    :param claim: the claim.
-    """
+    """The frames of one claim up to the first that is bad or missing: a few numbers each, because there may be many."""
 
     claim: Claim
     file: int = -1
@@ -174,7 +163,7 @@ def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
         if (version := fields["version"]) != _VERSION:
             raise unknown_version_error(name, version)
         sizes = [fields[key] for key in ("number", "rows", "data", "size")]
-        if not all(type(size) is int and size >= 0 for size in sizes) or fields["kind"] not in ("rows", "done", LAST):
+        if not all(type(size) is int and size >= 0 for size in sizes) or fields["kind"] not in ("rows", "done"):
             return None
         number, rows, data_size, size = sizes
         at = start + found.end()
@@ -197,14 +186,7 @@ def _place_of(fields: Sequence[Any]) -> Place:
 
 
 def read_logs(backend: Backend, folder: str, names: Sequence[str], below: Claim | None = None) -> dict[Claim, ClaimLog]:
-    """
-    Read the logs of all claims.
-
-    :param backend: where they are.
-    :param folder: the folder of their owner.
-    :param names: the names that are listed there.
-    :param below: only of lower claims.
-    """
+    """Read the logs of all claims."""
     logs: dict[Claim, ClaimLog] = {}
     for claim, parts in backend.load(folder, names).items():
         if below is None or claim < below:
@@ -241,10 +223,8 @@ def find_chain(logs: Mapping[Claim, ClaimLog]) -> list[Slice]:
         log = logs[claim]
         if log.last is not None:
             return []
-        ends = [*(first - 1 for first in sorted(log.breaks, reverse=True)), len(log.starts) - 1]
-        for end in sorted(set(ends) - {-1}, reverse=True):
-            if chain := _walk(logs, log, end):
-                return chain
+        if chain := _walk(logs, log, len(log.starts) - 1):
+            return chain
     return []
 
 
@@ -286,9 +266,6 @@ class Log:
     """
     The log as one attempt reads and writes it.
 
-    :param backend: where it is.
-    :param folder: the folder of the owner.
-    :param destination: the path of the dataset, for messages.
     :raises DestinationInUseError: if another attempt claims it at the same time.
     """
 
@@ -402,15 +379,11 @@ class Log:
         self.done.insert(0, done)
         return done
 
-    def begin_anew(self) -> None:
-        """Let nothing that was read or written count."""
+    def discard(self) -> None:
+        """Begin anew: nothing that was read or written counts, for later attempts as well."""
         self._tip, self.appended_rows, self._state = None, 0, b"null"
         self._ends, self._starts, self._files = array("Q"), array("Q"), array("q")
         self._held, self._held_bytes, self._held_rows = [], 0, 0
-
-    def discard(self) -> None:
-        """Begin anew, for later attempts as well."""
-        self.begin_anew()
         self._append("rows", b"null", tuple, 0)
 
     def _append(

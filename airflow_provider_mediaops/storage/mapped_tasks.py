@@ -24,9 +24,7 @@ def claim(file: str, owner: Owner, kind: str) -> None:
     Each map index has a record of its own in a hidden folder beside the file, and a later run replaces it. A task
     writes its own record first and reads the others afterwards, so of two that begin together at least one is refused.
 
-    :param file: the path of the file, absolute.
     :param owner: the task instance. One that is not mapped leaves no record.
-    :param kind: what the file is, in a word, for the message.
     :raises PermanentError: if another instance of the same mapped task has claimed the file in the same run.
     :raises OSError: if the record cannot be written, or the others cannot be read.
     """

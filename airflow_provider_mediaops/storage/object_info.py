@@ -21,7 +21,6 @@ def content_tag(info: Mapping[str, Any]) -> str:
     """
     Return the property that changes with the content of a file.
 
-    :param info: the properties of the file.
     :returns: its tag or checksum, or else its time; an empty text if the store has none.
     """
     tag = _first(info, _TAGS)
@@ -32,7 +31,6 @@ def modified_time(info: Mapping[str, Any]) -> float | None:
     """
     Return the time of a file's last write, by the store's clock.
 
-    :param info: the properties of the file.
     :returns: seconds since 1970; None if the client does not report it.
     """
     value = _first(info, _TIMES)

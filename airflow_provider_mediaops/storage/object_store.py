@@ -52,12 +52,7 @@ _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "Conditio
 
 
 class StoreBackend:
-    """
-    An object store that shows at once what was written.
-
-    :param path: the object.
-    :param clock: returns seconds since 1970.
-    """
+    """An object store that shows at once what was written."""
 
     hold_seconds = 5.0
     hold_bytes = 4 * 1024 * 1024

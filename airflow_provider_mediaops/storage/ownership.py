@@ -17,7 +17,6 @@ def task_of(context: Mapping[str, Any]) -> str | None:
     """
     Return the task instance of a context: DAG, run, task and map index.
 
-    :param context: the task's.
     :returns: the text; None outside of a task.
     """
     instance = context.get("ti")
@@ -49,7 +48,6 @@ class Owner:
         Return the owner that a file names.
 
         :param fields: its fields, as they were read. Anybody may have changed the file.
-        :returns: the owner.
         :raises TypeError: if they are not those of an owner.
         :raises ValueError: if a text cannot be encoded.
         """
@@ -76,7 +74,6 @@ class Owner:
         """
         Return whether both are instances of one mapped task in one run, which may not replace each other's datasets.
 
-        :param other: the owner of the published dataset.
         :returns: True if the map index and the parameters differ, but nothing else; after a clear both are new
             attempts at the whole.
         """
@@ -95,7 +92,6 @@ class DatasetWork:
     Base class of what a task is to write, in plain values that may travel from the task to a triggerer.
 
     :param owner: the task instance that writes the dataset, and its parameters: the fields of :class:`Owner`.
-    :param destination: the path of the dataset.
     """
 
     owner: dict[str, Any]
@@ -106,7 +102,6 @@ class DatasetWork:
         """
         Return what :meth:`to_dict` described.
 
-        :param values: its fields.
         :raises TypeError: if they are not those of this version of the package.
         """
         return cls(**values)

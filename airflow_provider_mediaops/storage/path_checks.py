@@ -54,7 +54,6 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
     """
     Make sure that a store can be opened: its package is installed, and there is a connection that its client can use.
 
-    :param path: the path.
     :param role: what the path is to the user: ``source`` or ``destination``.
     :raises PermanentError: if the package is missing, or Airflow has no support for the scheme.
     :raises InvalidConnectionError: if there is no connection, or the store's client cannot use it.
@@ -191,12 +190,7 @@ def _probe_store(path: ObjectStoragePath) -> None:
 
 
 def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:
-    """
-    Warn if a deferred task's destination is on the local disk: the triggerer writes it, not the worker.
-
-    :param destination: the path, with or without a scheme.
-    :param warn: gets the warning, one sentence.
-    """
+    """Warn if a deferred task's destination is on the local disk: the triggerer writes it, not the worker."""
     if is_local(path_of(destination)):
         warn(
             f"destination {unsigned(str(destination))} is on a local disk, and the task defers: the file will be on "
@@ -208,9 +202,6 @@ def check_changes_path(name: str, path: str, destination: str) -> None:
     """
     Make sure that a file of changes can be published after a dataset.
 
-    :param name: the argument that names it, for the message.
-    :param path: its path.
-    :param destination: the path of the dataset.
     :raises InvalidArgumentError: if both are one file, if one would have to be the folder of the other, if the file is
         a hidden one, which may be one that the dataset is staged in, or if it is on another storage.
     """
@@ -243,7 +234,6 @@ def is_same_file(one: object, other: object) -> bool:
     """
     Return whether two paths name one file.
 
-    :param one: a path, with or without a scheme.
     :param other: another path. Two stores that are reached by different connections count as different.
     :raises InvalidArgumentError: if one of them can never name a file.
     """
@@ -263,7 +253,6 @@ def is_same_store(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
     """
     Return whether two paths that are not local are on one store, and reached by one connection.
 
-    :param one: a path.
     :param other: another path. One without a connection may be reached by that of the other.
     """
     connections = {conn_id_of(one), conn_id_of(other)} - {None}

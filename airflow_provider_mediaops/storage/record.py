@@ -88,8 +88,6 @@ class Record(Protocol):
         Replace a version of the record.
 
         :param value: the new plain values; None removes them.
-        :param version: the version that was read before.
-        :returns: the new version.
         :raises ConflictError: if another task has replaced that version.
         :raises PermanentError: if the store does not keep two tasks from that.
         :raises OSError: if it cannot be written; the message names its place. It may be there.
@@ -117,8 +115,6 @@ class StateRecord:
     """
     A record in the state store of a task, which has one attempt at a time: it replaces whatever is there.
 
-    :param store: the store.
-    :param key: the key of the record.
     :param retention: how long the record is kept; None leaves it to the store.
     """
 

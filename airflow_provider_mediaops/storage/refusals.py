@@ -43,7 +43,6 @@ def code_of(error: BaseException) -> str:
     """
     Return the code of a store's answer.
 
-    :param error: an error of a store's client.
     :returns: the code, such as ``NoSuchBucket``, or the HTTP status; empty if there is neither.
     """
     return next(filter(None, map(_own_code, _chain(error))), "")
@@ -53,7 +52,6 @@ def refusal_of(error: BaseException) -> OSError | None:
     """
     Return an error that says why a store refuses a request.
 
-    :param error: an error of a store's client.
     :returns: an error with a number, so that it keeps its class; None if the store does not refuse, or says no reason.
     """
     if isinstance(error, MediaOpsError):

@@ -45,7 +45,6 @@ class SeenSet:
         """
         Add texts. One call for many texts takes less time than a call for each.
 
-        :param texts: the texts.
         :returns: for each text, whether it was new.
         :raises OSError: if the database cannot grow; the message names its folder.
         """
