@@ -172,8 +172,6 @@ def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
         before = _place_of(fields["before"]) if fields.get("before") else None
     except (KeyError, TypeError, ValueError):
         return None
-    if lines.end > end:
-        return None
     frame = Frame(number, fields["kind"], rows, data, lines)
     return _Header(frame, int(found[1], 16), found[2], "before" in fields, before)
 

@@ -150,6 +150,27 @@ def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens
         world.close()
 
 
+@all_kinds
+def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: str) -> None:
+    writes = ("replace", "create 0001-") if kind == "disk" else ("pipe_file", "put_object", "rm_file")
+    for steps in range(1, length(kind) + 1):
+        world = World(kind)
+        x = world.attempt("X", A, "00000001").run(steps)
+        y = world.attempt("Y", A, "00000002")
+        # Who removes the rest of a log has looked before the first of many requests.
+        is_removing = x.label.startswith("rm_file")
+        if world.names(A) and not is_removing and y.until(f"{'create' if kind == 'disk' else 'pipe_file'} 0002"):
+            y.step()
+            written = set()
+            while not x.over:
+                if x.label.startswith(writes):
+                    written.add(x.label.partition(" ")[2])
+                x.step()
+            assert len(written) <= 1
+            assert isinstance(x.error, DestinationInUseError)
+        world.close()
+
+
 @with_long_kinds
 @orders
 def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens: tuple[str, str]) -> None:
@@ -183,6 +204,19 @@ def test_two_claims_with_one_number_leave_the_higher_token_in_force(kind: str, t
             world.check_alone(seen)
             assert {name[:4] for name in world.names(A)} == {"0001"} or not (x.result or y.result)
             world.close()
+
+
+@all_kinds
+def test_the_lower_of_two_claims_asks_for_nothing(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x, y = world.attempt("X", A, "00000001"), world.attempt("Y", A, "00000002")
+    for each in (x, y):
+        assert each.until(f"{'create' if kind == 'disk' else 'pipe_file'} 0001-{each.token}")
+    y.step()
+    x.run()
+    assert isinstance(x.error, DestinationInUseError)
+    assert x.asked == []
+    assert y.run().result["by"] == ["Y", "Y"]
 
 
 # 4
@@ -344,6 +378,23 @@ def test_of_two_done_frames_with_one_content_the_newest_counts(kind: str, worlds
     found = json.loads(world.read(str(world.changes_of(A))) or b"")
     assert found["from"] == identity_of(world.history[-2][0])
     world.check_changes()
+
+
+@all_kinds
+def test_a_last_frame_that_comes_late_hides_no_newer_work(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("-last")
+    assert world.lone(B, "B").result
+    y = world.attempt("Y", A, "00000002")
+    assert y.until(write_to(kind, "changes"))
+    y.kill()
+    assert isinstance(x.run().error, DestinationInUseError)
+    retry = world.lone(A, "retry")
+    assert (retry.result["by"], retry.asked) == (["X", "X"], [])
+    found = json.loads(world.read(str(world.changes_of(A))) or b"")
+    assert found["from"] == identity_of(world.history[-2][0])
+    assert world.manifest()
 
 
 # 8
@@ -569,25 +620,37 @@ def test_another_version_of_the_package_makes_other_bytes(kind: str, worlds: lis
 
 
 @kinds
-@pytest.mark.parametrize("damage", ["emptied", "cut", "flipped"])
-def test_a_damaged_frame_ends_the_log(kind: str, damage: str, worlds: list[World]) -> None:
+@pytest.mark.parametrize("damage", ["emptied", "cut", "flipped", "repeated"])
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_damaged_frame_ends_the_log(kind: str, damage: str, attempts: int, worlds: list[World]) -> None:
     from pathlib import Path
 
     worlds.append(world := World(kind))
-    plan = Plan(pages=(1, 1, 1))
+    plan = Plan(pages=(1, 1, 1, 1))
     x = world.attempt("X", A, "00000001", plan)
     assert x.until("ask for page 2")
     x.kill()
+    if attempts == 2:
+        # It goes on from the frame that is damaged then.
+        y = world.attempt("Y", A, "00000002", plan)
+        assert y.until("ask for page 3")
+        y.kill()
     name = f"{world.root}/.data.jsonl.staging/{A.folder}/0001-00000001{'' if kind == 'disk' else '-000001'}"
     content = world.read(name) or b""
     start = content.index(b'{"version":1,"number":1,') - 9 if kind == "disk" else 0
     at = content.index(b'"row"', start)
-    bad = {"emptied": content[:start], "cut": content[:at], "flipped": content[:at] + b"?" + content[at + 1 :]}[damage]
+    first = content[:start] if kind == "disk" else world.read(f"{name[:-1]}0") or b""
+    bad = {
+        "emptied": content[:start],
+        "cut": content[:at],
+        "flipped": content[:at] + b"?" + content[at + 1 :],
+        "repeated": content[:start] + first,
+    }[damage]
     if kind == "disk":
         Path(name).write_bytes(bad)
     else:
         world.store.objects[name.replace("memory://schedules@", "/")] = bad
-    assert world.lone(A, "retry", plan).result["by"] == ["X", "retry", "retry"]
+    assert world.lone(A, "retry", plan).result["by"] == ["X", "retry", "retry", "retry"]
 
 
 def test_a_segment_that_is_missing_ends_the_log(worlds: list[World]) -> None:

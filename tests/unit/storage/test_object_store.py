@@ -63,6 +63,27 @@ class TestCommits:
         assert attempt(bucket.dataset(), owner(), rows(9)).resumed
         assert bucket.lines() == [*rows(0), *rows(9)]
 
+    def test_a_commit_that_fails_leaves_the_rows_and_the_state_of_the_one_before(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse_once(*_: Any, **__: Any) -> None:
+            monkeypatch.setattr(store, "ls", real)
+            raise ConnectionError("the network is gone for a moment")
+
+        def write() -> None:
+            with bucket.dataset().staging(owner()) as staging:
+                staging.commit(rows(0), 1)
+                monkeypatch.setattr(StoreBackend, "hold_bytes", 1)
+                monkeypatch.setattr(store, "ls", refuse_once)
+                staging.commit(rows(2), 2)
+
+        real = store.ls
+        with pytest.raises(OSError, match="gone for a moment"):
+            write()
+
+        retry = attempt(bucket.dataset(), owner(), stop=True)
+        assert (retry.rows, retry.state) == (2, 1)
+
     def test_a_state_that_is_changed_after_its_commit_is_saved_as_it_was(self, bucket: Place) -> None:
         state = {"counts": [1]}
         with stopped(), bucket.dataset().staging(owner()) as staging:

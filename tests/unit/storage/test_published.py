@@ -97,6 +97,15 @@ class TestPublished:
             assert staging.replaced_version
             raise StoppedError
 
+    def test_a_last_frame_that_somebody_has_damaged_tells_of_nothing(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        [name] = [each for each in place.names() if each.endswith("-last")]
+        place.write(name, place.read(name).replace(b'"rows":2', b'"rows":7'))
+
+        assert place.dataset().published(owner()) is None
+        assert attempt(place.dataset(), owner(), rows(5)).summary["rows"] == 2
+        assert place.lines() == rows(5)
+
     def test_a_log_that_somebody_has_damaged_counts_up_to_there(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), stop=True)
         for name in place.staged():
