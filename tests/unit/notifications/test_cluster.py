@@ -62,7 +62,7 @@ def files(folder: Path) -> list[str]:
 
 class TestAsCallback:
     @pytest.mark.usefixtures("cluster")
-    def test_it_writes_to_the_rendered_destination(self, tmp_path: Path, lines: list[str]) -> None:
+    def test_notifier_writes_to_the_rendered_destination(self, tmp_path: Path, lines: list[str]) -> None:
         notifier = CaptureHotThreadsNotifier(destination=f"{tmp_path}/{{{{ ti.task_id }}}}-{{{{ ti.try_number }}}}.txt")
         notifier({"ti": TaskInstance()})
         assert files(tmp_path) == ["load-2.json", "load-2.txt"]
@@ -125,7 +125,7 @@ class TestAsCallback:
         assert request.qs == {"threads": ["9999"], "type": ["wait"]}
 
     @pytest.mark.parametrize(("name", "rendered"), [("snapshots", "few"), ("type", "mem"), ("destination", "/out/")])
-    def test_a_rendered_argument_that_is_wrong_is_logged_and_spends_no_request(
+    def test_notifier_whose_rendered_argument_is_wrong_logs_it_and_spends_no_request(
         self, cluster: requests_mock.Mocker, lines: list[str], name: str, rendered: str
     ) -> None:
         arguments: dict[str, Any] = {name: "{{ params.value }}"}
@@ -157,7 +157,7 @@ class TestAsCallback:
         assert not logs.exists()
 
     @pytest.mark.usefixtures("cluster")
-    def test_a_place_that_cannot_be_written_is_told(self, tmp_path: Path, lines: list[str]) -> None:
+    def test_notifier_whose_destination_cannot_be_written_logs_it(self, tmp_path: Path, lines: list[str]) -> None:
         (tmp_path / "file").touch()
         CaptureHotThreadsNotifier(destination=f"{tmp_path}/file/hot.txt")({})
         (line,) = lines
@@ -165,7 +165,7 @@ class TestAsCallback:
 
 
 class TestAsDeadlineAlert:
-    async def test_it_writes_with_what_is_known_of_the_run(
+    async def test_notifier_on_an_event_loop_renders_the_context_of_the_run(
         self, supervisor: Supervisor, logs: Path, lines: list[str]
     ) -> None:
         answers = [http(replied(stats({"node-1": 95}))), http(replied(report("node-1")))]
@@ -205,6 +205,8 @@ class TestAsDeadlineAlert:
         ({"destination": "/out/"}, "destination"),
     ],
 )
-def test_what_the_service_would_refuse_is_refused_when_the_dag_is_parsed(arguments: dict[str, Any], word: str) -> None:
+def test_notifier_with_arguments_that_the_service_would_refuse_raises_at_parse_time(
+    arguments: dict[str, Any], word: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{word} "):
         CaptureHotThreadsNotifier(**arguments)

@@ -48,7 +48,7 @@ def posted(mocker: requests_mock.Mocker) -> list[str]:
 
 
 class TestAsCallback:
-    def test_it_posts_the_rendered_text(self, requests_mock: requests_mock.Mocker, lines: list[str]) -> None:
+    def test_notifier_posts_the_rendered_text(self, requests_mock: requests_mock.Mocker, lines: list[str]) -> None:
         requests_mock.post(ACTIVITIES, json=ACTIVITY)
         PostBulletinNotifier(text="{{ run_id }} failed")({"run_id": "manual__1"})
         assert posted(requests_mock) == ["manual__1 failed"]
@@ -61,7 +61,7 @@ class TestAsCallback:
         notifier({"task_name": "load"})
         assert posted(requests_mock) == ["extract failed", "load failed"]
 
-    def test_a_video_goes_with_it(self, requests_mock: requests_mock.Mocker) -> None:
+    def test_notifier_given_a_video_attaches_it(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.post(ACTIVITIES, json=ACTIVITY)
         PostBulletinNotifier(text="New", video_id="v-1")({})
         request = requests_mock.last_request
@@ -87,7 +87,7 @@ class TestAsCallback:
         assert requests_mock.call_count == 1
 
     @pytest.mark.parametrize("text", ["{{ ti.no_such.thing }}", "{{ 1 / 0 }}", "{{ unclosed"])
-    def test_a_template_that_cannot_be_rendered_is_its_own_failure(
+    def test_notifier_whose_template_cannot_be_rendered_logs_it(
         self, requests_mock: requests_mock.Mocker, lines: list[str], text: str
     ) -> None:
         PostBulletinNotifier(text=text)({})
@@ -95,17 +95,17 @@ class TestAsCallback:
         assert line.startswith("ERROR: PostBulletinNotifier failed, and the run goes on: ")
         assert not requests_mock.called
 
-    def test_a_text_that_is_rendered_to_nothing_is_told(self, lines: list[str]) -> None:
+    def test_notifier_whose_text_is_rendered_to_nothing_logs_it(self, lines: list[str]) -> None:
         PostBulletinNotifier(text="{{ '' }}")({})
         assert "bulletinTextRequired" in lines[0]
 
-    def test_a_missing_connection_is_told(self, lines: list[str]) -> None:
+    def test_notifier_without_its_connection_logs_it(self, lines: list[str]) -> None:
         PostBulletinNotifier(text="failed", video_conn_id="nowhere")({})
         assert "no connection 'nowhere'" in lines[0]
 
 
 class TestAsDeadlineAlert:
-    async def test_it_posts_with_the_context_that_it_was_made_with(
+    async def test_notifier_on_an_event_loop_renders_the_context_that_it_was_made_with(
         self, supervisor: Supervisor, lines: list[str]
     ) -> None:
         seen: list[bytes] = []
@@ -140,23 +140,21 @@ class TestAsDeadlineAlert:
         ({"text": "news/late.j2"}, "names a template file, 'news/late.j2'"),
     ],
 )
-def test_a_bulletin_that_can_never_be_posted_is_refused_when_the_dag_is_parsed(
+def test_notifier_of_a_bulletin_that_can_never_be_posted_raises_at_parse_time(
     arguments: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
         PostBulletinNotifier(**arguments)
 
 
-def test_an_integer_is_the_text_of_its_digits(requests_mock: requests_mock.Mocker) -> None:
+def test_notifier_given_an_integer_posts_its_digits(requests_mock: requests_mock.Mocker) -> None:
     requests_mock.post(ACTIVITIES, json=ACTIVITY)
     five: Any = 5
     PostBulletinNotifier(text=five)({})
     assert posted(requests_mock) == ["5"]
 
 
-def test_a_failure_that_nobody_foresaw_comes_with_its_traceback(
-    monkeypatch: pytest.MonkeyPatch, lines: list[str]
-) -> None:
+def test_notifier_that_fails_unforeseen_logs_a_traceback(monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
     def break_down(*_: Any) -> None:
         raise RuntimeError("odd")
 
@@ -180,7 +178,7 @@ class TestOnce:
         assert second.startswith("INFO: Try 1 of dag/run/extract/-1 (notifier ")
         assert second.endswith(") has posted bulletin act-1; nothing is posted.")
 
-    def test_what_an_operator_has_posted_counts(
+    def test_notifier_whose_bulletin_an_operator_has_posted_posts_nothing(
         self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
     ) -> None:
         requests_mock.post(ACTIVITIES, json=ACTIVITY)
@@ -203,7 +201,7 @@ class TestOnce:
         (line,) = lines
         assert line.startswith("WARNING: Nothing was sent: dag/run/extract/-1 (notifier ")
 
-    async def test_it_is_the_same_on_an_event_loop(
+    async def test_notifier_on_an_event_loop_posts_once_for_its_journal(
         self, supervisor: Supervisor, lines: list[str], tmp_path: Path
     ) -> None:
         seen: list[bytes] = []
@@ -216,7 +214,7 @@ class TestOnce:
         assert lines[0] == "INFO: Posted bulletin act-1."
         assert lines[1].startswith("INFO: Try 1 of no task (notifier ")
 
-    def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_posted(
+    def test_notifier_whose_journal_cannot_be_written_logs_it_and_posts_nothing(
         self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
     ) -> None:
         (tmp_path / "file").write_bytes(b"")

@@ -43,7 +43,7 @@ class TestArguments:
             ({"on_timeout": "retry", "nodes": "{{ params.nodes }}"}, "on_timeout"),
         ],
     )
-    def test_what_can_never_be_is_refused_when_the_dag_is_parsed(self, arguments: dict[str, Any], word: str) -> None:
+    def test_arguments_that_can_never_be_used_raise_at_parse_time(self, arguments: dict[str, Any], word: str) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
             CaptureHotThreadsOperator(
                 task_id="capture", **{"destination": "/out/hot.txt", "when_cpu_above": 85, **arguments}
@@ -73,7 +73,7 @@ class TestArguments:
             {"on_timeout": "capture"},
         ],
     )
-    def test_what_is_about_a_wait_needs_one(self, argument: dict[str, Any]) -> None:
+    def test_argument_of_a_wait_without_one_raises(self, argument: dict[str, Any]) -> None:
         (name,) = argument
         with pytest.raises(ValueError, match=f"^{name} .*when_cpu_above"):
             CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", **argument)

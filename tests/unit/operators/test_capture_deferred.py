@@ -73,7 +73,7 @@ class TestDeferral:
         assert make().deferrable
 
     @pytest.mark.parametrize(("on_timeout", "cls"), [("skip", AirflowSkipException), ("fail", AirflowSensorTimeout)])
-    def test_a_triggerer_that_was_not_there_counts_as_the_time_limit(
+    def test_wait_without_a_triggerer_ends_as_at_the_time_limit(
         self, tmp_path: Path, supervisor: Supervisor, on_timeout: str, cls: type[Exception]
     ) -> None:
         task = Task(tmp_path, supervisor, "triggerer", on_timeout=on_timeout)
@@ -102,7 +102,7 @@ class TestDeferral:
         assert len(result["later_captures"]) == 1
 
 
-def test_an_error_of_the_triggerer_keeps_its_class(tmp_path: Path, supervisor: Supervisor) -> None:
+def test_error_of_the_triggerer_keeps_its_class(tmp_path: Path, supervisor: Supervisor) -> None:
     task = Task(tmp_path, supervisor, "triggerer", cluster_conn_id="nowhere")
     with pytest.raises(TaskDeferred) as caught:
         task.make().execute({})

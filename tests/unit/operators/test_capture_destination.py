@@ -47,19 +47,23 @@ def capture(destination: object, map_index: int = -1, run_id: str = "r1", **argu
 
 
 @pytest.mark.parametrize("path", [str, Path, ObjectStoragePath])
-def test_a_path_object_is_read_when_it_is_rendered(tmp_path: Path, path: Callable[[str], Any]) -> None:
+def test_destination_given_as_a_path_object_is_read_when_it_is_rendered(
+    tmp_path: Path, path: Callable[[str], Any]
+) -> None:
     assert capture(path(f"{tmp_path}/hot.txt"))["paths"]["txt"] == f"{tmp_path}/hot.txt"
 
 
 @pytest.mark.parametrize("path", [str, Path, ObjectStoragePath])
-def test_a_deferred_capture_carries_a_text(tmp_path: Path, path: Callable[[str], Any]) -> None:
+def test_destination_of_a_deferred_capture_is_a_text(tmp_path: Path, path: Callable[[str], Any]) -> None:
     with pytest.raises(TaskDeferred) as deferred:
         capture(path(f"{tmp_path}/hot.txt"), deferrable=True, when_cpu_above=90)
     _, arguments = deferred.value.trigger.serialize()
     assert arguments["destination"] == f"{tmp_path}/hot.txt"
 
 
-def test_a_relative_path_is_made_absolute_with_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_destination_is_made_absolute_with_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
     assert capture("today/hot.txt", formats="txt")["paths"] == {"txt": f"{tmp_path}/today/hot.txt"}
@@ -70,7 +74,7 @@ def test_a_relative_path_is_made_absolute_with_one_warning(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("how", [{}, {"deferrable": True, "when_cpu_above": 99}])
-def test_a_mapped_task_does_not_overwrite_the_capture_of_another(
+def test_mapped_task_with_the_destination_of_another_does_not_overwrite_its_capture(
     cluster: requests_mock.Mocker, tmp_path: Path, how: dict[str, Any]
 ) -> None:
     capture(f"{tmp_path}/hot.txt", map_index=0)
@@ -83,13 +87,13 @@ def test_a_mapped_task_does_not_overwrite_the_capture_of_another(
     assert (tmp_path / "hot.txt").stat().st_mtime_ns == written
 
 
-def test_a_name_with_another_suffix_is_the_same_capture(tmp_path: Path) -> None:
+def test_destination_with_another_suffix_is_the_same_capture(tmp_path: Path) -> None:
     capture(f"{tmp_path}/hot.txt", map_index=0)
     with pytest.raises(permanent(PermanentError)):
         capture(f"{tmp_path}/hot.html", map_index=1)
 
 
-def test_a_retry_and_a_later_run_replace_a_capture(tmp_path: Path) -> None:
+def test_capture_of_a_retry_and_of_a_later_run_replaces_the_earlier_one(tmp_path: Path) -> None:
     capture(f"{tmp_path}/hot.txt", map_index=0)
     capture(f"{tmp_path}/hot.txt", map_index=0)
     capture(f"{tmp_path}/hot.txt", map_index=1, run_id="r2")

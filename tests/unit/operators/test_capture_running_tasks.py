@@ -133,7 +133,7 @@ class TestBothForms:
         assert SECRET not in caplog.text
 
     @pytest.mark.usefixtures("unhurried")
-    def test_a_refusal_is_logged_once_and_costs_nothing(
+    def test_refused_list_of_tasks_is_logged_once_and_costs_no_capture(
         self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator if form == "worker" else CaptureHotThreadsTrigger)
@@ -152,7 +152,9 @@ class TestBothForms:
             (remark,) = written(tmp_path, f"hot.{number}.json")["running_tasks"]["remarks"]
             assert remark in told
 
-    def test_a_list_that_never_comes_costs_nothing(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+    def test_list_of_tasks_that_never_comes_costs_no_capture(
+        self, tmp_path: Path, supervisor: Supervisor, form: str
+    ) -> None:
         task = Task(tmp_path, supervisor, form, running_tasks=True, formats="json", **QUICK)
         # The report comes while the list is under way, and nobody answers that one.
         result = task.run_at(TaskCluster(tasks=None, looks=1))
@@ -231,7 +233,7 @@ class TestWithoutATask:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_parent_that_has_ended_is_no_fault(tmp_path: Path, supervisor: Supervisor) -> None:
+def test_parent_task_that_has_ended_is_no_fault(tmp_path: Path, supervisor: Supervisor) -> None:
     cluster = TaskCluster(parent=replied(error(404, "resource_not_found_exception", "it isn't running"), 404))
     Task(tmp_path, supervisor, "worker", running_tasks=True, formats="json", **QUICK).run_at(cluster)
     tasks = written(tmp_path)["running_tasks"]

@@ -77,13 +77,15 @@ class TestBothForms:
         for shown in (cause, "nightly", "<r1>", "<dt>Try</dt><dd>2</dd>", "<dt>Map index</dt><dd>7</dd>"):
             assert shown in header
 
-    def test_it_may_have_to_last(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+    def test_capture_with_sustained_for_waits_until_the_spike_has_lasted(
+        self, tmp_path: Path, supervisor: Supervisor, form: str
+    ) -> None:
         task = Task(tmp_path, supervisor, form, sustained_for=timedelta(seconds=0.05), formats=["txt"])
         task.run([HOT, COOL, HOT])
         assert len(task.cluster.asked) >= 3 + 2
         assert task.destination.is_file()
 
-    def test_a_failed_capture_is_noted_and_the_wait_goes_on(
+    def test_failed_capture_is_noted_and_the_wait_goes_on(
         self, tmp_path: Path, supervisor: Supervisor, form: str
     ) -> None:
         result = Task(tmp_path, supervisor, form, poll_interval=0.001).run([HOT], [DOWN, REPORT])
@@ -116,7 +118,7 @@ class TestBothForms:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
-    def test_a_spike_that_could_not_be_captured_is_no_calm(
+    def test_spike_that_could_not_be_captured_is_no_calm(
         self, tmp_path: Path, supervisor: Supervisor, form: str, on_timeout: str
     ) -> None:
         # A busy machine may need longer than the limit for its first reading: then it is tried with a longer one.
@@ -137,7 +139,9 @@ class TestBothForms:
         assert [path for path in task.cluster.asked if "hot_threads" in path] == ["/_nodes/node-1/hot_threads"]
         assert task.destination.is_file()
 
-    def test_a_refusal_is_raised_with_its_type(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+    def test_refusal_during_the_wait_is_raised_with_its_type(
+        self, tmp_path: Path, supervisor: Supervisor, form: str
+    ) -> None:
         with pytest.raises(PERMANENT, match="401"):
             Task(tmp_path, supervisor, form).run([replied("Unauthorized", 401)])
 
@@ -147,7 +151,7 @@ class TestBothForms:
         with pytest.raises(NotFoundError if HAS_RETRY_POLICY else AirflowFailException, match="'node-8' or 'node-9'"):
             Task(tmp_path, supervisor, form, nodes="node-8,node-9").run([replied(stats({}))])
 
-    def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(
+    def test_destination_that_cannot_be_written_raises_before_the_first_request(
         self, tmp_path: Path, supervisor: Supervisor, form: str
     ) -> None:
         (tmp_path / "hot.json").mkdir()
@@ -158,7 +162,7 @@ class TestBothForms:
 
 
 class TestLog:
-    def test_a_long_wait_says_what_changes_and_no_more(
+    def test_long_wait_logs_changes_and_no_more(
         self, tmp_path: Path, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
@@ -173,7 +177,7 @@ class TestLog:
         ]
 
 
-def test_a_temporary_error_is_left_to_the_tasks_retries(tmp_path: Path, supervisor: Supervisor) -> None:
+def test_temporary_error_is_left_to_the_retries_of_the_task(tmp_path: Path, supervisor: Supervisor) -> None:
     task = Task(tmp_path, supervisor, "worker", on_timeout="capture", wait_timeout=0.05)
     with pytest.raises(ServiceUnavailableError):
         task.run([COOL], [DOWN])

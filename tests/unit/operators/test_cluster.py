@@ -86,7 +86,7 @@ class TestFiles:
             assert (tmp_path / source.name).read_bytes() == source.read_bytes()
             assert result["bytes"] == source.stat().st_size
 
-    def test_an_older_file_is_replaced(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
+    def test_capture_replaces_an_older_file(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
         destination.parent.mkdir(parents=True)
         destination.write_text("an older and much longer report\n" * 999)
         serve(requests_mock, report("node-1"), {"node-1": 95})
@@ -94,9 +94,7 @@ class TestFiles:
         assert destination.read_text() == report("node-1")
         assert list(destination.parent.iterdir()) == [destination]
 
-    def test_a_failed_capture_leaves_the_older_file(
-        self, requests_mock: requests_mock.Mocker, destination: Path
-    ) -> None:
+    def test_failed_capture_leaves_the_older_file(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
         destination.parent.mkdir(parents=True)
         destination.write_text("older")
         serve(requests_mock, b"<html>Sign in</html>", {"node-1": 95})
@@ -111,7 +109,9 @@ class TestFiles:
         assert ObjectStoragePath(result["paths"]["txt"]).read_text() == report("node-1")
         assert json.loads(ObjectStoragePath(result["paths"]["json"]).read_text())["nodes"]
 
-    def test_a_place_that_cannot_be_written_is_named(self, requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+    def test_destination_that_cannot_be_written_is_named_in_the_error(
+        self, requests_mock: requests_mock.Mocker, tmp_path: Path
+    ) -> None:
         (tmp_path / "file").touch()
         serve(requests_mock, report("node-1"), {"node-1": 95})
         with pytest.raises(OSError, match=r"hot\.txt"):
@@ -120,7 +120,9 @@ class TestFiles:
 
 
 class TestResult:
-    def test_it_says_in_short_what_was_captured(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
+    def test_result_of_a_capture_says_in_short_what_was_captured(
+        self, requests_mock: requests_mock.Mocker, destination: Path
+    ) -> None:
         serve(requests_mock, report("node-1"), {"node-1": 95}, nodes="node-1")
         result = capture(destination, nodes=["node-1"], formats=["txt"])
         taken = result.pop("taken")
@@ -140,7 +142,7 @@ class TestResult:
             "timed_out": False,
         }
 
-    def test_what_is_missing_is_told_in_the_log_too(
+    def test_capture_that_lacks_nodes_warns_in_the_log_too(
         self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
@@ -174,7 +176,7 @@ class TestEnd:
             ({"text": ""}, NotFoundError),
         ],
     )
-    def test_a_permanent_error_ends_the_task_at_once(
+    def test_permanent_error_fails_the_task_for_good(
         self,
         requests_mock: requests_mock.Mocker,
         destination: Path,
@@ -202,7 +204,7 @@ class TestEnd:
             ({"text": ""}, ReplyTimeoutError),
         ],
     )
-    def test_a_temporary_one_is_left_to_the_tasks_retries(
+    def test_temporary_error_is_left_to_the_retries_of_the_task(
         self,
         requests_mock: requests_mock.Mocker,
         destination: Path,
@@ -237,7 +239,7 @@ class TestArguments:
             ({"formats": "txt,pdf"}, "formats"),
         ],
     )
-    def test_what_the_service_would_refuse_is_refused_when_the_dag_is_parsed(
+    def test_arguments_that_the_service_would_refuse_raise_at_parse_time(
         self, arguments: dict[str, Any], word: str
     ) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
@@ -288,7 +290,7 @@ class TestArguments:
         }
 
     @pytest.mark.parametrize(("name", "rendered"), [("snapshots", "few"), ("destination", ""), ("nodes", "")])
-    def test_a_rendered_argument_that_is_wrong_spends_no_request(
+    def test_rendered_argument_that_is_wrong_spends_no_request(
         self, requests_mock: requests_mock.Mocker, name: str, rendered: str
     ) -> None:
         arguments: dict[str, Any] = {"destination": "/out/hot.txt", name: "{{ params.value }}"}

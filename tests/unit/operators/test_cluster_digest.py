@@ -50,7 +50,7 @@ def source(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_what_cannot_be_used_is_an_import_error(arguments: dict[str, Any], message: str) -> None:
+def test_arguments_that_cannot_be_used_raise_at_parse_time(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         made(**arguments)
 
@@ -60,7 +60,7 @@ def test_path_objects_are_kept_as_texts() -> None:
     assert (task.source, task.destination) == (["/in", "/also"], "/out/d.html")
 
 
-def test_a_destination_that_turns_out_to_be_the_source_is_refused(tmp_path: Path) -> None:
+def test_destination_that_turns_out_to_be_the_source_raises(tmp_path: Path) -> None:
     task = made(source=f"{tmp_path}/sub/../a.json", destination=f"{tmp_path}/a.html")
     (tmp_path / "a.json").write_text("{}")
     task.source = f"{tmp_path}/a.json"
@@ -76,13 +76,13 @@ def test_the_period_is_that_of_the_rendered_texts(source: Path, tmp_path: Path) 
     assert result["frames"][0]["new"] is False
 
 
-def test_a_period_without_captures_fails_for_good(source: Path, tmp_path: Path) -> None:
+def test_period_without_captures_fails_for_good(source: Path, tmp_path: Path) -> None:
     task = made(source=str(source), destination=str(tmp_path / "d.html"), since="2027-01-01", until="2027-01-02")
     with pytest.raises(PermanentError if HAS_RETRY_POLICY else AirflowFailException, match="nothing to digest"):
         task.execute(CONTEXT)
 
 
-def test_a_stopped_task_ends_before_the_next_capture_and_its_next_attempt_resumes(
+def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_resumes(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 2)

@@ -17,7 +17,7 @@ def context(**changes: Any) -> Any:
     return {"ti": SimpleNamespace(**fields), "dag_run": SimpleNamespace(start_date=start)}
 
 
-def test_an_owner_is_the_task_instance_with_its_parameters() -> None:
+def test_owner_of_a_context_is_the_task_instance_with_its_parameters() -> None:
     owner = owner_of(context(), {"a": 1, "b": ["x"]})
 
     assert (owner.task, owner.clears, owner.run_start) == ("dag/run/task/3", 2, START.isoformat())
@@ -34,7 +34,7 @@ def test_other_parameters_make_another_owner() -> None:
 
 
 @pytest.mark.parametrize("change", [{"max_tries": 5}, {"start": datetime(2026, 3, 15, tzinfo=timezone.utc)}])
-def test_a_cleared_task_and_a_run_made_anew_go_on_but_have_published_nothing(change: dict[str, Any]) -> None:
+def test_cleared_task_and_a_run_made_anew_resume_but_have_published_nothing(change: dict[str, Any]) -> None:
     later, first = owner_of(context(**change), {}), owner_of(context(), {})
 
     assert later.folder == first.folder
@@ -48,7 +48,7 @@ def test_without_a_task_instance_each_call_is_its_own(given: dict[str, Any]) -> 
     assert second.folder != first.folder
 
 
-def test_a_task_that_is_not_mapped_and_a_run_that_has_not_begun() -> None:
+def test_owner_of_a_task_that_is_not_mapped_in_a_run_that_has_not_begun_has_neither() -> None:
     owner = owner_of(context(map_index=None, start=None), {})
 
     assert (owner.task, owner.run_start) == ("dag/run/task/-1", "")

@@ -75,7 +75,7 @@ def test_nothing_is_removed_by_an_answer_about_other_records(
 
 
 @pytest.mark.parametrize("name", ["x,y", " x", "half of a character \ud800", "x\n"])
-def test_an_id_that_cannot_be_asked_for_is_kept(tmp_path: Path, listings: Listings, name: str) -> None:
+def test_missing_id_that_no_request_can_carry_is_kept(tmp_path: Path, listings: Listings, name: str) -> None:
     listings.have({1: subscription(1), 2: {"id": name}})
     export(tmp_path)
     listings.have({1: subscription(1)})
@@ -85,7 +85,7 @@ def test_an_id_that_cannot_be_asked_for_is_kept(tmp_path: Path, listings: Listin
 
 
 @pytest.mark.usefixtures("store")
-def test_an_object_store_has_both_files(store: Any, listings: Listings) -> None:  # noqa: F811
+def test_export_with_changes_to_an_object_store_writes_both_files(store: Any, listings: Listings) -> None:  # noqa: F811
     folder = "memory://shelf@bucket/out"
     for numbers in ([1, 2], [2, 3]):
         listings.have({number: subscription(number) for number in numbers})
@@ -118,7 +118,7 @@ def test_after_a_run_that_could_not_write_its_changes_the_next_one_compares_with
     assert [(row["change"], row["id"]) for row in rows] == [("added", "sub-2")]
 
 
-def test_a_retry_of_a_run_that_could_not_write_its_changes_writes_them(store: Any, listings: Listings) -> None:  # noqa: F811
+def test_retry_of_a_run_that_could_not_write_its_changes_writes_them(store: Any, listings: Listings) -> None:  # noqa: F811
     listings.have({1: subscription(1)})
     store.refusal, store.refuses = OSError("gone"), lambda path: path.endswith("changes.jsonl")
     with pytest.raises(OSError, match="gone"):
@@ -129,7 +129,7 @@ def test_a_retry_of_a_run_that_could_not_write_its_changes_writes_them(store: An
     assert b'"added"' in store.cat_file("/bucket/out/subs.changes.jsonl")
 
 
-def test_what_the_pages_left_out_is_recovered_and_not_removed(
+def test_subscription_that_the_pages_left_out_is_recovered_and_not_removed(
     tmp_path: Path, listings: Listings, lines: list[str]
 ) -> None:
     listings.have({number: subscription(number) for number in range(1, 121)})
@@ -177,7 +177,9 @@ def test_nothing_is_removed_if_the_listing_was_cut_short(tmp_path: Path, listing
     assert counted(export(tmp_path)) == {**NOTHING, "removed": 2}
 
 
-def test_what_the_service_refuses_to_say_is_not_removed(tmp_path: Path, listings: Listings, lines: list[str]) -> None:
+def test_subscription_of_which_the_service_refuses_to_say_is_not_removed(
+    tmp_path: Path, listings: Listings, lines: list[str]
+) -> None:
     listings.have({number: subscription(number) for number in (1, 2, 3)})
     export(tmp_path)
     listings.have({1: subscription(1)})
@@ -190,7 +192,7 @@ def test_what_the_service_refuses_to_say_is_not_removed(tmp_path: Path, listings
     assert any("does not say whether 2 subscriptions are gone" in line for line in lines)
 
 
-def test_a_second_look_that_fails_is_resumed(tmp_path: Path, listings: Listings) -> None:
+def test_second_look_that_fails_is_resumed(tmp_path: Path, listings: Listings) -> None:
     listings.have({number: subscription(number) for number in range(1, 202)})
     export(tmp_path)
     older = (tmp_path / "subs.jsonl").read_bytes(), (tmp_path / "subs.changes.jsonl").read_bytes()
@@ -229,7 +231,7 @@ def test_other_arguments_are_another_list_of_which_all_is_added(
     assert export(tmp_path, mine=False, channel_id="UC-other")["compared"] is True
 
 
-def test_an_export_that_wrote_no_changes_is_compared_with(tmp_path: Path, listings: Listings) -> None:
+def test_export_after_one_that_wrote_no_changes_compares_with_it(tmp_path: Path, listings: Listings) -> None:
     listings.have({1: subscription(1)})
     export(tmp_path, changes=None)
     listings.have({2: subscription(2)})
@@ -239,7 +241,9 @@ def test_an_export_that_wrote_no_changes_is_compared_with(tmp_path: Path, listin
     assert (summary["compared"], counted(summary)) == (True, {**NOTHING, "added": 1, "removed": 1})
 
 
-def test_a_file_without_a_manifest_is_not_compared_with(tmp_path: Path, listings: Listings, lines: list[str]) -> None:
+def test_export_to_a_file_without_a_manifest_compares_with_nothing(
+    tmp_path: Path, listings: Listings, lines: list[str]
+) -> None:
     (tmp_path / "subs.jsonl").write_text(json.dumps(subscription(1)) + "\n")
     listings.have({1: subscription(1)})
 
@@ -248,7 +252,9 @@ def test_a_file_without_a_manifest_is_not_compared_with(tmp_path: Path, listings
 
 
 class TestUnchanged:
-    def test_a_task_is_skipped_once_both_files_are_written(self, tmp_path: Path, listings: Listings) -> None:
+    def test_task_that_finds_no_change_is_skipped_once_both_files_are_written(
+        self, tmp_path: Path, listings: Listings
+    ) -> None:
         listings.have({1: subscription(1)})
         assert export(tmp_path, on_unchanged="skip")["added"] == 1
         with pytest.raises(AirflowSkipException, match="Nothing has changed in the 1 subscriptions"):

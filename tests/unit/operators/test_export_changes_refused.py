@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("supervisor")
         ("subs.parquet", b"PAR1", "no whole Parquet file"),
     ],
 )
-def test_a_file_that_is_no_export_is_refused_before_the_first_request(
+def test_destination_that_holds_no_export_raises_before_the_first_request(
     tmp_path: Path, listings: Listings, name: str, content: bytes, reason: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -49,7 +49,7 @@ def test_a_file_that_is_no_export_is_refused_before_the_first_request(
 
 @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet", "subs.changes.jsonl"])
 @pytest.mark.parametrize("linked", [False, True])
-def test_a_named_pipe_is_refused_in_words_and_not_waited_at(
+def test_destination_that_is_a_named_pipe_raises_and_is_not_waited_at(
     tmp_path: Path, listings: Listings, name: str, *, linked: bool
 ) -> None:
     os.mkfifo(tmp_path / ("pipe" if linked else name))
@@ -95,7 +95,7 @@ def test_arguments_that_cannot_be_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_for_changes_that_cannot_be_written_is_found_before_the_first_request(
+def test_path_of_changes_that_cannot_be_written_raises_before_the_first_request(
     tmp_path: Path, listings: Listings
 ) -> None:
     (tmp_path / "subs.changes.jsonl").mkdir()

@@ -159,7 +159,7 @@ class TestExport:
         first = platform.request_history[0]
         assert first.qs == {name.lower(): [value.lower()] for name, value in query.items()}
 
-    def test_an_object_storage_path_is_a_destination(self, tmp_path: Path) -> None:
+    def test_destination_given_as_an_object_storage_path_is_written(self, tmp_path: Path) -> None:
         file = tmp_path / "subs.data"
 
         assert export(ObjectStoragePath(file.as_uri()), format="jsonl")["path"] == str(file)
@@ -192,7 +192,7 @@ class TestExport:
             ({"csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
         ],
     )
-    def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
+    def test_arguments_that_cannot_be_used_raise_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             ExportSubscriptionsOperator(task_id="export", **{"destination": "subs.csv", "mine": True, **arguments})
 
@@ -243,7 +243,7 @@ class TestExport:
             ("csv_formulas", "no"),
         ],
     )
-    def test_what_is_templated_is_checked_before_the_first_request(
+    def test_templated_arguments_that_cannot_be_used_raise_before_the_first_request(
         self, tmp_path: Path, platform: requests_mock.Mocker, name: str, rendered: str
     ) -> None:
         known = {"destination": str(tmp_path / "subs.csv"), **({} if name == "channel_id" else {"mine": True})}
@@ -257,7 +257,7 @@ class TestExport:
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
+    def test_destination_that_cannot_be_written_raises_before_the_first_request(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
         with pytest.raises(IsADirectoryError, match="it is a folder"):
@@ -265,7 +265,7 @@ class TestExport:
 
         assert not platform.called
 
-    def test_a_failure_in_the_middle_keeps_the_older_dataset(
+    def test_export_that_fails_in_the_middle_keeps_the_older_dataset(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
         export(tmp_path / "subs.jsonl")
@@ -279,7 +279,9 @@ class TestExport:
         assert (tmp_path / "subs.jsonl").read_bytes() == older
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["subs.jsonl"]
 
-    def test_a_refusal_is_typed_and_tells_no_token(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_refused_export_raises_a_typed_error_without_the_token(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
         platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "subscriptionForbidden", f"No for {KEY}."))
 
         with pytest.raises(permanent(PermissionDeniedError), match="mine=True as its owner") as caught:

@@ -132,19 +132,19 @@ class TestHandingOver:
         assert make(tmp_path / "subs.csv", deferrable=None).deferrable
         assert not make(tmp_path / "subs.csv", deferrable=False).deferrable
 
-    def test_it_lasts_no_longer_than_the_task_may(self, tmp_path: Path) -> None:
+    def test_deferral_lasts_no_longer_than_the_task_may(self, tmp_path: Path) -> None:
         left = deferred(make(tmp_path / "subs.csv", execution_timeout=timedelta(hours=1)), context())
         assert left.timeout is not None
         assert timedelta(minutes=50) < left.timeout <= timedelta(hours=1)
 
-    def test_what_is_published_needs_no_trip(self, tmp_path: Path, platform: SandboxServer) -> None:
+    def test_retry_of_a_published_export_is_not_deferred(self, tmp_path: Path, platform: SandboxServer) -> None:
         first = export("worker", tmp_path / "subs.csv")
         platform.state.requests.clear()
 
         assert make(tmp_path / "subs.csv").execute(context()) == first
         assert tokens(platform) == []
 
-    def test_a_destination_that_cannot_be_written_is_reported_at_once(self, tmp_path: Path) -> None:
+    def test_destination_that_cannot_be_written_raises_before_the_deferral(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match=r"subs\.csv cannot be written"):
             make(tmp_path / "file" / "subs.csv").execute(context())
@@ -197,7 +197,9 @@ class TestBothForms:
         assert len(tokens(platform)) == PAGES + 1
 
     @pytest.mark.parametrize("form", FORMS)
-    def test_an_error_has_the_same_class(self, tmp_path: Path, platform: SandboxServer, form: str) -> None:
+    def test_failed_export_raises_the_same_class_in_both_forms(
+        self, tmp_path: Path, platform: SandboxServer, form: str
+    ) -> None:
         platform.state.faults.arm(StatusFault(service="video", status=401))
         with pytest.raises(permanent(AuthenticationError)):
             export(form, tmp_path / "subs.jsonl")

@@ -139,7 +139,7 @@ class TestGoingOn:
         assert tokens(platform) == [None]
         assert (summary["resumed"], ids(file)) == (False, ["sub-7"])
 
-    def test_a_failed_task_that_is_cleared_goes_on_too(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_failed_task_that_is_cleared_resumes(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         stop_at_the_quota(tmp_path / "subs.jsonl", platform)
         answers(platform, page(4))
 
@@ -155,7 +155,7 @@ class TestGoingOn:
         assert export(file, {"params": {}})["resumed"] is False
         assert tokens(platform) == [None]
 
-    def test_a_token_that_has_expired_makes_the_walk_begin_again(
+    def test_resumed_export_whose_token_has_expired_lists_from_the_first_page(
         self, tmp_path: Path, platform: requests_mock.Mocker, pauses: list[float]
     ) -> None:
         file = tmp_path / "subs.jsonl"
@@ -183,7 +183,7 @@ class TestGoingOn:
         assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4)]
         assert summary["restarts"] == 2
 
-    def test_an_attempt_that_died_between_the_last_page_and_the_file_asks_for_nothing(
+    def test_attempt_after_a_death_between_the_last_page_and_the_file_asks_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = tmp_path / "subs.csv"
@@ -202,7 +202,7 @@ class TestGoingOn:
         assert not platform.called
         assert len(file.read_text().splitlines()) == 3
 
-    def test_a_retry_of_what_is_published_returns_the_same_and_asks_for_nothing(
+    def test_retry_of_a_published_export_returns_the_same_and_asks_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
         file = tmp_path / "subs.jsonl"
@@ -213,7 +213,7 @@ class TestGoingOn:
         assert export(file) == summary
         assert not platform.called
 
-    def test_a_task_that_is_cleared_after_it_has_published_does_the_work_again(
+    def test_task_cleared_after_it_has_published_does_the_work_again(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
         file = tmp_path / "subs.jsonl"
@@ -322,7 +322,7 @@ class TestCutShort:
 
         assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True
 
-    def test_an_attempt_that_died_before_the_file_was_there_knows_it(
+    def test_attempt_after_a_death_before_the_file_was_there_is_incomplete_too(
         self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         answers(platform, *self.CIRCLE)
@@ -399,7 +399,9 @@ class TestIfChanged:
 
         assert self.run(file, platform, "two", self.item(1), part=["id"])["changed"] is True
 
-    def test_it_is_not_told_where_it_was_not_asked(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_summary_without_if_changed_does_not_say_changed(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
         file = tmp_path / "subs.csv"
 
         assert "changed" not in self.run(file, platform, "one", self.item(1), if_changed=False)

@@ -90,7 +90,7 @@ HOT_THREADS = "mediaops-cluster://mediaops_cluster_default/hot_threads"
 
 
 class TestDone:
-    def test_an_export(self, tmp_path: Path) -> None:
+    def test_export_reports_service_and_dataset(self, tmp_path: Path) -> None:
         file = tmp_path / "subs.csv"
         operator = export(file)
         assert reported(operator, "start") == ([MINE], [(file.as_uri(), None, None)])
@@ -98,7 +98,7 @@ class TestDone:
         assert (extra["path"], extra["rows"], extra["complete"]) == (str(file), 3, True)
         assert reported(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
 
-    def test_an_enrichment(self, tmp_path: Path) -> None:
+    def test_enrichment_reports_list_service_and_dataset(self, tmp_path: Path) -> None:
         file = tmp_path / "books.jsonl"
         operator = enrich(file, isbns=[CRIME, "x"])
         assert reported(operator, "start") == ([BOOKS], [(file.as_uri(), None, None)])
@@ -106,7 +106,7 @@ class TestDone:
         assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
         assert reported(operator) == ([BOOKS], [(file.as_uri(), 2, file.stat().st_size)])
 
-    def test_a_capture(self, tmp_path: Path) -> None:
+    def test_capture_reports_cluster_and_files(self, tmp_path: Path) -> None:
         file = tmp_path / "hot.txt"
         operator = capture(file, formats="txt")
         assert reported(operator, "start") == ([HOT_THREADS], [(file.as_uri(), None, None)])
@@ -115,7 +115,7 @@ class TestDone:
         assert (extra["hottest"]["node"], extra["hottest"]["percent"]) == ("node-1", 97.5)
         assert reported(operator) == ([HOT_THREADS], [(file.as_uri(), None, file.stat().st_size)])
 
-    def test_a_bulletin(self, database: requests_mock.Mocker) -> None:
+    def test_bulletin_reports_its_channel(self, database: requests_mock.Mocker) -> None:
         database.post(f"{VIDEO}/v3/activities", json={"id": "act-1", "kind": "svc#activity"})
         operator = PostBulletinOperator(task_id="task", text="Hi", outlets=[ASSET])
         assert run(operator) == {"id": "act-1"}
@@ -145,7 +145,7 @@ class TestDeferred:
         assert reported(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
 
-    def test_an_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
+    def test_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
         operator, events = enrich(tmp_path / "books.csv", isbns=[CRIME]), OutletEventAccessors()
         with pytest.raises(MediaOpsError):
             operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))
@@ -154,7 +154,7 @@ class TestDeferred:
 
 
 class TestNotDone:
-    def test_a_failed_task_has_written_nothing(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_failed_task_reports_no_output(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(SUBSCRIPTIONS, status_code=403, json=video_platform.error(403, "forbidden"))
         operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
         with pytest.raises(permanent(PermissionDeniedError)):
@@ -162,14 +162,14 @@ class TestNotDone:
         assert reported(operator, "failure") == ([MINE], [])
         assert events[ASSET].extra == {}
 
-    def test_nor_has_one_that_was_skipped(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_skipped_task_reports_no_output(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(f"{CLUSTER}/_nodes/stats/os,process", json=search_cluster.stats({"node-1": 5}))
         operator = capture(tmp_path / "hot.txt", when_cpu_above=99, wait_timeout=0.01, poll_interval=0.01)
         with pytest.raises(AirflowSkipException):
             run(operator)
         assert reported(operator) == ([HOT_THREADS], [])
 
-    def test_a_dataset_that_was_published_before_the_task_failed_is_reported(self, tmp_path: Path) -> None:
+    def test_dataset_published_before_the_task_failed_is_reported(self, tmp_path: Path) -> None:
         operator = export(tmp_path / "subs.csv")
         run(operator)
         assert [uri for uri, _, _ in reported(operator, "failure")[1]] == [(tmp_path / "subs.csv").as_uri()]
@@ -191,7 +191,7 @@ def test_no_connection_is_in_what_is_reported() -> None:
     )
 
 
-def test_a_task_without_outlets_needs_no_events(tmp_path: Path) -> None:
+def test_task_without_outlets_needs_no_events(tmp_path: Path) -> None:
     operator = export(tmp_path / "subs.csv", outlets=None)
     assert operator.execute({})["rows"] == 3
     assert reported(operator)[1][0][1] == 3

@@ -75,12 +75,12 @@ class TestReport:
     def link(self, operator: Any = None, **how: Any) -> str:
         return HotThreadsReportLink().get_link(operator or capture(), ti_key=instance(**how))
 
-    def test_it_leads_to_the_tab(self) -> None:
+    def test_link_of_a_capture_leads_to_its_tab(self) -> None:
         assert self.link() == tab_url("dag", RUN_ID, "task")
         assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
         assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
-    def test_it_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_link_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
         assert self.link() == tab_url("dag", RUN_ID, "task", base_url="https://airflow.example/team")
 
@@ -117,7 +117,7 @@ class TestDataset:
         assert self.link(export(outlets=["any"])) == f"{TASK}/asset_events"
         assert self.link(map_index=0) == f"{TASK}/mapped/0/xcom"
 
-    def test_an_object_has_its_page_in_the_console(self) -> None:
+    def test_link_of_an_object_is_its_page_in_the_console(self) -> None:
         books = EnrichIsbnsOperator(task_id="task", isbns=["x"], destination="gs://bucket/books.csv")
         assert self.link(books) == "https://console.cloud.google.com/storage/browser/_details/bucket/books.csv"
         assert self.link(export("s3://bucket/subs.csv")).endswith("/s3/object/bucket?prefix=subs.csv")
@@ -130,7 +130,9 @@ class TestDataset:
         assert link == f"{TASK}/xcom"
 
     @pytest.mark.parametrize("extra", ['{"endpoint_url": "http://minio:9000"}', '{"service_config": {"s3": {}}}'])
-    def test_a_store_of_ones_own_has_no_page_in_the_console(self, supervisor: Supervisor, extra: str) -> None:
+    def test_link_of_an_object_in_a_store_of_ones_own_is_no_page_of_the_console(
+        self, supervisor: Supervisor, extra: str
+    ) -> None:
         supervisor.connect("minio", f'{{"conn_type": "aws", "extra": {extra}}}')
         assert self.link(export("s3://minio@bucket/subs.csv")) == f"{TASK}/xcom"
 
@@ -139,7 +141,7 @@ class TestDataset:
         monkeypatch.setenv(name, "http://minio:9000")
         assert self.link(export("s3://bucket/subs.csv")) == f"{TASK}/xcom"
 
-    def test_it_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_link_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
         assert self.link() == f"https://airflow.example/team{TASK}/xcom"
 

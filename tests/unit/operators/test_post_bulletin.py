@@ -58,9 +58,7 @@ class TestPostBulletin:
             ({"text": "Hi", "post_again_on_clear": "perhaps"}, "post_again_on_clear is True or False"),
         ],
     )
-    def test_a_bulletin_against_the_rules_is_refused_at_parse_time(
-        self, arguments: dict[str, Any], message: str
-    ) -> None:
+    def test_bulletin_against_the_rules_raises_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             self.post(**arguments)
 
@@ -87,7 +85,7 @@ class TestPostBulletin:
             ("post_again_on_clear", "None", "post_again_on_clear is True or False; not 'None'"),
         ],
     )
-    def test_what_is_templated_is_checked_before_it_is_sent(
+    def test_templated_bulletin_against_the_rules_raises_before_it_is_sent(
         self, platform: requests_mock.Mocker, name: str, rendered: str, message: str
     ) -> None:
         arguments: dict[str, Any] = {} if name == "text" else {"text": "Hi"}
@@ -99,9 +97,7 @@ class TestPostBulletin:
 
         assert not platform.called
 
-    def test_an_integer_that_a_native_template_gives_is_the_text_that_was_meant(
-        self, platform: requests_mock.Mocker
-    ) -> None:
+    def test_integer_that_a_native_template_gives_is_posted_as_its_text(self, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, json={"id": "act-1"})
         with DAG("native", schedule=None, render_template_as_native_obj=True):
             operator = PostBulletinOperator(task_id="post", text="{{ x }}", video_id="{{ x }}")
@@ -124,7 +120,7 @@ class TestPostBulletin:
             {"json": {"kind": "svc#subscription", "id": "s1"}},
         ],
     )
-    def test_a_lost_reply_ends_the_task_and_is_sent_once(
+    def test_bulletin_whose_reply_is_lost_fails_for_good_and_is_sent_once(
         self, platform: requests_mock.Mocker, loss: dict[str, Any]
     ) -> None:
         platform.post(ACTIVITIES, **loss)
@@ -135,7 +131,7 @@ class TestPostBulletin:
         assert platform.call_count == 1
 
     @pytest.mark.parametrize("loss", [{"exc": requests.ReadTimeout}, {"json": {}}])
-    def test_a_lost_reply_can_be_left_to_the_tasks_retries(
+    def test_bulletin_whose_reply_is_lost_is_left_to_retries_if_asked_for(
         self, platform: requests_mock.Mocker, loss: dict[str, Any]
     ) -> None:
         platform.post(ACTIVITIES, **loss)
@@ -145,7 +141,7 @@ class TestPostBulletin:
 
         assert platform.call_count == 1
 
-    def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
+    def test_refused_bulletin_raises_a_typed_error(self, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))
 
         with pytest.raises(permanent(BadRequestError), match="Give the bulletin a text"):

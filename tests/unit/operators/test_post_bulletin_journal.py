@@ -85,7 +85,7 @@ def attempt(journal: Place, number: int = 1, *, text: str = "Hi", **given: Any) 
 class TestOneTask:
     """What the task's state store does, without it: the table of the guide."""
 
-    def test_a_retry_after_success_returns_the_same_activity(
+    def test_retry_after_success_returns_the_same_activity(
         self, journal: Place, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
@@ -97,7 +97,7 @@ class TestOneTask:
         assert lines == ["INFO: Try 1 has posted bulletin act-1; nothing is posted."]
 
     @pytest.mark.parametrize("other", [{"text": "Ho"}, {"video_id": "v"}, {"video_conn_id": "another"}])
-    def test_a_retry_with_other_contents_does_the_same_and_says_so(
+    def test_retry_with_other_contents_returns_the_same_activity_and_warns(
         self, journal: Place, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
     ) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
@@ -107,7 +107,7 @@ class TestOneTask:
         assert posts.call_count == 1
         assert lines[-1].startswith("WARNING: It was posted with another text, video, playlist or connection")
 
-    def test_a_retry_after_a_lost_reply_is_uncertain(self, journal: Place, platform: requests_mock.Mocker) -> None:
+    def test_retry_after_a_lost_reply_is_uncertain(self, journal: Place, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, exc=requests.ReadTimeout)
         for number, told in ((1, "not known whether POST"), (2, r"Try 1 of this task .* delete .*, and clear")):
             with pytest.raises(UNCERTAIN, match=told):
@@ -115,16 +115,14 @@ class TestOneTask:
 
         assert platform.call_count == 1
 
-    def test_a_retry_after_a_lost_reply_posts_where_that_is_asked_for(
-        self, journal: Place, platform: requests_mock.Mocker
-    ) -> None:
+    def test_retry_after_a_lost_reply_posts_if_asked_for(self, journal: Place, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, [{"exc": requests.ReadTimeout}, {"json": {"id": "act-2"}}])
         with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
             attempt(journal, on_uncertain="retry")
 
         assert attempt(journal, 2, on_uncertain="retry")["id"] == "act-2"
 
-    def test_a_retry_after_a_refusal_posts(self, journal: Place, platform: requests_mock.Mocker) -> None:
+    def test_retry_after_a_refusal_posts(self, journal: Place, platform: requests_mock.Mocker) -> None:
         refusal = {"status_code": 403, "json": error(403, "quotaExceeded")}
         platform.post(ACTIVITIES, [refusal, {"json": {"id": "act-1"}}])
         with pytest.raises(QuotaExceededError):
@@ -132,9 +130,7 @@ class TestOneTask:
 
         assert attempt(journal, 2)["id"] == "act-1"
 
-    def test_a_cleared_task_posts_again_only_where_that_is_asked_for(
-        self, journal: Place, posts: requests_mock.Mocker
-    ) -> None:
+    def test_cleared_task_posts_again_only_if_asked_for(self, journal: Place, posts: requests_mock.Mocker) -> None:
         first = attempt(journal, max_tries=0)
 
         assert attempt(journal, 2, max_tries=1) == first
@@ -229,7 +225,7 @@ class TestManyTasks:
 
 
 class TestAJournalThatFails:
-    def test_a_folder_that_cannot_be_written_keeps_it_from_being_sent(
+    def test_journal_that_cannot_be_written_keeps_the_bulletin_from_being_sent(
         self, tmp_path: Path, posts: requests_mock.Mocker
     ) -> None:
         (tmp_path / "file").write_bytes(b"")
@@ -238,20 +234,22 @@ class TestAJournalThatFails:
 
         assert not posts.called
 
-    def test_a_store_that_refuses_keeps_it_from_being_sent(self, shelf: Store, posts: requests_mock.Mocker) -> None:
+    def test_journal_whose_store_refuses_keeps_the_bulletin_from_being_sent(
+        self, shelf: Store, posts: requests_mock.Mocker
+    ) -> None:
         shelf.refusal = PermissionError("no")
         with pytest.raises(TemporaryError, match=r"was not sent: .* cannot be written"):
             attempt(store_place(shelf))
 
         assert not posts.called
 
-    def test_a_store_without_conditions_is_refused(self, shelf: Store, posts: requests_mock.Mocker) -> None:
+    def test_journal_on_a_store_without_conditions_raises(self, shelf: Store, posts: requests_mock.Mocker) -> None:
         shelf.check_conditions(conditional=False)
         with pytest.raises(PERMANENT, match=r"does not refuse to create a file that is there"):
             attempt(store_place(shelf))
         assert not posts.called
 
-    def test_a_store_that_ignores_conditions_is_refused_and_keeps_no_intent(
+    def test_journal_on_a_store_that_ignores_conditions_raises_and_keeps_no_intent(
         self, shelf: Store, posts: requests_mock.Mocker
     ) -> None:
         shelf.conditional = False
@@ -260,12 +258,12 @@ class TestAJournalThatFails:
         newest = max(shelf.names)
         assert (posts.called, shelf.cat_file(newest)) == (False, b"null\n")
 
-    def test_a_path_of_nowhere_is_refused(self, posts: requests_mock.Mocker) -> None:
+    def test_journal_whose_path_is_of_no_storage_raises(self, posts: requests_mock.Mocker) -> None:
         with pytest.raises(INVALID, match=r"nowhere://.* (is no path|cannot be opened)"):
             PostBulletinOperator(task_id="post", text="Hi", journal="nowhere://bucket/x").execute(context_of())
         assert not posts.called
 
-    def test_a_link_in_the_place_of_a_record_is_not_followed(self, tmp_path: Path, posts: requests_mock.Mocker) -> None:
+    def test_link_in_the_place_of_a_record_is_not_followed(self, tmp_path: Path, posts: requests_mock.Mocker) -> None:
         journal = local_place(tmp_path / "journal")
         attempt(journal)
         [version] = tmp_path.rglob("0002.json")
@@ -276,7 +274,7 @@ class TestAJournalThatFails:
         assert posts.call_count == 1
 
     @pytest.mark.parametrize("activity", ['{"snippet": 5}', '["act"]', "null"])
-    def test_an_activity_that_is_none_makes_the_record_unreadable(
+    def test_record_whose_activity_is_none_is_unreadable(
         self, tmp_path: Path, posts: requests_mock.Mocker, activity: str
     ) -> None:
         journal = local_place(tmp_path)
@@ -309,7 +307,7 @@ class TestArguments:
             PostBulletinOperator(task_id="post", text="Hi", once_per=DAY)
 
     @pytest.mark.parametrize("once_per", ["", "  ", "None", "NaT", 1.5, ["a"]])
-    def test_a_value_that_distinguishes_nothing_is_refused(
+    def test_once_per_that_distinguishes_nothing_raises(
         self, tmp_path: Path, posts: requests_mock.Mocker, once_per: Any
     ) -> None:
         with pytest.raises(InvalidArgumentError, match="once_per"):
@@ -322,7 +320,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("field", ["journal", "once_per"])
     @pytest.mark.parametrize("nothing", [None, ""])
-    def test_a_template_that_gives_nothing_does_not_turn_it_off(
+    def test_journal_whose_template_gives_nothing_is_not_turned_off(
         self, tmp_path: Path, posts: requests_mock.Mocker, field: str, nothing: Any
     ) -> None:
         given: dict[str, Any] = {"journal": tmp_path, "once_per": DAY, field: "{{ value }}"}

@@ -42,7 +42,7 @@ def attempt(state: KeptState, number: int, *, max_tries: int = 3, text: str = "H
     return PostBulletinOperator(task_id="post", text=text, **arguments).execute(context)
 
 
-def test_a_retry_after_success_returns_the_same_activity(
+def test_retry_after_success_returns_the_same_activity(
     state: KeptState, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = log_lines(monkeypatch, PostBulletinOperator)
@@ -55,7 +55,7 @@ def test_a_retry_after_success_returns_the_same_activity(
 
 
 @pytest.mark.parametrize("other", [{"text": "Ho"}, {"video_id": "v"}, {"video_conn_id": "another"}])
-def test_a_retry_with_other_contents_does_the_same_and_says_so(
+def test_retry_with_other_contents_returns_the_same_activity_and_warns(
     state: KeptState, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
 ) -> None:
     lines = log_lines(monkeypatch, PostBulletinOperator)
@@ -73,7 +73,7 @@ def test_the_record_is_kept_for_as_long_as_the_run(state: KeptState) -> None:
     assert set(state.retentions) == {timedelta.max}
 
 
-def test_a_retry_after_a_lost_reply_is_uncertain(state: KeptState, platform: requests_mock.Mocker) -> None:
+def test_retry_after_a_lost_reply_is_uncertain(state: KeptState, platform: requests_mock.Mocker) -> None:
     platform.post(ACTIVITIES, exc=requests.ReadTimeout)
     for number, told in ((1, "not known whether POST"), (2, "Try 1 of this task was about to post")):
         with pytest.raises(UncertainDeliveryError, match=told):
@@ -82,7 +82,7 @@ def test_a_retry_after_a_lost_reply_is_uncertain(state: KeptState, platform: req
     assert platform.call_count == 1
 
 
-def test_a_retry_after_a_lost_reply_posts_where_that_is_asked_for(
+def test_retry_after_a_lost_reply_posts_if_asked_for(
     state: KeptState, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = log_lines(monkeypatch, PostBulletinOperator)
@@ -94,7 +94,7 @@ def test_a_retry_after_a_lost_reply_posts_where_that_is_asked_for(
     assert [line for line in lines if line.startswith("WARNING: Try 1 ") and "second time" in line]
 
 
-def test_a_retry_after_a_refusal_posts(state: KeptState, platform: requests_mock.Mocker) -> None:
+def test_retry_after_a_refusal_posts(state: KeptState, platform: requests_mock.Mocker) -> None:
     refusal = {"status_code": 403, "json": error(403, "quotaExceeded")}
     platform.post(ACTIVITIES, [refusal, {"json": {"id": "act-1"}}])
     with pytest.raises(QuotaExceededError):
@@ -105,7 +105,7 @@ def test_a_retry_after_a_refusal_posts(state: KeptState, platform: requests_mock
 
 
 @pytest.mark.parametrize(("no", "yes"), [(False, True), ("false", "true")])
-def test_a_cleared_task_posts_again_only_where_that_is_asked_for(
+def test_cleared_task_posts_again_only_if_asked_for(
     state: KeptState, posts: requests_mock.Mocker, no: object, yes: object
 ) -> None:
     first = attempt(state, 1, max_tries=0)
@@ -119,7 +119,7 @@ def test_a_cleared_task_posts_again_only_where_that_is_asked_for(
     assert attempt(state, 3, max_tries=1, text="Ho", post_again_on_clear=yes)["id"] == "act-2"
 
 
-def test_a_store_that_fails_keeps_it_from_being_sent(platform: requests_mock.Mocker) -> None:
+def test_state_store_that_fails_keeps_the_bulletin_from_being_sent(platform: requests_mock.Mocker) -> None:
     with pytest.raises(TemporaryError, match="was not sent"):
         attempt(KeptState(failing=("set",)), 1)
 

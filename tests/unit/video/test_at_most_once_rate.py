@@ -67,7 +67,7 @@ class TestReportsToTheBackEnd:
     def rates(self, tmp_path: Path) -> Path:
         return tmp_path / "rates.db"
 
-    def test_it_is_not_taken_for_a_refusal(self, rates: Path) -> None:
+    def test_report_after_a_post_is_not_taken_for_a_refusal(self, rates: Path) -> None:
         platform = SlowPlatform(rates, reply())
 
         assert platform.post().id == "act-1"
@@ -76,7 +76,7 @@ class TestReportsToTheBackEnd:
         assert [state for _, state in platform.seen[:-2]] == [None] * (len(platform.seen) - 2)
         assert platform.state == "posted"
 
-    def test_a_lost_reply_leaves_the_intent(self, rates: Path) -> None:
+    def test_report_after_a_lost_reply_leaves_the_intent(self, rates: Path) -> None:
         platform = SlowPlatform(rates, TransportError(Failure.TIMEOUT, "late"))
 
         with pytest.raises(UncertainDeliveryError):
@@ -85,7 +85,7 @@ class TestReportsToTheBackEnd:
         assert platform.seen[-1] == ("report", "intended")
         assert platform.state == "intended"
 
-    def test_a_limit_takes_it_back(self, rates: Path) -> None:
+    def test_report_of_a_limit_comes_after_the_intent_is_taken_back(self, rates: Path) -> None:
         busy = reply(error(403, "rateLimitExceeded"), 403)
         platform = SlowPlatform(rates, busy, busy)
 

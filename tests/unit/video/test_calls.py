@@ -67,17 +67,17 @@ def test_the_kind_prefix_is_the_connections() -> None:
         ({"playlist_id": "video.example/playlist?list=p1"}, "playlist_id holds an address"),
     ],
 )
-def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
+def test_bulletin_that_breaks_the_rules_raises(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Bulletin(**arguments)
 
 
-def test_a_bulletin_reads_texts_that_native_templates_made_integers() -> None:
+def test_bulletin_of_integers_that_native_templates_made_has_texts() -> None:
     assert Bulletin(5, 6) == Bulletin("5", " 6 ")  # type: ignore[arg-type]
     assert Bulletin("Hello", "", None) == Bulletin("Hello")
 
 
-def test_a_posted_bulletin_is_read() -> None:
+def test_reply_with_an_activity_is_read() -> None:
     parse = insert_bulletin(Bulletin("Hello"), "svc").parse
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": {"description": "Hello"}}')).id == "a1"
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": null, "contentDetails": null}')).text is None
@@ -103,7 +103,7 @@ def test_a_posted_bulletin_is_read() -> None:
         b'{"kind": "' + b"x" * 10_000_000 + b'"}',
     ],
 )
-def test_a_reply_that_is_no_activity_is_refused(body: bytes) -> None:
+def test_reply_that_is_no_activity_raises(body: bytes) -> None:
     with pytest.raises(InvalidReplyError, match="The reply is") as caught:
         insert_bulletin(Bulletin("Hello"), "svc").parse(Response(200, {}, body))
     assert len(str(caught.value)) < 400
@@ -141,14 +141,14 @@ def test_a_reply_that_is_no_activity_is_refused(body: bytes) -> None:
         ),
     ],
 )
-def test_a_query_has_every_parameter(query: SubscriptionQuery, token: str | None, params: dict[str, str]) -> None:
+def test_query_sends_every_parameter(query: SubscriptionQuery, token: str | None, params: dict[str, str]) -> None:
     request = query.page(token).request
     assert (request.method, request.path, request.idempotent) == ("GET", "/v3/subscriptions", True)
     assert dict(request.params) == params
     assert len(request.params) == len(params)
 
 
-def test_a_query_reads_arguments_as_templates_render_them() -> None:
+def test_query_of_rendered_templates_has_the_values_that_were_meant() -> None:
     query = SubscriptionQuery(ids="s1, s2", part="id,snippet", for_channel_ids=7, mine="no", max_results="5")  # type: ignore[arg-type]
     assert query == SubscriptionQuery(ids=["s1", "s2"], part=["id", "snippet"], for_channel_ids=["7"], max_results=5)
     assert SubscriptionQuery(mine="True").mine is True  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None
         ({"mine": True, "max_results": True}, "not True"),
     ],
 )
-def test_a_query_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
+def test_query_that_breaks_the_rules_raises(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         SubscriptionQuery(**arguments)
 
@@ -204,12 +204,12 @@ def test_a_query_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: s
         {"items": [{"id": "s1"}], "unknown": 1},
     ],
 )
-def test_a_page_of_any_prefix_and_case_is_read(body: object) -> None:
+def test_page_of_any_prefix_and_case_is_read(body: object) -> None:
     page = SubscriptionQuery(mine=True).page().parse(Response(200, {}, json.dumps(body).encode()))
     assert [item["id"] for item in page.items] == ["s1"]
 
 
-def test_a_page_may_hold_no_items() -> None:
+def test_page_without_items_has_its_token() -> None:
     page = (
         SubscriptionQuery(mine=True)
         .page()
@@ -232,7 +232,7 @@ def test_a_page_may_hold_no_items() -> None:
         (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "no subscription list"),
     ],
 )
-def test_a_reply_that_is_no_page_is_refused(body: bytes, why: str) -> None:
+def test_reply_that_is_no_page_raises(body: bytes, why: str) -> None:
     with pytest.raises(InvalidReplyError, match=why) as caught:
         SubscriptionQuery(mine=True).page().parse(Response(200, {}, body))
     assert len(str(caught.value)) < 400

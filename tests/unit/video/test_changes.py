@@ -67,7 +67,7 @@ def test_the_order_of_keys_is_no_content_and_an_etag_that_stays_hides_no_change(
     assert [(row["change"], row["id"]) for row in rows(compare(old, new))] == [("changed", "b")]
 
 
-def test_an_etag_is_content_so_that_the_changes_lead_to_the_newer_version() -> None:
+def test_record_with_a_new_etag_alone_is_changed() -> None:
     old, new = {"id": "a", "etag": "1", "x": 1}, {"id": "a", "etag": "2", "x": 1}
 
     changes = rows(compare([old], [new]))

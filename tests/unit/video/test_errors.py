@@ -113,7 +113,7 @@ def test_every_recorded_refusal_means_what_it_should(data: Path) -> None:
         (503, reason("forbidden"), ServiceUnavailableError),
     ],
 )
-def test_a_documented_refusal_means_what_it_should(status: int, body: object, cls: type[MediaOpsError]) -> None:
+def test_documented_refusal_has_its_class(status: int, body: object, cls: type[MediaOpsError]) -> None:
     assert type(refusal(status, body)) is cls
 
 
@@ -138,7 +138,7 @@ def test_a_documented_refusal_means_what_it_should(status: int, body: object, cl
         (401, {"error": {"type": "security_exception", "reason": "missing"}}, "A search cluster answers there"),
     ],
 )
-def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> None:
+def test_refusal_says_what_to_do(status: int, body: object, advice: str) -> None:
     assert advice in refusal(status, body).message
 
 
@@ -151,7 +151,7 @@ def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> No
         (datetime(2026, 3, 8, 8, 0, tzinfo=timezone.utc), 23.0),
     ],
 )
-def test_a_spent_quota_comes_back_at_midnight_pacific_time(now: datetime, hours: float) -> None:
+def test_spent_quota_comes_back_at_midnight_pacific_time(now: datetime, hours: float) -> None:
     error = refusal(403, reason("quotaExceeded"), now)
     assert error.retry_after == hours * 3_600
     assert "nothing succeeds until midnight Pacific time" in error.message

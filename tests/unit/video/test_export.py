@@ -109,7 +109,7 @@ def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
     assert saved.states[2]["ended"] is True
 
 
-def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
+def test_page_of_nothing_new_is_saved_for_its_token() -> None:
     saved = Saved()
     export(saved, [page_reply(1, token="T2"), page_reply(1, token="T3"), page_reply(token="T4"), page_reply(2)])
 
@@ -117,7 +117,7 @@ def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
 
 
 @pytest.mark.parametrize("stop", range(4))
-def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
+def test_attempt_after_any_saved_page_resumes_there(stop: int) -> None:
     pages = [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)]
     whole, first = Saved(), Saved()
     export(whole, pages)
@@ -136,7 +136,7 @@ def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
     assert done.count("request") == 3 - stop
 
 
-def test_a_listing_that_is_resumed_leaves_out_what_is_saved() -> None:
+def test_resumed_listing_leaves_out_saved_records() -> None:
     state = state_of(Listing(QUERY, token="T2", pages=1))
     listing = resumed_listing(QUERY, state, [subscription(1), subscription(2)], print)
     listed = replay(listing.next_page(CLIENT.ask), [page_reply(2, 3)])
@@ -144,7 +144,7 @@ def test_a_listing_that_is_resumed_leaves_out_what_is_saved() -> None:
     assert [item["id"] for item in listed.fresh] == ["sub-3"]
 
 
-def test_what_cannot_be_saved_ends_the_export() -> None:
+def test_page_that_cannot_be_saved_ends_the_export() -> None:
     def refuse() -> None:
         raise OSError("the disk is full")
 
@@ -162,7 +162,7 @@ def test_the_content_is_digested_if_the_file_may_stay(*, if_changed: bool) -> No
     assert saved.digest == (content_digest([subscription(2), subscription(1)]) if if_changed else None)
 
 
-def test_a_description_survives_the_way_to_a_triggerer() -> None:
+def test_description_sent_to_a_triggerer_is_the_same_there() -> None:
     export = Export({"task": "t", "parameters": "p"}, "/a.csv", asdict(QUERY), if_changed=True)
     sent = json.loads(json.dumps(export.to_dict()))
 

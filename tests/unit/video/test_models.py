@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_recorded_page_is_read_and_given_back_as_it_came(data: Path) -> None:
+def test_recorded_page_is_read_and_given_back_as_it_came(data: Path) -> None:
     recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
     page = SubscriptionPage.model_validate(recorded)
     assert page.to_dict() == recorded
@@ -25,7 +25,7 @@ def test_a_recorded_page_is_read_and_given_back_as_it_came(data: Path) -> None:
     assert page.subscriptions[1].to_dict()["statistics"] == {"rank": "9"}
 
 
-def test_a_page_without_anything_has_no_items() -> None:
+def test_page_without_any_field_has_no_items() -> None:
     page = SubscriptionPage.model_validate({})
     assert (page.items, page.subscriptions, page.page_info.total_results) == ([], [], None)
     assert page.to_dict() == {}
@@ -49,7 +49,7 @@ def test_record_with_a_field_of_another_type_is_a_typed_error_of_its_page(strang
     assert page.items == [strange]
 
 
-def test_an_activity_has_a_text() -> None:
+def test_activity_with_a_description_has_its_text() -> None:
     activity = Activity.model_validate(
         {"id": "a1", "snippet": {"description": "Hello"}, "contentDetails": None, "new": [1]}
     )

@@ -60,7 +60,7 @@ def list_over(replies: list[Response], *, query: SubscriptionQuery = QUERY, toke
     return listed
 
 
-def test_pages_are_walked_to_the_last() -> None:
+def test_listing_of_three_pages_asks_for_each_to_the_last() -> None:
     listed = list_over([page("a", "b", token="T1"), page("c", token="T2"), page("d")])
     assert listed.fresh == ["a", "b", "c", "d"]
     assert listed.tokens == [None, "T1", "T2"]
@@ -69,7 +69,7 @@ def test_pages_are_walked_to_the_last() -> None:
     assert listed.warnings == []
 
 
-def test_a_walk_can_be_taken_page_by_page() -> None:
+def test_listing_taken_page_by_page_ends_after_the_last() -> None:
     listing = Listing(QUERY)
     client = Client(("http://video",), VIDEO_RULES)
     first = replay(listing.next_page(client.ask), [page("a", token="T1")])
@@ -81,7 +81,7 @@ def test_a_walk_can_be_taken_page_by_page() -> None:
     assert replay(listing.next_page(client.ask), []) is None
 
 
-def test_a_walk_can_begin_at_a_token() -> None:
+def test_listing_given_a_token_begins_at_its_page() -> None:
     assert list_over([page("c", token="T2"), page("d")], token="T1").tokens == ["T1", "T2"]
 
 
@@ -93,7 +93,7 @@ def test_records_are_always_asked_for_with_their_id(part: tuple[str, ...], asked
     assert listed.parts == {asked}
 
 
-def test_an_empty_page_with_a_next_one_is_not_the_end() -> None:
+def test_empty_page_with_a_next_one_does_not_end_the_listing() -> None:
     listed = list_over([page(token="T1"), page("a", token="T2"), page(token="T3"), page("b")])
     assert listed.fresh == ["a", "b"]
     assert listed.warnings == []
@@ -105,7 +105,7 @@ def test_records_that_come_again_are_counted_and_left_out() -> None:
     assert listed.listing.duplicates == 2
 
 
-def test_a_repeated_token_ends_the_walk() -> None:
+def test_token_that_comes_twice_ends_the_listing() -> None:
     listed = list_over([page("a", token="T1"), page("b", token="T2"), page("c", token="T1")])
     assert listed.fresh == ["a", "b", "c"]
     assert listed.listing.ended
@@ -114,28 +114,28 @@ def test_a_repeated_token_ends_the_walk() -> None:
     assert "it ends after 3 pages, because the service gave a page token for the second time." in warning
 
 
-def test_the_same_records_again_and_again_end_the_walk() -> None:
+def test_same_records_on_three_pages_end_the_listing() -> None:
     listed = list_over([page("a", "b", token="T1"), *(page("a", "b", token=f"T{turn}") for turn in range(2, 5))])
     assert listed.fresh == ["a", "b"]
     assert listed.listing.duplicates == 6
     assert "3 pages in a row held nothing new" in listed.warnings[0]
 
 
-def test_a_few_stale_pages_do_not_end_the_walk() -> None:
+def test_two_pages_of_known_records_do_not_end_the_listing() -> None:
     stale = [page("a", token="T2"), page("a", token="T3")]
     listed = list_over([page("a", token="T1"), *stale, page("b", token="T4"), page("a", token="T5"), page("c")])
     assert listed.fresh == ["a", "b", "c"]
     assert listed.warnings == []
 
 
-def test_stale_and_empty_pages_in_turns_end_the_walk() -> None:
+def test_known_records_and_empty_pages_in_turns_end_the_listing() -> None:
     turns = [page("a", token="T1"), page(token="T2"), page("a", token="T3")]
     more = [page(token="T4"), page("a", token="T5")]
     listed = list_over([page("a", token="T0"), *turns, *more])
     assert "held nothing new" in listed.warnings[0]
 
 
-def test_empty_pages_without_end_end_the_walk() -> None:
+def test_empty_pages_without_end_end_the_listing() -> None:
     listed = list_over([page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))])
     assert listed.fresh == ["a"]
     assert "200 pages in a row were empty" in listed.warnings[0]
@@ -195,7 +195,7 @@ def test_records_without_an_id_are_all_kept_and_still_cannot_circle() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_token_that_is_refused_for_a_while_is_tried_again(times: int) -> None:
+def test_token_refused_for_a_while_is_tried_again(times: int) -> None:
     listed = list_over([page("a", token="T1"), *[REFUSED] * times, page("b")])
     assert listed.tokens == [None, *["T1"] * (times + 1)]
     assert listed.pauses == [1.0, 2.0, 4.0][:times]
@@ -204,7 +204,7 @@ def test_a_token_that_is_refused_for_a_while_is_tried_again(times: int) -> None:
 
 
 @pytest.mark.parametrize("start", [None, "T0"])
-def test_a_token_that_is_refused_for_good_makes_the_walk_start_over_where_it_began(start: str | None) -> None:
+def test_token_refused_for_good_makes_the_listing_start_over_where_it_began(start: str | None) -> None:
     again = [page("a", token="N1"), page("b", "c", token="N2"), page("d")]
     listed = list_over([page("a", token="T1"), page("b", token="T2"), *[REFUSED] * 4, *again], token=start)
     assert listed.tokens[-3:] == [start, "N1", "N2"]
@@ -213,7 +213,7 @@ def test_a_token_that_is_refused_for_good_makes_the_walk_start_over_where_it_beg
     assert "starts over" in listed.warnings[0]
 
 
-def test_a_walk_that_goes_on_at_a_token_starts_over_at_its_start() -> None:
+def test_resumed_listing_whose_token_is_refused_starts_over_at_its_start() -> None:
     listing = Listing(QUERY, token="T2", pages=2, duplicates=1)
     listing.knows([{"id": "a"}, {"id": "b"}])
     client = Client(("http://video",), VIDEO_RULES)
@@ -227,7 +227,7 @@ def test_a_walk_that_goes_on_at_a_token_starts_over_at_its_start() -> None:
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-def test_a_walk_that_goes_on_in_a_circle_ends(restarts: int) -> None:
+def test_resumed_listing_that_goes_in_a_circle_ends(restarts: int) -> None:
     listing = Listing(QUERY, token="T3", restarts=restarts)
     listing.knows([{"id": "a"}, {"id": "b"}])
     pages = [page("a", "b", token=f"T{turn}") for turn in range(4, 4 + 3 + restarts)]
@@ -236,13 +236,13 @@ def test_a_walk_that_goes_on_in_a_circle_ends(restarts: int) -> None:
     assert listing.ended
 
 
-def test_a_walk_that_has_ended_asks_for_nothing() -> None:
+def test_ended_listing_asks_for_nothing() -> None:
     listing = Listing(QUERY, ended=True)
 
     assert replay(listing.next_page(Client(("http://video",), VIDEO_RULES).ask), []) is None
 
 
-def test_a_record_without_an_id_is_kept_beside_one_that_came_again() -> None:
+def test_record_without_an_id_is_kept_beside_one_that_came_again() -> None:
     assert list_over([page("a", None, token="T1"), page("a", None, "b")]).fresh == ["a", None, None, "b"]
 
 
@@ -253,24 +253,24 @@ def test_known_pages_after_a_new_start_are_no_circle() -> None:
     assert listed.fresh == [str(turn) for turn in range(7)]
 
 
-def test_a_walk_starts_over_only_once() -> None:
+def test_listing_whose_token_is_refused_again_starts_over_only_once() -> None:
     replies = [page("a", token="T1"), *[REFUSED] * 4, page("a", token="T1"), *[REFUSED] * 4]
     with pytest.raises(BadRequestError, match="invalidPageToken"):
         list_over(replies)
 
 
-def test_a_token_to_begin_at_that_is_refused_is_the_callers_to_replace() -> None:
+def test_refused_token_of_the_caller_ends_the_listing_with_an_error() -> None:
     with pytest.raises(BadRequestError, match="start from the first page"):
         list_over([REFUSED] * 4, token="T0")
 
 
-def test_a_refused_first_page_is_not_about_a_token() -> None:
+def test_refused_first_page_is_not_tried_again() -> None:
     with pytest.raises(BadRequestError):
         list_over([REFUSED])
 
 
 @pytest.mark.parametrize("reason", ["subscriberNotFound", "badRequest"])
-def test_other_refusals_end_the_walk(reason: str) -> None:
+def test_other_refusals_end_the_listing_with_an_error(reason: str) -> None:
     reply = Response(400, {}, json.dumps({"error": {"errors": [{"reason": reason}]}}).encode())
     with pytest.raises((BadRequestError, NotFoundError), match=reason):
         list_over([page("a", token="T1"), reply])
@@ -361,7 +361,7 @@ def test_every_record_is_given_exactly_once(
         max_size=12,
     )
 )
-def test_a_walk_ends_whatever_the_service_does(script: list[tuple[list[str | None], str]]) -> None:
+def test_listing_ends_whatever_the_service_does(script: list[tuple[list[str | None], str]]) -> None:
     turn = 0
 
     def serve(_: str | None) -> Response:
