@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 from typing_extensions import NotRequired, get_type_hints, is_typeddict
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
+from scripts.shown_code import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PACKAGE = "airflow_provider_mediaops"
 PUBLIC = ROOT / "docs" / "reference" / "public.md"
-_MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., ]+) -->$", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., /]+) -->$", re.MULTILINE)
 _FIELD = re.compile(r"^:param (\w+): (.*(?:\n +.*)*)", re.MULTILINE)
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
 _TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", list: "list", dict: "object"}
@@ -193,6 +194,10 @@ def _sandbox(name: str) -> str:
     return _table(["field", "forms, with their share in percent"], forms)
 
 
+def _code(name: str) -> str:
+    return f"```python\n{code_of(ROOT / name)}\n```\n"
+
+
 def _faults(name: str) -> str:
     """Return a table of the suite that brings faults about."""
     from tests.faults.page import table_of
@@ -216,6 +221,7 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "fields": _fields,
     "columns": _columns,
     "modules": _modules,
+    "code": _code,
     "sandbox": _sandbox,
     "faults": _faults,
     "figures": _figures,

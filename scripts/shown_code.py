@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _BLOCK = re.compile(r"(?P<head><!-- (?P<file>\S+\.\w+) -->\n```\w+\n).*?^```$", re.MULTILINE | re.DOTALL)
+# A whole DAG file beside the page, with a link to it: its code is put in when the pages are built.
+_LINKED = re.compile(r"^<!-- code: (\S+\.\w+) -->$", re.MULTILINE)
 _LAYERS_BLOCK = re.compile(r"(?P<head><!-- layers -->\n```text\n).*?^```$", re.MULTILINE | re.DOTALL)
 _DOCSTRING = re.compile(r'\A""".*?"""\n+', re.DOTALL)
 
@@ -26,7 +28,7 @@ def with_code(page: str) -> str:
     :param page: the page, with a comment such as `<!-- docs/snippets/capture.py -->` before the block of each file.
     :returns: the page with these files in its blocks, without their module docstrings.
     """
-    filled = _BLOCK.sub(lambda block: f"{block['head']}{_code(ROOT / block['file'])}\n```", page)
+    filled = _BLOCK.sub(lambda block: f"{block['head']}{code_of(ROOT / block['file'])}\n```", page)
     return _LAYERS_BLOCK.sub(lambda block: f"{block['head']}{_layers()}\n```", filled)
 
 
@@ -37,10 +39,15 @@ def files_of(page: str) -> list[str]:
     :param page: the page.
     :returns: their paths below the root of the repository.
     """
-    return [block["file"] for block in _BLOCK.finditer(page)]
+    return [*(block["file"] for block in _BLOCK.finditer(page)), *_LINKED.findall(page)]
 
 
-def _code(file: Path) -> str:
+def code_of(file: Path) -> str:
+    """
+    Return the code of a file without its docstring.
+
+    :param file: the file.
+    """
     return _DOCSTRING.sub("", file.read_text(encoding="utf-8")).strip()
 
 

@@ -358,9 +358,7 @@ def test_each_recipe_is_run_and_shown() -> None:
     names = {path.stem for path in RECIPES.glob("*.py")}
     assert [name for name in sorted(names) if f'"{name}"' not in here] == []
     shown = shown_code.files_of((ROOT / "docs" / "recipes.md").read_text())
-    # One recipe is an example that `make demo` runs, too; and one block is a test.
-    others = {"example_dags/example_hot_nodes.py", "docs/recipes/testing/test_my_dag.py"}
-    assert set(shown) == {f"docs/recipes/{name}.py" for name in names} | others
+    assert set(shown) == {f"docs/recipes/{name}.py" for name in names} | {"docs/recipes/testing/test_my_dag.py"}
     assert len(names) == 12
 
 
