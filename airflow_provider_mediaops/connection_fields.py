@@ -97,9 +97,18 @@ _VIDEO_FIELDS: dict[str, Any] = {
 _CLUSTER_FIELDS: dict[str, Any] = {
     "auth": _text(
         "Authentication",
-        "basic: Login and Password. api_key or bearer: the key or token in Password. none: no credentials. "
-        "Empty: basic if Login is given, none if Login and Password are empty.",
-        enum=["basic", "api_key", "bearer", "none"],
+        "basic: Login and Password. api_key or bearer: the key or token in Password. aws: requests signed for Amazon "
+        "OpenSearch Service. none: no credentials. Empty: basic if Login is given, none if Login and Password are "
+        "empty.",
+        enum=["basic", "api_key", "bearer", "aws", "none"],
+    ),
+    "aws_conn_id": _text(
+        "AWS connection",
+        "With aws: the connection of type aws whose credentials sign. Empty: those of the machine.",
+    ),
+    "region": _text(
+        "AWS region",
+        "With aws: the region of the domain. Empty: that in the base address, or that of the AWS connection.",
     ),
     "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
     "verify": {

@@ -9,6 +9,7 @@ from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
+from airflow_provider_mediaops.hooks.connection.hosted import refuse_serverless
 from airflow_provider_mediaops.hooks.connection.pasted_keys import api_key, bearer_token
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
-_AUTH_KINDS = ("basic", "api_key", "bearer", "none")
+_AUTH_KINDS = ("basic", "api_key", "bearer", "aws", "none")
 _NO_USERS = " For a cluster without users write auth=none."
 _MAX_REPORT_MB, _LARGEST_REPORT_MB = 256, 4096
 
@@ -190,13 +191,25 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
         from airflow_provider_mediaops.http.client import Client
 
-        auth = _auth(fields)
+        urls = base_urls(fields)
+        refuse_serverless(fields, urls)
+        auth = self._auth(fields)
         # A key that was pasted in another form is not the password that Airflow masks.
         self._new_secrets += auth.secrets
-        client = Client(base_urls(fields), CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
+        client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
         limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
         transport = transport_settings(fields, verify=_verify(fields))
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
+
+    def _auth(self, fields: ConnectionFields) -> Auth:
+        if fields.text("auth").lower() == "aws":
+            from airflow_provider_mediaops.hooks.aws import AwsAuth
+
+            return AwsAuth(fields, self._mask)
+        for name in ("aws_conn_id", "region"):
+            if fields.text(name):
+                raise fields.error(name, "it has an effect with auth=aws only: write that, or leave it empty.")
+        return _plain_auth(fields)
 
     def _probe(self, client: Client) -> CallFlow[ProbeResult]:
         from airflow_provider_mediaops.cluster.api import probe
@@ -215,7 +228,7 @@ class SearchClusterHook(ServiceHook):
         return (yield from client.ask(cluster_version()))
 
 
-def _auth(fields: ConnectionFields) -> Auth:
+def _plain_auth(fields: ConnectionFields) -> Auth:
     if fields.password and not fields.login and not fields.text("auth"):
         raise fields.error(
             "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."

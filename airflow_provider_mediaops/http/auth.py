@@ -6,6 +6,7 @@ import base64
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -19,6 +20,7 @@ from airflow_provider_mediaops.http.reply import read_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_provider_mediaops.exceptions import AuthenticationError
     from airflow_provider_mediaops.http.errors import ErrorRules
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -61,6 +63,10 @@ class Auth(ABC):
         :raises MediaOpsError: if it cannot be fetched.
         """
         yield from ()
+
+    def is_expired(self, error: AuthenticationError) -> bool:
+        """Return whether a refusal is about a credential that was good once."""
+        return error.status == HTTPStatus.UNAUTHORIZED
 
     def invalidate(self, refused: Request) -> bool:
         """Drop the credential with which a request was refused, and return whether another can be fetched."""

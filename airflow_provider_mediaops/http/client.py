@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.exceptions import (
@@ -103,8 +102,7 @@ class Client:
                 return (yield from self._try_once(call, signed, permit))
             except AuthenticationError as error:
                 # A refused token call is final.
-                expired = signed is not None and error.status == HTTPStatus.UNAUTHORIZED
-                if not (signed and may_invalidate and expired and self.auth.invalidate(signed)):
+                if not (signed and may_invalidate and self.auth.is_expired(error) and self.auth.invalidate(signed)):
                     raise
                 may_invalidate = False
             except (QuotaExceededError, RateStoreError):

@@ -65,7 +65,8 @@ class Request:
     def url(self) -> str:
         """The whole address, as it is sent; it may hold a credential, so it belongs in no message."""
         # A service's own token can be half of a surrogate pair, for example for the next page.
-        query = urlencode((*self.params, *self.secret_params), errors="surrogatepass")
+        # A signature of Amazon's is of %20, not of a plus sign.
+        query = urlencode((*self.params, *self.secret_params), errors="surrogatepass", quote_via=quote)
         return f"{self.base}{self.path}?{query}" if query else f"{self.base}{self.path}"
 
     @property

@@ -154,7 +154,7 @@ class Transport:
             if address.startswith("https:"):
                 _check_trust(self._trust)
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
-            normalized = _normalized(address)
+            normalized = normalized_address(address)
             origin = "/".join(normalized.split("/", 3)[:3])
             found = self._bases[address] = _Base(normalized, origin, proxies)
         return found
@@ -183,7 +183,12 @@ def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
     raise failure
 
 
-def _normalized(base: str) -> str:
+def normalized_address(base: str) -> str:
+    """
+    Return a base address as it is sent.
+
+    :raises TransportError: if it cannot be.
+    """
     prepared = requests.PreparedRequest()
     try:
         prepared.prepare_url(f"{base}/", None)

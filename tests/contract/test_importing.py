@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROVIDER = "airflow_provider_mediaops"
-HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastapi")
+HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastapi", "botocore")
 OURS_AT_RUN_TIME = (
     "airflow_provider_mediaops.http.transport",
     *(f"airflow_provider_mediaops.{service}.models" for service in ("video", "cluster", "books")),

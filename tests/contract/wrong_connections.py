@@ -71,6 +71,8 @@ CHANGES: dict[str, dict[str, Callable[[str], Change]]] = {
         "a password, but neither Login nor `auth`": lambda _: {"login": "", "extra": {"auth": None}},
         "a user without the permissions": lambda _: {"login": "sandbox-guest", "password": "sandbox-guest-password"},
         "`ca_cert` is not there": lambda _: {"extra": {"ca_cert": "/nowhere/ca.pem"}},
+        "`region` without `auth=aws`": lambda _: {"extra": {"region": "eu-central-1"}},
+        "an address of Amazon OpenSearch Serverless": lambda _: {"host": "https://abc.eu-west-1.aoss.amazonaws.com"},
         "`max_report_mb` is 0": lambda _: {"extra": {"max_report_mb": 0}},
         "the base address ends in `/_nodes`": lambda url: {"host": f"{url}/cluster/_nodes"},
         "a wrong path": lambda url: {"host": f"{url}/nothing"},
@@ -175,6 +177,13 @@ ANSWERS: dict[str, dict[str, str]] = {
         ),
         "`ca_cert` is not there": (
             "field `ca_cert`: /nowhere/ca.pem cannot be used on this machine: No such file or directory."
+        ),
+        "`region` without `auth=aws`": (
+            "field `region`: it has an effect with auth=aws only: write that, or leave it empty."
+        ),
+        "an address of Amazon OpenSearch Serverless": (
+            "field `host`: it is that of Amazon OpenSearch Serverless, which has no nodes that could be asked: hot "
+            "threads and statistics need a domain of Amazon OpenSearch Service."
         ),
         "`max_report_mb` is 0": "field `max_report_mb`: it must be a whole number, 1 to 4096.",
         "the base address ends in `/_nodes`": (

@@ -13,7 +13,7 @@ def test_an_address_is_built_of_its_parts() -> None:
         base="https://host:9200/base",
         secret_params=(("key", "s/3"),),
     )
-    assert request.url == "https://host:9200/base/nodes/a%2Fb?b=x%26y%3Dz&a=%C3%BC+1&key=s%2F3"
+    assert request.url == "https://host:9200/base/nodes/a%2Fb?b=x%26y%3Dz&a=%C3%BC%201&key=s%2F3"
     assert request.host == "host:9200"
     assert Request("GET", "/x", base="http://host").url == "http://host/x"
     assert Request("GET", "/x", base="http://me:secret@[::1]:80").host == "[::1]:80"

@@ -84,4 +84,4 @@ def test_a_proxy_is_sent_the_whole_address(opened: Open) -> None:
         for _ in range(2):
             send(Request("GET", "/a%2Fb", params=(("q", "1 2"),), base="http://service.invalid"))
         assert proxy.accepted == 1
-    assert [head.partition(b"\r\n")[0] for head in seen] == [b"GET http://service.invalid/a%2Fb?q=1+2 HTTP/1.1"] * 2
+    assert [head.partition(b"\r\n")[0] for head in seen] == [b"GET http://service.invalid/a%2Fb?q=1%202 HTTP/1.1"] * 2

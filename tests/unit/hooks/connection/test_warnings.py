@@ -59,7 +59,7 @@ def test_a_misspelt_field_is_named_with_the_nearest_known_one(conn_type: str, na
 def test_a_field_that_resembles_none_may_be_a_note() -> None:
     (warning,) = connection_warnings(extra(team="search", cost_centre="s3cr3t"), CLUSTER)
     assert not warning.is_mistake
-    assert warning.text.startswith("Extra without effect: 'team', 'cost_centre'. Known fields are auth, ca_cert,")
+    assert warning.text.startswith("Extra without effect: 'team', 'cost_centre'. Known fields are auth, aws_conn_id,")
     assert "s3cr3t" not in warning.text
 
 

@@ -1,0 +1,382 @@
+"""A connection to Amazon OpenSearch Service: signatures that a domain accepts, and credentials of each origin."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    ConnectionFailedError,
+    InvalidConnectionError,
+    MediaOpsError,
+    PermissionDeniedError,
+)
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.http.exchange import Call, Request
+from tests.contract import fresh_python
+from tests.unit.hooks.amazon_domain import Domain
+from tests.unit.loopback import Loopback, answering, closed_port, http_reply
+from tests.unit.search_cluster import error, http, replied, stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a/session+token=="
+OTHER_KEY, OTHER_SECRET = "AKIDOTHER", "another+secret/key"
+Aws = dict[str, Any]
+
+
+def aws(login: str = KEY, password: str = SECRET, **extra: Any) -> str:
+    return json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
+
+
+@pytest.fixture
+def domain() -> Domain:
+    return Domain({KEY: SECRET})
+
+
+@pytest.fixture
+def server(domain: Domain) -> Iterator[Loopback]:
+    with Loopback(domain.serve) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def connect(
+    supervisor: Supervisor, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., None]:
+    """Have a machine without credentials of its own, and set the connection to the domain."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "BOTO_CONFIG"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    supervisor.connect("aws_default", aws())
+
+    def connect(host: str, **fields: Any) -> None:
+        given = {"auth": "aws", "aws_conn_id": "aws_default", "region": "eu-central-1", **fields}
+        connect_cluster(host, **given)
+
+    return connect
+
+
+def refusal(expected: type[MediaOpsError]) -> str:
+    with SearchClusterHook() as hook, pytest.raises(expected) as caught:
+        hook.cpu()
+    assert type(caught.value) is expected
+    assert SECRET not in caught.value.message
+    return caught.value.message
+
+
+class TestSignature:
+    @pytest.mark.parametrize(
+        "nodes", [None, "a,b", "data-*", "*", "50%", "köln", "x y", "rack:r1,_local", "a+b", "~'()!$&;=@", "data-%2A"]
+    )
+    def test_domain_accepts_every_path_of_nodes(
+        self, nodes: str | None, server: Loopback, domain: Domain, connect: Any
+    ) -> None:
+        connect(server.base)
+        domain.answer = lambda _: replied(stats({"a": 1}))
+        with SearchClusterHook() as hook:
+            assert hook.cpu(nodes)[0].name == "a"
+        assert len(domain.targets) == 1
+
+    @pytest.mark.parametrize("base", ["", "/search", "/a%2cb/%c3%b6", "/größe", "/a b", "/a*,b", "/%7Euser"])
+    def test_domain_accepts_every_base_address(self, base: str, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(f"{server.base}{base}")
+        with SearchClusterHook() as hook:
+            hook.cpu("a,b*")
+            hook.hot_threads(interval="10ms", snapshots=2, threads=9)
+        assert len(domain.targets) == 2
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            (("nodes", "a,b*"), ("h", "name cpu"), ("v", "")),
+            (("b", "2"), ("a", "ü~+/=&?%"), ("a", "1")),
+            (("x", "%2C"), ("X", "-_.!'()")),
+        ],
+    )
+    def test_domain_accepts_every_query(self, params: Any, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            hook.ask(Call(Request("GET", "/_tasks", params), lambda response: response.status))
+        assert "+" not in domain.targets[0]
+
+    def test_hash_of_the_body_is_signed(self, server: Loopback, connect: Any) -> None:
+        connect(server.base)
+        body = '{"query": "größe, *"}'.encode()
+        request = Request("POST", "/_search", headers={"Content-Type": "application/json"}, body=body)
+        with SearchClusterHook() as hook:
+            assert hook.ask(Call(request, lambda response: response.status)) == 200
+
+    def test_session_token_of_temporary_credentials_is_signed(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        supervisor.connect("aws_default", aws(aws_session_token=TOKEN))
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            hook.cpu()
+        assert domain.headers[0]["x-amz-security-token"] == TOKEN
+
+    def test_headers_of_the_connection_are_sent_unsigned(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base, headers={"X-Team": "media"})
+        with SearchClusterHook() as hook:
+            hook.cpu()
+        assert domain.headers[0]["x-team"] == "media"
+
+    def test_next_host_gets_a_signature_of_its_own(self, domain: Domain, connect: Any) -> None:
+        failing = Domain(domain.keys, answer=lambda _: replied("", 503))
+        with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("time.sleep", lambda _: None)
+            first, second = (stack.enter_context(Loopback(each.serve)) for each in (failing, domain))
+            connect(f"{first.base}, {second.base}", max_attempts=3)
+            with SearchClusterHook() as hook:
+                assert hook.cpu()[0].name == "a"
+        assert len(failing.targets) == len(domain.targets) == 1
+        assert failing.headers[0]["authorization"] != domain.headers[0]["authorization"]
+
+    def test_request_through_a_proxy_is_signed_for_the_domain(self, domain: Domain, connect: Any) -> None:
+        with Loopback(domain.serve) as proxy:
+            connect("http://domain.test", proxies=proxy.base)
+            with SearchClusterHook() as hook:
+                assert hook.cpu("a b,*")[0].name == "a"
+        assert domain.headers[0]["host"] == "domain.test"
+
+    async def test_request_of_a_triggerer_is_signed_alike(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            found = await hook.arun((await hook.aservice()).ask(node_stats("a*,b c")))
+        assert found.nodes[0].name == "a"
+        assert len(domain.targets) == 1
+
+
+class TestRegion:
+    @pytest.mark.parametrize(
+        ("host", "region"),
+        [
+            ("https://search-logs-abc.eu-north-1.es.amazonaws.com", "eu-north-1"),
+            ("https://vpc-logs-abc.cn-north-1.es.amazonaws.com.cn", "cn-north-1"),
+            ("https://search-logs-abc.aos.us-gov-west-1.on.aws", "us-gov-west-1"),
+        ],
+    )
+    def test_region_is_that_of_the_address(self, host: str, region: str, connect: Any, requests_mock: Any) -> None:
+        connect(host, region="")
+        requests_mock.get(f"{host}/_nodes/stats/os,process", json=stats({"a": 1}))
+        with SearchClusterHook() as hook:
+            hook.cpu()
+        assert f"/{region}/es/aws4_request" in requests_mock.last_request.headers["Authorization"]
+
+    def test_region_of_another_address_is_that_of_the_aws_connection(
+        self, server: Loopback, connect: Any, supervisor: Supervisor
+    ) -> None:
+        supervisor.connect("aws_default", aws(region_name="eu-central-1"))
+        connect(server.base, region="")
+        with SearchClusterHook() as hook:
+            assert hook.cpu()
+
+    def test_unknown_region_is_asked_for(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base, region="")
+        assert "field 'region': it is empty, and neither the base address" in refusal(InvalidConnectionError)
+        assert not domain.targets
+
+    def test_wrong_region_is_named(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base, region="us-east-1")
+        assert "set region in the connection" in refusal(AuthenticationError)
+        assert len(domain.targets) == 1
+
+    @pytest.mark.parametrize("host", ["https://abc.eu-west-1.aoss.amazonaws.com", "https://abc.aoss.eu-west-1.on.aws"])
+    @pytest.mark.parametrize("auth", ["aws", "none"])
+    def test_serverless_is_refused_before_anything_is_sent(self, host: str, auth: str, connect: Any) -> None:
+        connect(host, auth=auth, aws_conn_id="", region="")
+        assert "field 'host': it is that of Amazon OpenSearch Serverless" in refusal(InvalidConnectionError)
+
+    @pytest.mark.parametrize("name", ["aws_conn_id", "region"])
+    def test_field_without_effect_is_refused(self, name: str, connect: Any) -> None:
+        connect("https://host.example", **{"auth": "none", "aws_conn_id": "", "region": "", name: "something"})
+        assert f"field '{name}': it has an effect with auth=aws only" in refusal(InvalidConnectionError)
+
+
+class TestCredentials:
+    def test_unknown_aws_connection_is_refused_though_the_machine_has_credentials(
+        self, server: Loopback, domain: Domain, connect: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        connect(server.base, aws_conn_id="aws_nowhere")
+        assert "field 'aws_conn_id': there is no connection 'aws_nowhere'" in refusal(InvalidConnectionError)
+        assert not domain.targets
+
+    def test_empty_aws_connection_stands_for_the_machine(
+        self, server: Loopback, connect: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        connect(server.base, aws_conn_id="")
+        with SearchClusterHook() as hook:
+            assert hook.cpu()
+
+    def test_machine_without_credentials_is_named(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        connect(server.base, aws_conn_id="")
+        assert "field 'aws_conn_id': this machine has no AWS credentials." in refusal(InvalidConnectionError)
+        assert not domain.targets
+
+    def test_wrong_secret_is_named(self, server: Loopback, connect: Any, supervisor: Supervisor) -> None:
+        supervisor.connect("aws_default", aws(password="another secret"))
+        connect(server.base)
+        assert "Check the secret access key in the AWS connection" in refusal(AuthenticationError)
+
+    @pytest.mark.parametrize("minutes", [-10, 10])
+    def test_clock_that_is_off_is_named(self, minutes: int, server: Loopback, domain: Domain, connect: Any) -> None:
+        domain.clock_is_ahead = dt.timedelta(minutes=minutes)
+        connect(server.base)
+        assert "The clock of this machine is off by more than five minutes" in refusal(AuthenticationError)
+        assert len(domain.targets) == 1
+
+    def test_expired_token_is_fetched_anew_once(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        domain.keys[OTHER_KEY] = OTHER_SECRET
+        supervisor.connect("aws_default", aws(aws_session_token="a token of an hour ago"))
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            hook.cpu()
+            domain.expired.add("a token of an hour ago")
+            supervisor.connect("aws_default", aws(OTHER_KEY, OTHER_SECRET, aws_session_token=TOKEN))
+            assert hook.cpu()[0].name == "a"
+        tokens = [headers["x-amz-security-token"] for headers in domain.headers]
+        assert tokens == ["a token of an hour ago", "a token of an hour ago", TOKEN]
+
+    def test_token_that_stays_expired_is_tried_twice(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        domain.expired.add(TOKEN)
+        supervisor.connect("aws_default", aws(aws_session_token=TOKEN))
+        connect(server.base, max_attempts=5)
+        message = refusal(AuthenticationError)
+        assert "The temporary AWS credentials are over, and those fetched anew, too" in message
+        assert TOKEN not in message
+        assert len(domain.targets) == 2
+
+    def test_secrets_are_masked_before_they_are_used(
+        self, server: Loopback, connect: Any, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        masked: list[str] = []
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
+        supervisor.connect("aws_default", aws(aws_session_token=TOKEN))
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            hook.cpu()
+            hook.cpu()
+            assert set(hook.service.client.secrets) == {SECRET, TOKEN}
+        assert masked == [SECRET, TOKEN]
+
+    def test_echoed_secret_is_in_no_message(self, server: Loopback, domain: Domain, connect: Any) -> None:
+        domain.answer = lambda _: replied(error(403, "security_exception", f"denied {SECRET}"), 403)
+        connect(server.base)
+        assert "denied ***" in refusal(PermissionDeniedError)
+
+    def test_extra_that_is_not_installed_is_named(
+        self, server: Loopback, connect: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "airflow.providers.amazon.aws.hooks.base_aws", None)
+        connect(server.base)
+        assert "field 'auth': aws needs the package apache-airflow-providers-amazon" in refusal(InvalidConnectionError)
+
+
+class TestRole:
+    """Credentials of a role, that a stand-in for AWS's token service gives."""
+
+    ROLE = "arn:aws:iam::123456789012:role/hot-threads"
+
+    def assumed(self, key: str, secret: str, minutes: int) -> bytes:
+        end = dt.datetime.now(dt.timezone.utc) + dt.timedelta(minutes=minutes)
+        body = (
+            '<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>'
+            f"<AccessKeyId>{key}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey>"
+            f"<SessionToken>{TOKEN}-{key}</SessionToken><Expiration>{end:%Y-%m-%dT%H:%M:%SZ}</Expiration>"
+            "</Credentials></AssumeRoleResult></AssumeRoleResponse>"
+        )
+        return http_reply(200, body.encode(), content_type="text/xml")
+
+    def connect_role(self, supervisor: Supervisor, sts: str) -> None:
+        extra = {"role_arn": self.ROLE, "region_name": "eu-central-1", "service_config": {"sts": {"endpoint_url": sts}}}
+        supervisor.connect("aws_default", aws("AKIDUSER", "the user's secret", **extra))
+
+    def test_role_is_assumed_once_for_many_requests(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(self.assumed(KEY, SECRET, 60), seen=seen)) as sts:
+            self.connect_role(supervisor, sts.base)
+            connect(server.base)
+            with SearchClusterHook() as hook:
+                for _ in range(3):
+                    hook.cpu()
+        assert len(seen) == 1
+        assert b"hot-threads" in seen[0]
+        assert {headers["x-amz-security-token"] for headers in domain.headers} == {f"{TOKEN}-{KEY}"}
+
+    def test_credentials_of_a_role_are_renewed_before_they_expire(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        domain.keys[OTHER_KEY] = OTHER_SECRET
+        given = self.assumed(KEY, SECRET, 5), self.assumed(OTHER_KEY, OTHER_SECRET, 60)
+        with Loopback(answering(*given)) as sts:
+            self.connect_role(supervisor, sts.base)
+            connect(server.base)
+            with SearchClusterHook() as hook:
+                hook.cpu()
+                assert hook.cpu()[0].name == "a"
+        assert domain.headers[-1]["x-amz-security-token"] == f"{TOKEN}-{OTHER_KEY}"
+        assert all("x-amz-date" in headers for headers in domain.headers)
+
+    def test_role_that_may_not_be_assumed_is_named(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        body = (
+            "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>User: arn:aws:iam::1:user/x is "
+            "not authorized to perform: sts:AssumeRole</Message></Error></ErrorResponse>"
+        )
+        with Loopback(answering(http_reply(403, body.encode(), content_type="text/xml"))) as sts:
+            self.connect_role(supervisor, sts.base)
+            connect(server.base)
+            message = refusal(AuthenticationError)
+        assert "field 'aws_conn_id': AWS refuses its credentials: " in message
+        assert "sts:AssumeRole" in message
+        assert not domain.targets
+
+    def test_token_service_that_does_not_answer_is_a_temporary_error(
+        self, server: Loopback, connect: Any, supervisor: Supervisor
+    ) -> None:
+        self.connect_role(supervisor, f"http://127.0.0.1:{closed_port()}")
+        connect(server.base)
+        assert "its credentials cannot be fetched: EndpointConnectionError" in refusal(ConnectionFailedError)
+
+
+WITHOUT_AWS = """
+import sys
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+with SearchClusterHook() as hook:
+    hook.cpu()
+result = [name for name in sys.modules if name.split(".")[0] in ("boto3", "botocore") or ".amazon.aws" in name]
+"""
+
+
+def test_other_credentials_import_nothing_of_aws(connect_cluster: Any) -> None:
+    with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
+        connect_cluster(server.base, login="elastic", password="a password")
+        assert fresh_python.result_of(WITHOUT_AWS) == []
