@@ -13,14 +13,7 @@ _backends: dict[str, RateBackend] = {}
 
 
 def backend_at(address: str) -> RateBackend:
-    """
-    Return the back end that this process shares for an address.
-
-    :param address: ``memory://`` for this process alone; ``sqlite:////folder/file`` for the processes of one machine;
-        ``redis://host`` or ``rediss://host`` for those of many.
-    :returns: the same back end for the same address; nothing is opened before it is used.
-    :raises ValueError: for any other address; its text is free of credentials.
-    """
+    """Return the back end that this process shares for an address; nothing is opened before it is used."""
     if address not in _backends:
         _backends.setdefault(address, _made(address))
     return _backends[address]

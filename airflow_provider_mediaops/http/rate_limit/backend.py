@@ -28,12 +28,7 @@ os.register_at_fork(
 
 
 class RateBackend(ABC):
-    """
-    Keeps the states of keys, each a text under a name, for all who use the back end.
-
-    :param where: its address, free of credentials.
-    :param secrets: the secret parts of its address.
-    """
+    """Keeps the states of keys, each a text under a name; ``where`` is its address, free of credentials."""
 
     #: Whether a state may be lost while others still use the key, so that a new one begins with care.
     may_lose = True
@@ -53,20 +48,13 @@ class RateBackend(ABC):
 
         An update whose outcome is unknown may be repeated: that costs a slot, and never exceeds the rate.
 
-        :param name: the name of the state.
-        :param change: it is called with the time of the back end. If it returns the same text, nothing is written; if
-            it returns None, the state is removed.
-        :returns: the answer of ``change``.
-        :raises RateStoreError: if the back end cannot be used.
+        If ``change`` returns the same text, nothing is written; if it returns None, the state is removed. A back end
+        that cannot be used raises a ``RateStoreError``.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """
-        Return the names of all states, in order. It may block.
-
-        :raises RateStoreError: if the back end cannot be used.
-        """
+        """Return the names of all states, in order. It may block, and raises the errors of :meth:`update`."""
 
     def read(self, name: str) -> tuple[str | None, float]:
         """Return a state and the back end's time, with the errors of :meth:`update`."""
@@ -78,11 +66,7 @@ class RateBackend(ABC):
 
 
 class MemoryBackend(RateBackend):
-    """
-    Keeps the states of one process; other processes do not share them.
-
-    :param clock: the source of time; that of all clocks by default.
-    """
+    """Keeps the states of one process; other processes do not share them."""
 
     may_lose = False
 

@@ -45,14 +45,7 @@ class KeyState:
 
 
 def state_of(text: str | None, now: float, rate: float | None = None) -> KeyState | None:
-    """
-    Read the state of a key off the text that a back end keeps of it.
-
-    :param text: the text.
-    :param now: the time on the back end's clock.
-    :param rate: the requests a second; None if they are not known.
-    :returns: the state; None if there is none, or a damaged one.
-    """
+    """Read the state of a key off the text that a back end keeps of it; None if there is none, or a damaged one."""
     schedule = from_text(text, now) if text else None
     if not schedule:
         return None

@@ -55,14 +55,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
-    """
-    Grants permits at the rate of a key.
-
-    :param backend: keeps the state of the key for all who use it.
-    :param name: the name of the state, which does not show the key.
-    :param per_second: the rate of the key, in requests a second.
-    :param clock: the source of time and chance.
-    """
+    """Grants permits at the rate of a key; ``name`` is that of its state in the back end, and does not show the key."""
 
     backend: RateBackend
     name: str
@@ -71,11 +64,10 @@ class RateLimiter:
 
     def acquire(self) -> CallFlow[Permit | QuotaExhausted]:
         """
-        Wait until a request may be sent.
+        Wait until a request may be sent; end at once if the key's quota is exhausted.
 
-        :returns: a call flow that ends with a permit, or at once if the key's quota is exhausted.
-        :raises RateLimitedError: if the key is booked out for too long; nothing was reserved.
-        :raises RateStoreError: if the back end cannot be used; then no request may be sent.
+        It raises a ``RateLimitedError`` if the key is booked out for too long, and a ``RateStoreError`` if the back end
+        cannot be used.
         """
         question: _Question[schedule.Answer] = schedule.reserve
         slot: tuple[float, ...] = ()
@@ -95,12 +87,9 @@ class RateLimiter:
 
     def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """
-        Report when a request left. If that was late, later requests keep their distance from it.
+        Report when a request left, on the clock of this process. If that was late, later ones keep their distance.
 
-        :param permit: the permit for the request.
-        :param sent_at: the time when it left, on the clock of this process; None if that is not known: it may have left
-            at any time until now.
-        :returns: a call flow that ends when the back end knows; its errors are ignored, because it grants nothing.
+        None means that it may have left at any time until now. Errors are ignored, because a report grants nothing.
         """
         now = self.clock.monotonic()
         left = sent_at if sent_at is not None and permit.since <= sent_at <= now else now
@@ -111,10 +100,7 @@ class RateLimiter:
         """
         Report what an error says about the key, for all who use it: a rate limit slows down, an exhausted quota stops.
 
-        :param error: the error of a request, of any kind.
-        :param permit: the permit for the request, if it is known.
-        :param longest_seconds: the longest pause; after that, a request tests whether the limit still holds.
-        :returns: a call flow that ends when the back end knows; its errors are ignored, because it grants nothing.
+        After ``longest_seconds``, a request tests whether the limit still holds. Errors of the report are ignored.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
@@ -123,21 +109,11 @@ class RateLimiter:
             yield from self._report(schedule.exhaust, asked)
 
     def restore_quota(self) -> CallFlow[None]:
-        """
-        Let all callers continue although the quota was exhausted, because the service answers.
-
-        :returns: a call flow that ends when the back end knows.
-        :raises RateStoreError: if the back end cannot be used.
-        """
+        """Let all callers continue although the quota was exhausted, because the service answers."""
         yield from self._ask(_told(schedule.restore))
 
     def state(self) -> KeyState | None:
-        """
-        Read the state of the key. It may block.
-
-        :returns: the state; None if the back end has none.
-        :raises RateStoreError: if the back end cannot be used.
-        """
+        """Read the state of the key; None if the back end has none. It may block."""
         return state_of(*self.backend.read(self.name), self.per_second)
 
     def _booked_out(self, answer: BookedOut) -> RateLimitedError:
@@ -187,13 +163,5 @@ def _told(report: Callable[..., Schedule]) -> _Question[None]:
 
 
 def limiter_for(service: str, key: str, per_second: float, backend: RateBackend) -> RateLimiter:
-    """
-    Return the limiter of a key.
-
-    :param service: the service's name: keys of different services are independent.
-    :param key: the credential by which the service counts; the back end gets only a digest of it.
-    :param per_second: the key's rate, in requests a second.
-    :param backend: the back end that all who use the key share.
-    :returns: the limiter.
-    """
+    """Return the limiter of the key by which a service counts; the back end gets only a digest of both."""
     return RateLimiter(backend, hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32], per_second)

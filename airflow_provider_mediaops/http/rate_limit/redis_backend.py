@@ -58,10 +58,9 @@ _ADVICE_BY_ERROR = {
 
 class RedisBackend(RateBackend):
     """
-    Keeps states on a Redis server (5 or newer, or Valkey), by the server's clock.
+    Keeps states on a Redis server (5 or newer, or Valkey), by the server's clock; redis-py reads the address.
 
-    :param address: ``redis://`` or ``rediss://``, with user name, password, database and options as redis-py reads it.
-    :raises ValueError: for an invalid address, or if redis-py is not installed; free of credentials.
+    An invalid address, and a missing redis-py, raise a ``ValueError`` free of credentials.
     """
 
     def __init__(self, address: str) -> None:

@@ -30,10 +30,6 @@ class SqliteBackend(RateBackend):
 
     The file is opened for each update, which takes a tenth of a millisecond: a connection would survive neither a fork
     nor the removal of the file. Nothing waits for the disk: a file that a power cut has damaged is put aside.
-
-    :param path: the file; it and its folder are made when they are first needed.
-    :param clock: the date in seconds.
-    :param busy_seconds: how long to wait for others that use the file.
     """
 
     def __init__(
