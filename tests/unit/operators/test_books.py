@@ -113,7 +113,7 @@ class TestDataset:
         assert len(json_rows(tmp_path / "books.jsonl")) == 1
 
     @pytest.mark.parametrize("name", ["books.jsonl", "books.csv", "books.parquet"])
-    def test_an_empty_list_makes_a_valid_empty_file(
+    def test_empty_list_makes_a_valid_empty_file(
         self, tmp_path: Path, name: str, database: requests_mock.Mocker
     ) -> None:
         summary = make(tmp_path / name, isbns=[]).execute({})
@@ -125,9 +125,7 @@ class TestDataset:
             assert len((tmp_path / name).read_text().splitlines()) == (1 if name.endswith("csv") else 0)
         assert not database.called
 
-    def test_a_list_of_only_invalid_isbns_spends_no_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_list_of_only_invalid_isbns_spends_no_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         summary = make(tmp_path / "books.jsonl", isbns=["x", "9780140449137", ""]).execute({})
 
         assert (summary["missing"], summary["invalid"], summary["requests"]) == (1, 2, 0)
@@ -145,7 +143,7 @@ class TestSources:
         ],
     )
     @pytest.mark.parametrize("packed", [True, False])
-    def test_a_file_is_enriched_row_by_row(
+    def test_csv_file_is_enriched_row_by_row(
         self, tmp_path: Path, name: str, content: str, column: dict[str, str], *, packed: bool
     ) -> None:
         data = content.encode()
@@ -157,7 +155,7 @@ class TestSources:
         assert [row["input"] for row in json_rows(tmp_path / "books.jsonl")] == ["0140449132", "x", CALENDAR]
         assert (summary["found"], summary["invalid"], summary["not_found"]) == (1, 1, 1)
 
-    def test_a_parquet_file_is_enriched_too(self, tmp_path: Path) -> None:
+    def test_parquet_file_is_enriched_row_by_row(self, tmp_path: Path) -> None:
         pq.write_table(pa.table({"ean": [int(CRIME), None, int(CALENDAR)]}), tmp_path / "isbns.parquet")
 
         make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.parquet"), isbn_column="ean").execute({})
@@ -169,7 +167,7 @@ class TestSources:
             (CALENDAR, "not_found"),
         ]
 
-    def test_a_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
+    def test_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
         (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\nc,{PROGRAMMING}\n")
 
         summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
@@ -180,16 +178,16 @@ class TestSources:
         assert (summary["found"], summary["invalid"]) == (2, 1)
 
     @pytest.mark.parametrize("format", [True, 0, 1.5, ["csv"]])
-    def test_a_format_that_is_no_text_is_refused_in_words(self, tmp_path: Path, format: Any) -> None:
+    def test_format_that_is_no_text_raises(self, tmp_path: Path, format: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="format is one of jsonl, csv, parquet; not "):
             make(tmp_path / "books.jsonl", isbns=[CRIME], format=format)
 
     @pytest.mark.parametrize("column", ["", True, 1.5, [], ["isbn", ""]])
-    def test_a_column_that_is_no_text_is_refused_in_words(self, tmp_path: Path, column: Any) -> None:
+    def test_isbn_column_that_is_no_text_raises(self, tmp_path: Path, column: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="isbn_column is "):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column=column)
 
-    def test_a_column_that_a_native_template_made_a_number_is_found_by_its_text(self, tmp_path: Path) -> None:
+    def test_isbn_column_that_a_native_template_made_a_number_is_found_by_its_text(self, tmp_path: Path) -> None:
         (tmp_path / "isbns.csv").write_text(f"2026\n{CRIME}\n")
         operator = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column="{{ year }}")
         operator.isbn_column = 2026  # type: ignore[assignment]
@@ -206,7 +204,7 @@ class TestSources:
 
         assert not database.called
 
-    def test_what_is_wrong_with_the_whole_file_is_found_before_the_first_request(
+    def test_fault_of_the_whole_file_is_found_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         (tmp_path / "isbns.csv").write_text(f"isbn\n{CRIME}\n" * 1_000 + '"x')
@@ -225,7 +223,7 @@ class TestSources:
             ("isbns.txt.gz", b"9780140449136", "no whole gzip file"),
         ],
     )
-    def test_a_file_that_is_something_else_ends_the_task_with_what_it_is(
+    def test_file_of_another_kind_fails_the_task_and_is_named_by_its_kind(
         self, tmp_path: Path, name: str, content: bytes, message: str
     ) -> None:
         (tmp_path / name).write_bytes(content)
@@ -235,7 +233,7 @@ class TestSources:
 
         assert not (tmp_path / "books.jsonl").exists()
 
-    def test_a_missing_file_is_named(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_missing_file_is_named_in_the_error(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         with pytest.raises(FileNotFoundError, match=r"isbns\.txt cannot be read"):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
 
@@ -307,12 +305,12 @@ class TestLog:
         assert [request.path for request in database.request_history] == ["/key", f"/book/{CRIME}"]
         assert summary["found"] == 100
 
-    def test_a_short_list_spends_no_request_on_the_quota(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_short_list_spends_no_request_on_the_quota(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         make(tmp_path / "books.jsonl", isbns=[CRIME] * 99).execute({})
 
         assert [request.path for request in database.request_history] == [f"/book/{CRIME}"]
 
-    def test_a_limit_is_explained(
+    def test_rate_limit_is_explained_in_the_log(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: requests_mock.Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
@@ -325,7 +323,7 @@ class TestLog:
         assert "Probably the connection's rate (plan default, 10000 requests a second) is higher" in line
         assert "another program uses the key" in line
 
-    def test_a_long_run_logs_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_run_logs_its_progress(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         ticks = itertools.count(0, 10.0)
         monkeypatch.setattr(enrichment, "Attempt", partial(Attempt, clock=lambda: next(ticks)))

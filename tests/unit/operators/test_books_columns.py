@@ -138,17 +138,17 @@ class TestFormats:
         assert {value for name, value in second.items() if name.startswith("source_")} == {None, "0"}
 
     @pytest.mark.parametrize("name", ["list.txt", "list.txt.gz"])
-    def test_a_text_has_no_other_columns(self, tmp_path: Path, name: str) -> None:
+    def test_text_file_adds_no_columns(self, tmp_path: Path, name: str) -> None:
         make(tmp_path / "books.jsonl", source=source_of(tmp_path, name, f"{CRIME}\n")).execute({})
 
         assert kept_of(tmp_path / "books.jsonl") == ["nothing"]
 
-    def test_nor_has_a_list(self, tmp_path: Path) -> None:
+    def test_list_of_isbns_adds_no_columns(self, tmp_path: Path) -> None:
         make(tmp_path / "books.jsonl", isbns=[CRIME], keep_columns=True).execute({})
 
         assert kept_of(tmp_path / "books.jsonl") == ["nothing"]
 
-    def test_a_file_of_one_column_gives_what_it_always_gave(self, tmp_path: Path) -> None:
+    def test_file_of_one_column_adds_no_columns(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.csv", f"isbn\n{CRIME}\n")
         for file, keep in (("kept.csv", True), ("bare.csv", False), ("kept.jsonl", True), ("bare.jsonl", False)):
             make(tmp_path / file, source=source, keep_columns=keep).execute({})
@@ -184,7 +184,7 @@ class TestChoice:
         [("list.csv", CSV), ("list.jsonl", f'{{"isbn": "{CRIME}", "sku": 1}}\n{{"isbn": "x", "price": 2}}\n')],
     )
     @pytest.mark.parametrize("destination", ["books.jsonl", "books.csv"])
-    def test_a_name_that_no_row_has_is_refused_before_the_first_request(
+    def test_kept_column_that_no_row_has_raises_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker, name: str, content: str, destination: str
     ) -> None:
         source = source_of(tmp_path, name, content)
@@ -194,14 +194,14 @@ class TestChoice:
 
         assert not database.called
 
-    def test_a_field_that_some_rows_lack_may_be_named(self, tmp_path: Path) -> None:
+    def test_kept_field_that_some_rows_lack_is_empty_there(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.jsonl", f'{{"isbn": "{CRIME}"}}\n{{"isbn": "x", "price": 2}}\n')
 
         make(tmp_path / "books.jsonl", source=source, keep_columns="price").execute({})
 
         assert kept_of(tmp_path / "books.jsonl") == [{"price": None}, {"price": 2}]
 
-    def test_a_table_of_too_many_columns_is_refused_before_the_first_request(
+    def test_table_of_too_many_columns_raises_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         source = source_of(
@@ -273,7 +273,7 @@ class TestOddSources:
         row = cells_of(tmp_path / "books.csv")[0]
         assert {name: row[f"source_{name}"] for name in kept} == kept
 
-    def test_a_spreadsheets_formula_is_escaped_there_too(self, tmp_path: Path) -> None:
+    def test_formula_in_a_kept_column_is_escaped(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.csv", f"isbn,note\n{CRIME},=1+1\n")
 
         make(tmp_path / "books.csv", source=source, csv_formulas="escape").execute({})
@@ -292,7 +292,7 @@ class TestResuming:
 
     @pytest.mark.parametrize("destination", ["books.jsonl", "books.csv"])
     @pytest.mark.parametrize("name", ["list.csv", "list.jsonl", "list.csv.gz", "list.parquet"])
-    def test_a_resumed_dataset_is_that_of_an_undisturbed_run(
+    def test_resumed_dataset_with_kept_columns_is_that_of_an_undisturbed_run(
         self, tmp_path: Path, database: requests_mock.Mocker, name: str, destination: str
     ) -> None:
         rows = [{"n": str(n), "isbn": isbn} for n, isbn in enumerate([CRIME, "x", CRIME, PROGRAMMING, CALENDAR])]
@@ -321,7 +321,7 @@ class TestResuming:
         assert not summary["resumed"]
         assert kept_of(tmp_path / "books.jsonl") == ["nothing", "nothing"]
 
-    def test_a_source_that_changes_while_it_is_read_mixes_no_rows(
+    def test_source_that_changes_while_it_is_read_mixes_no_rows(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         source = tmp_path / "list.csv"

@@ -51,7 +51,7 @@ class TestALookUpThatIsTooOldAndFails:
         assert sorted(asked(database)) == sorted([CRIME, NEW])
         assert [each["fetched_at"] for each in json_rows(Path(catalogue))] == [at(0), at(0), at(0), at(1)]
 
-    def test_a_time_to_come_does_not_become_that_of_the_file(
+    def test_failed_refresh_of_a_look_up_of_the_future_keeps_no_time_to_come(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         catalogue = dataset(tmp_path / "books.jsonl", row(CRIME, days=-9))
@@ -63,7 +63,7 @@ class TestALookUpThatIsTooOldAndFails:
             assert (set(asked(database)), summary["stale"]) == ({CRIME}, 1)
         assert json_rows(Path(catalogue))[0]["fetched_at"] is None
 
-    def test_it_is_in_the_log(
+    def test_failed_refresh_is_in_the_log(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)

@@ -74,7 +74,7 @@ class TestArguments:
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],
     )
-    def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
+    def test_arguments_that_cannot_be_used_raise_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             EnrichIsbnsOperator(task_id="enrich", **{"destination": "books.csv", **arguments})
 
@@ -96,7 +96,7 @@ class TestArguments:
             ({"source": "{{ x }}.gz"}, {"source": "isbns.doc.gz"}, "ends in none of"),
         ],
     )
-    def test_what_is_templated_is_checked_before_the_first_request(
+    def test_templated_arguments_that_cannot_be_used_raise_before_the_first_request(
         self,
         tmp_path: Path,
         database: requests_mock.Mocker,
@@ -116,7 +116,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("written", [str, Path.as_uri, os.path.relpath])
     @pytest.mark.parametrize("linked", [True, False])
-    def test_a_source_is_not_overwritten_however_it_is_written(
+    def test_source_given_as_destination_in_other_words_is_not_overwritten(
         self, tmp_path: Path, database: requests_mock.Mocker, written: Callable[[Path], str], *, linked: bool
     ) -> None:
         source = tmp_path / "books.csv"
@@ -150,14 +150,14 @@ class TestArguments:
         assert all(request.method == "GET" for request in database.request_history)
 
     @pytest.mark.parametrize("word", ["false", "False", "no", 0])
-    def test_a_flag_given_as_text_is_not_true(
+    def test_flag_given_as_the_text_of_false_is_not_set(
         self, tmp_path: Path, database: requests_mock.Mocker, word: object
     ) -> None:
         make(tmp_path / "books.jsonl", isbns=[CRIME], bulk=word, deferrable=word).execute({})
 
         assert [request.method for request in database.request_history] == ["GET"]
 
-    def test_a_path_is_rendered(self) -> None:
+    def test_path_object_with_a_template_is_rendered(self) -> None:
         target = ObjectStoragePath("file:///out/{{ run }}.csv")
         operator = EnrichIsbnsOperator(task_id="enrich", isbns=["{{ run }}"], destination=target)
 
@@ -168,7 +168,7 @@ class TestArguments:
 
 
 class TestFailing:
-    def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
+    def test_destination_that_cannot_be_written_raises_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         (tmp_path / "file").touch()
@@ -211,7 +211,9 @@ class TestFailing:
         assert (summary["failed"], summary["found"]) == (1, 1)
 
     @pytest.mark.parametrize("bound", ["49%", 0.49, "0"])
-    def test_a_share_is_rounded_down(self, tmp_path: Path, database: requests_mock.Mocker, bound: object) -> None:
+    def test_share_of_failures_is_rounded_down(
+        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
+    ) -> None:
         database.get(address(CRIME), status_code=503)
 
         with pytest.raises(ServiceUnavailableError):
@@ -231,7 +233,7 @@ class TestFailing:
         assert (tmp_path / "books.jsonl").read_bytes() == older
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["books.jsonl"]
 
-    def test_a_spent_quota_ends_the_task_whatever_may_fail(
+    def test_spent_quota_ends_the_task_whatever_max_failures_says(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         isbns = sample_isbns(50)
@@ -241,14 +243,14 @@ class TestFailing:
         with pytest.raises(QuotaExceededError, match="00:00 UTC"):
             make(tmp_path / "books.jsonl", isbns=[CRIME, *isbns], max_failures=99).execute({})
 
-    def test_a_refused_key_ends_the_task_at_once(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_refused_key_fails_the_task_for_good(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(CRIME), status_code=401, json={"message": "Unauthorized"})
 
         with pytest.raises(permanent(AuthenticationError), match="not active"):
             make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=9).execute({})
 
     @pytest.mark.parametrize("scheme", ["s3", "gs", "abfs", "sftp", "adl"])
-    def test_a_store_without_its_package_is_named_before_the_first_request(
+    def test_store_without_its_package_is_named_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, scheme: str
     ) -> None:
         package = {

@@ -39,7 +39,7 @@ def test_new_books_come_first_then_the_stalest(tmp_path: Path, database: request
     assert figures == [9, 5, 4, 0, 4]
 
 
-def test_what_no_request_is_left_for_says_so_and_is_asked_for_the_next_day(
+def test_rows_without_a_request_left_say_so_and_are_asked_for_the_next_day(
     tmp_path: Path, database: requests_mock.Mocker
 ) -> None:
     books = sample_isbns(5)
@@ -54,7 +54,7 @@ def test_what_no_request_is_left_for_says_so_and_is_asked_for_the_next_day(
     assert all(each["status"] == "found" for each in json_rows(catalogue))
 
 
-def test_a_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database: requests_mock.Mocker) -> None:
+def test_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database: requests_mock.Mocker) -> None:
     summary = run(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING, PROGRAMMING], max_requests=1)
 
     [_, *rest] = json_rows(tmp_path / "books.jsonl")
@@ -88,9 +88,7 @@ def test_each_book_of_a_bulk_request_counts(tmp_path: Path, database: requests_m
     assert (summary["found"], summary["not_asked"], summary["requests"]) == (7, 2, len(sizes))
 
 
-def test_a_404_that_no_request_is_left_to_decide_on_is_no_not_found(
-    tmp_path: Path, database: requests_mock.Mocker
-) -> None:
+def test_undecided_404_without_a_request_left_is_no_not_found(tmp_path: Path, database: requests_mock.Mocker) -> None:
     old = dataset(tmp_path / "old.jsonl", row(CALENDAR, days=99))
     database.get(address(CALENDAR), status_code=404, json={"errorMessage": "Not Found"})
     database.get(address(NEW), status_code=404, json={"errorMessage": "Not Found"})
@@ -138,7 +136,7 @@ def test_all_attempts_share_it(tmp_path: Path, database: requests_mock.Mocker) -
 
 
 @pytest.mark.parametrize(("bounds", "refreshed"), [((0, 3), 2), ((1, 9), 4), ((9, 2), 1), ((2, 2), 1)])
-def test_an_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
+def test_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
     tmp_path: Path,
     database: requests_mock.Mocker,
     monkeypatch: pytest.MonkeyPatch,

@@ -100,7 +100,7 @@ class TestGoingOn:
         }
         assert summary["requests"] <= whole["requests"] + 1
 
-    def test_what_was_done_ahead_of_its_turn_is_not_asked_for_again(
+    def test_row_done_ahead_of_its_turn_is_not_asked_for_again(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         stopped_at(CRIME, tmp_path / "books.jsonl", database, isbns=[CRIME, PROGRAMMING])
@@ -111,7 +111,7 @@ class TestGoingOn:
         assert asked(database) in ([CRIME], [CRIME, PROGRAMMING])
         assert statuses(tmp_path / "books.jsonl") == ["found", "found"]
 
-    def test_a_row_that_failed_and_was_too_many_is_asked_for_again(
+    def test_failed_row_that_was_too_many_is_asked_for_again(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         database.get(address(PROGRAMMING), **DOWN)
@@ -145,7 +145,7 @@ class TestGoingOn:
         assert statuses(tmp_path / "books.jsonl") == ["failed", "found", "found"]
         assert summary["failed"] == 1
 
-    def test_a_404_that_was_not_decided_on_is_not_asked_for_again_before_it_is(
+    def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
         self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
     ) -> None:
         supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
@@ -162,7 +162,7 @@ class TestGoingOn:
         assert asked(database) == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
-    def test_an_object_store_keeps_what_is_done_too(self, store: Store, database: requests_mock.Mocker) -> None:
+    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"
         stopped_at(PROGRAMMING, destination, database)
 
@@ -172,9 +172,7 @@ class TestGoingOn:
         assert (summary["found"], summary["resumed"]) == (3, True)
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 5
 
-    def test_a_source_is_read_on_from_the_row_that_is_next(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_resumed_source_is_read_on_from_the_next_row(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         (tmp_path / "isbns.txt").write_text("\n".join(LIST))
         source = str(tmp_path / "isbns.txt")
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, source=source)
@@ -210,7 +208,7 @@ class TestAnew:
         assert CRIME in asked(database)
         assert not summary["resumed"]
 
-    def test_a_source_that_was_changed_is_another_list(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_changed_source_is_another_list(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         (tmp_path / "isbns.txt").write_text("\n".join(LIST))
         source = str(tmp_path / "isbns.txt")
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, source=source)
@@ -223,14 +221,16 @@ class TestAnew:
 
         assert not enrich(tmp_path / "books.jsonl", instance(run="tomorrow"))["resumed"]
 
-    def test_what_does_not_change_the_dataset_may_change(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_arguments_that_do_not_change_the_dataset_may_change_before_a_retry(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
 
         assert enrich(tmp_path / "books.jsonl", max_failures=5, on_invalid="record")["resumed"]
 
 
 class TestPublished:
-    def test_a_retry_of_what_is_published_returns_the_same(
+    def test_retry_of_a_published_enrichment_returns_the_same(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         first = enrich(tmp_path / "books.jsonl")
@@ -239,7 +239,9 @@ class TestPublished:
         assert enrich(tmp_path / "books.jsonl") == first
         assert not database.called
 
-    def test_a_task_that_is_cleared_does_its_work_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_task_cleared_after_it_has_published_does_its_work_again(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
         enrich(tmp_path / "books.jsonl")
         database.reset_mock()
 
@@ -271,7 +273,7 @@ class TestDeferred:
         assert plan["version"] == ListSource(plan["source"]).version()
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
-    def test_a_source_is_named_as_it_is(self, tmp_path: Path) -> None:
+    def test_trigger_of_a_source_names_it_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "isbns.csv").write_text("ean\n" + "\n".join(LIST))
         source = str(tmp_path / "isbns.csv")
 
@@ -285,15 +287,15 @@ class TestDeferred:
         assert make(tmp_path / "books.jsonl").deferrable
         assert not make(tmp_path / "books.jsonl", deferrable=False).deferrable
 
-    def test_an_empty_list_needs_no_trip(self, tmp_path: Path) -> None:
+    def test_empty_list_is_not_deferred(self, tmp_path: Path) -> None:
         assert enrich(tmp_path / "books.jsonl", isbns=[], deferrable=True)["rows"] == 0
 
-    def test_what_is_published_needs_no_trip(self, tmp_path: Path) -> None:
+    def test_retry_of_a_published_enrichment_is_not_deferred(self, tmp_path: Path) -> None:
         first = enrich(tmp_path / "books.jsonl")
 
         assert enrich(tmp_path / "books.jsonl", deferrable=True) == first
 
-    def test_a_destination_that_cannot_be_written_is_told_at_once(self, tmp_path: Path) -> None:
+    def test_destination_that_cannot_be_written_raises_before_the_deferral(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
 
         with pytest.raises(OSError, match=r"books\.jsonl cannot be written"):
@@ -309,9 +311,7 @@ class TestDeferred:
         assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
 
     @pytest.mark.parametrize("deferrable", [True, False])
-    def test_a_list_that_a_killed_task_has_left_goes_with_the_next_ones(
-        self, tmp_path: Path, *, deferrable: bool
-    ) -> None:
+    def test_list_left_by_a_killed_task_goes_with_the_next_one(self, tmp_path: Path, *, deferrable: bool) -> None:
         self.deferred(make(tmp_path / "books.jsonl", deferrable=True))
         # It was marked as failed by hand; nobody comes back for the list.
         tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=deferrable)

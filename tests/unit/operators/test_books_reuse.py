@@ -46,7 +46,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 class TestReuse:
     @pytest.mark.parametrize("before", FORMATS)
     @pytest.mark.parametrize("after", FORMATS)
-    def test_what_an_earlier_dataset_holds_is_not_asked_for(
+    def test_row_that_an_earlier_dataset_holds_is_not_asked_for(
         self, tmp_path: Path, database: requests_mock.Mocker, before: str, after: str
     ) -> None:
         run(tmp_path / f"before.{before}", isbns=[*LIST, "x"])
@@ -64,7 +64,9 @@ class TestReuse:
         assert [each["fetched_at"] or None for each in rows] == [at(0), at(0), None, at(0), at(0)]
         assert (summary["reused"], summary["stale"], summary["not_asked"], summary["requests"]) == (3, 0, 0, 1)
 
-    def test_a_catalogue_is_kept_fresh_in_place(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_catalogue_that_reuses_itself_is_kept_fresh_in_place(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
         catalogue = tmp_path / "books.csv"
         first = run(catalogue, isbns=list(LIST), reuse=catalogue)
         content = catalogue.read_bytes()
@@ -86,7 +88,7 @@ class TestReuse:
         assert asked(database) == []
 
     @pytest.mark.parametrize("when", [at(-2), "9999-12-31T23:59:59-23:59"], ids=["in two days", "at the end"])
-    def test_a_look_up_of_the_future_is_not_the_newest_and_not_young(
+    def test_look_up_of_the_future_is_not_the_newest_and_not_young(
         self, tmp_path: Path, database: requests_mock.Mocker, when: str
     ) -> None:
         future = row(CRIME, fetched_at=when, book={"title": "wrong clock"})
@@ -100,7 +102,7 @@ class TestReuse:
         assert asked(database) == [PROGRAMMING]
 
     @pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59+00:00"])
-    def test_a_time_before_1970_is_none(self, tmp_path: Path, database: requests_mock.Mocker, when: str) -> None:
+    def test_time_before_1970_counts_as_none(self, tmp_path: Path, database: requests_mock.Mocker, when: str) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, "not_found", fetched_at=when))
 
         summary = run(tmp_path / "books.jsonl", isbns=[CRIME], reuse=old)
@@ -108,7 +110,7 @@ class TestReuse:
         assert (summary["reused"], asked(database)) == (0, [CRIME])
 
     @pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "24/11/2026 07:14", "NaT", 12345, [], True])
-    def test_a_book_with_a_time_that_cannot_be_read_is_too_old(
+    def test_book_whose_time_cannot_be_read_is_too_old(
         self, tmp_path: Path, database: requests_mock.Mocker, when: object
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, fetched_at=when))
@@ -125,7 +127,7 @@ class TestReuse:
         assert asked(database) == [CRIME]
 
     @pytest.mark.parametrize("when", ["24/11/2026 07:14", at(-2)], ids=["unreadable", "in two days"])
-    def test_a_book_that_is_not_there_stays_so_until_there_is_a_request_for_it(
+    def test_book_that_was_not_found_stays_so_until_there_is_a_request_for_it(
         self, tmp_path: Path, database: requests_mock.Mocker, when: str
     ) -> None:
         kept = dataset(tmp_path / "old.jsonl", row(CALENDAR, "not_found", fetched_at=when))
@@ -161,7 +163,7 @@ class TestReuse:
 
         assert (summary["reused"], summary["stale"], asked(database)) == (1, 0, [])
 
-    def test_what_is_too_old_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_row_that_is_too_old_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(NEW), status_code=404, json=NO_SUCH_BOOK)
         rows = [row(CRIME, days=91), row(PROGRAMMING, days=89), row(CALENDAR, "not_found", days=6)]
         old = dataset(tmp_path / "old.jsonl", *rows, row(NEW, "not_found", days=8))
@@ -181,7 +183,7 @@ class TestReuse:
 
         assert asked(database) == [PROGRAMMING]
 
-    def test_what_failed_or_is_not_vouched_for_is_asked_for_again(
+    def test_row_that_failed_or_is_not_confirmed_is_asked_for_again(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         left_out = "A bulk reply left it out, with another book that is missing; it was not asked for by itself."
@@ -199,7 +201,7 @@ class TestReuse:
 
         assert sorted(asked(database)) == books
 
-    def test_a_record_that_was_cut_off_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_record_that_was_cut_off_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         old = tmp_path / "old.csv"
         old.write_text(f'input,isbn13,status,error,record,fetched_at\n{CRIME},{CRIME},found,,"{{""title"": ",{at(1)}\n')
 
@@ -208,7 +210,7 @@ class TestReuse:
         assert asked(database) == [CRIME]
 
     @pytest.mark.parametrize("rest", ["", ","])
-    def test_a_time_that_was_cut_off_is_not_known(
+    def test_time_that_was_cut_off_is_not_known(
         self, tmp_path: Path, database: requests_mock.Mocker, rest: str
     ) -> None:
         old = tmp_path / "old.csv"
@@ -219,7 +221,7 @@ class TestReuse:
 
         assert asked(database) == [CRIME]
 
-    def test_an_odd_line_is_read_as_well_as_it_can_be_and_so_are_those_behind_it(
+    def test_odd_line_is_read_as_well_as_it_can_be_and_so_are_those_behind_it(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         odd = json.dumps(row(PROGRAMMING, book={"title": "@"})).encode().replace(b"@", b"\xff")
@@ -234,7 +236,7 @@ class TestReuse:
         assert titles == ["As it was", "\ufffd", "As it was"]
 
     @pytest.mark.parametrize("format", FORMATS)
-    def test_a_long_record_is_taken_from_every_format(
+    def test_long_record_is_taken_from_every_format(
         self, tmp_path: Path, database: requests_mock.Mocker, format: str
     ) -> None:
         # Readers of CSV take no cell of more than 131,072 characters, unless they are told to.
@@ -257,7 +259,7 @@ class TestReuse:
         assert asked(database) == [PROGRAMMING]
 
     @pytest.mark.parametrize("format", FORMATS)
-    def test_a_dataset_is_read_whatever_the_columns_of_its_list_are(
+    def test_dataset_of_any_kept_columns_is_read(
         self, tmp_path: Path, database: requests_mock.Mocker, format: str
     ) -> None:
         # As many as a table may have, and names with line ends.
@@ -283,7 +285,7 @@ class TestReuse:
         assert (there["reused"], there["stale"], there["requests"]) == (3, 1, 0)
         assert asked(database) == []
 
-    def test_a_dataset_that_is_not_there_yet_holds_nothing_and_is_named(
+    def test_missing_dataset_holds_nothing_and_is_named(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
@@ -295,7 +297,7 @@ class TestReuse:
         assert f"WARNING: There is no dataset at {gone}: nothing is reused from it." in lines
         assert asked(database) == [CRIME]
 
-    def test_what_it_takes_is_logged_and_in_the_events(
+    def test_number_of_reused_rows_is_logged_and_in_the_events(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: requests_mock.Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
@@ -323,7 +325,7 @@ class TestChanges:
         database.get(address(PROGRAMMING), json=book(PROGRAMMING))
         asked(database)
 
-    def test_an_attempt_that_resumes_decides_as_the_first_one(
+    def test_resumed_attempt_decides_as_the_first_one(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, days=1), row(NEW, days=89))
@@ -355,7 +357,7 @@ class TestChanges:
         assert json_rows(tmp_path / "new.jsonl")[0]["book"] == {"title": "corrected since"}
         assert any("a dataset of reuse has changed since" in line for line in lines)
 
-    def test_a_retry_after_publication_returns_its_summary_although_the_destination_is_another_now(
+    def test_retry_after_publication_returns_its_summary_although_the_destination_is_another_now(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         catalogue = dataset(tmp_path / "books.jsonl", row(CRIME))

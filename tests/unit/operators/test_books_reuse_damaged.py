@@ -172,7 +172,7 @@ class TestAdvice:
 
         assert f"old.csv, line 1: {what} Name one that this operator has written" in str(caught.value)
 
-    def test_what_is_compressed_has_to_be_decompressed(self) -> None:
+    def test_compressed_dataset_raises_with_the_advice_to_decompress_it(self) -> None:
         with pytest.raises(InvalidArgumentError, match=r"name a dataset of this operator\. Decompress it first: "):
             make("/out/books.jsonl", isbns=[CRIME], reuse="/out/old.csv.gz")
 
@@ -193,7 +193,7 @@ class TestAdvice:
 
 class TestLongRecords:
     @pytest.mark.parametrize("format", FORMATS)
-    def test_a_record_of_many_megabytes_is_taken_from_every_format(
+    def test_record_of_many_megabytes_is_taken_from_every_format(
         self, tmp_path: Path, database: requests_mock.Mocker, format: str
     ) -> None:
         # In CSV, the record has two characters for each quote of a text, and the title is a column, too.

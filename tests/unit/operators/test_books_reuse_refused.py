@@ -38,7 +38,7 @@ class TestBadInput:
             ("old.parquet", b"PAR1", "no whole Parquet file"),
         ],
     )
-    def test_a_file_that_is_no_dataset_of_ours_is_refused_before_the_first_request(
+    def test_file_that_is_no_dataset_of_ours_raises_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker, name: str, content: bytes, message: str
     ) -> None:
         (tmp_path / name).write_bytes(content)
@@ -74,7 +74,7 @@ class TestBadInput:
             ("reuse", "a folder"),
         ],
     )
-    def test_what_is_no_regular_file_is_refused_before_it_is_opened(
+    def test_path_of_no_regular_file_raises_before_it_is_opened(
         self, tmp_path: Path, database: requests_mock.Mocker, kind: str, argument: str
     ) -> None:
         path = tmp_path / "list.jsonl"
@@ -96,7 +96,7 @@ class TestBadInput:
         assert not database.called
 
     @pytest.mark.parametrize("reuse", ["/out/old.txt", "/out/old", ["/out/a.jsonl", "/out/b.csv.gz"]])
-    def test_a_suffix_that_is_no_format_is_refused_when_the_dag_is_parsed(self, reuse: str | Sequence[str]) -> None:
+    def test_suffix_that_is_no_format_raises_at_parse_time(self, reuse: str | Sequence[str]) -> None:
         with pytest.raises(InvalidArgumentError, match=r"ends in none of \.jsonl, \.csv, \.parquet"):
             make("/out/books.jsonl", isbns=[CRIME], reuse=reuse)
 
@@ -127,6 +127,6 @@ class TestBadInput:
             ({"reuse": ["/a.jsonl", "s3://b/\udcff.csv"]}, "an entry of reuse holds half of a surrogate pair"),
         ],
     )
-    def test_what_cannot_be_used_is_refused_in_words(self, arguments: dict[str, Any], message: str) -> None:
+    def test_arguments_of_reuse_that_cannot_be_used_raise(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidArgumentError, match=message):
             make("/out/books.jsonl", isbns=[CRIME], **arguments)

@@ -165,7 +165,7 @@ def test_no_book_that_exists_becomes_not_found(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_catalogue_that_lacks_the_books_says_so_if_the_quota_vouches(
+def test_catalogue_that_lacks_the_books_says_so_if_the_quota_confirms_it(
     tmp_path: Path, supervisor: Supervisor, form: str
 ) -> None:
     file = tmp_path / "books.jsonl"
@@ -177,7 +177,7 @@ def test_a_catalogue_that_lacks_the_books_says_so_if_the_quota_vouches(
 
 # A bulk request finds all of them or none.
 @pytest.mark.parametrize("form", ["worker", "triggerer"])
-def test_what_was_found_before_is_not_asked_for_again(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+def test_book_found_before_is_not_asked_for_again(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
     file = tmp_path / "books.jsonl"
     with WorldServer(replace(GATEWAY_LATER, begins_with=5)) as server:
         connect(supervisor, server, GATEWAY_LATER)
