@@ -38,7 +38,10 @@ with DAG(
             "{% set capture = ti.xcom_pull(task_ids='capture') %}"
             "The search cluster is slow: "
             "{{ capture.cpu[0].node }} is at {{ capture.cpu[0].percent }} % CPU. "
-            "Hottest thread: {{ capture.hottest[0].thread if capture.hottest else 'none' }}."
+            "Hottest thread: {{ capture.hottest[0].thread if capture.hottest else 'none' }}. "
+            "{% for kind in capture.kinds[:1] %}"
+            "Hottest work: {{ kind.label }}, {{ kind.share_percent }} % of the CPU of these threads."
+            "{% endfor %}"
         ),
     )
     capture >> post

@@ -212,6 +212,22 @@ def _figures(_name: str) -> str:
     return figures()
 
 
+def _kinds(_name: str) -> str:
+    """Return a table for each family of kinds of work: the labels, and what to look at next."""
+    from airflow_provider_mediaops.cluster.kinds_of_work.table import FAMILIES, kinds_of_work
+
+    parts = []
+    for family, heading in FAMILIES.items():
+        kinds = (kind for kind in kinds_of_work() if kind.family == family)
+        rows = ([_without_markup(kind.label), _without_markup(kind.look)] for kind in kinds)
+        parts.append(f"### {_without_markup(heading)}\n\n{_table(['label', 'look at'], rows)}")
+    return "\n".join(parts)
+
+
+def _without_markup(text: str) -> str:
+    return re.sub(r"([\\`*_<>|\[\]{}])", r"\\\1", text)
+
+
 def _table(header: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in [header, ["---"] * len(header), *rows])
 
@@ -224,5 +240,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "code": _code,
     "sandbox": _sandbox,
     "faults": _faults,
+    "kinds": _kinds,
     "figures": _figures,
 }

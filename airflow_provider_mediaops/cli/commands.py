@@ -92,8 +92,8 @@ HOT_THREADS = Command(
     "hot-threads",
     "Summarize hot-threads reports from files; make pages, stacks and JSON of them",
     "Read reports of hot threads of any version of Elasticsearch and OpenSearch, as the cluster sends them and as a "
-    "capture keeps them in .txt files. Show the hottest pools, top frames, nodes and threads. Several reports are "
-    "compared, in the order in which they are given.",
+    "capture keeps them in .txt files. Show the kinds of work and the hottest threads, pools, top frames and nodes. "
+    "Several reports are compared, in the order in which they are given.",
     "airflow_provider_mediaops.cli.hot_threads:run",
     (
         Argument(
@@ -103,6 +103,11 @@ HOT_THREADS = Command(
         ),
         Argument(("--html",), "write the page of all reports to this file; - is the standard output"),
         Argument(("--folded",), "write their stacks for flame-graph tools to this file, or to -"),
+        Argument(
+            ("--kinds",),
+            "with --folded: begin each stack with its kind of work, so that a flame graph shows the kinds first",
+            {"action": "store_true"},
+        ),
         Argument(("--json",), "write all that was read from them as JSON to this file, or to -"),
         Argument(
             ("--digest",),

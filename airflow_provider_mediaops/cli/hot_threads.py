@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """
     Summarize reports.
 
-    :param options: ``files``, ``html``, ``folded``, ``json`` and ``output``; with ``digest``, ``since`` and ``until``.
+    :param options: ``files``, ``html``, ``folded``, ``kinds``, ``json`` and ``output``; with ``digest``, ``since`` and
+        ``until``.
     :param terminal: has the standard input; shows which files are no reports, and what was written.
     :returns: the summary, or what was asked for on the standard output; a file that is no report is a problem.
     :raises InvalidArgumentError: if two things are to go to the standard output, or a file would replace a report.
@@ -52,13 +54,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         return run_digest(options, terminal)
     if options.since is not None or options.until is not None:
         raise InvalidArgumentError("--since and --until are the period of a digest: give --digest, too.")
+    if options.kinds and options.folded is None:
+        raise InvalidArgumentError("--kinds is about folded stacks: give --folded, too.")
     targets = _targets(options)
     reports = _read(options.files, terminal)
     try:
         problem = any("error" in file for file in reports.files)
         if not reports.names:
             return Result({"files": reports.files}, problem=True)
-        verbatim = _write(reports, targets, terminal)
+        verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
         if verbatim is not None:
             return Result(None, [Verbatim(verbatim)], problem=problem)
         found = comparison_document(reports.captures)
@@ -139,11 +143,16 @@ def _reason(error: Exception, file: str) -> str:
     return str(error).removeprefix(f"{file} ")
 
 
-def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal) -> str | None:
+def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal, *, kinds_first: bool) -> str | None:
     """Write the files that were asked for; return the one for the standard output, if there is one."""
     verbatim = None
+    contents: dict[str, Callable[[_Reports], str]] = {
+        "html": _page,
+        "folded": partial(_folded, kinds_first=kinds_first),
+        "json": _json,
+    }
     for format, path in targets.items():
-        content = _CONTENT[format](reports)
+        content = contents[format](reports)
         if path == STANDARD_OUTPUT:
             verbatim = content
         else:
@@ -163,16 +172,13 @@ def _page(reports: _Reports) -> str:
     )
 
 
-def _folded(reports: _Reports) -> str:
+def _folded(reports: _Reports, *, kinds_first: bool) -> str:
     from airflow_provider_mediaops.cluster.folded import folded
 
-    return folded(capture.report for capture in reports.captures)
+    return folded((capture.report for capture in reports.captures), kinds_first=kinds_first)
 
 
 def _json(reports: _Reports) -> str:
     """Return the report as a capture writes it; several in a list."""
     written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"
-
-
-_CONTENT: dict[str, Callable[[_Reports], str]] = {"html": _page, "folded": _folded, "json": _json}

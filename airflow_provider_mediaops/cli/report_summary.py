@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cli.result import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums
 from airflow_provider_mediaops.cluster.page.change_tables import change_tables
-from airflow_provider_mediaops.cluster.page.tables import method_table, node_table, pool_table, thread_table
+from airflow_provider_mediaops.cluster.page.tables import kind_table, method_table, node_table, pool_table, thread_table
 from airflow_provider_mediaops.cluster.page.text import count, figure, readable
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.page import tables as page_tables
 
 _MOST_LISTED = 100
@@ -33,10 +35,12 @@ class Summary(NamedTuple):
     What several reports say together.
 
     :param found: the comparison of the reports.
+    :param kinds: the kinds of work in them, the hottest first.
     :param document: the same in plain values, at most 100 of each.
     """
 
     found: Comparison
+    kinds: tuple[HotKind, ...]
     document: dict[str, Any]
 
 
@@ -71,20 +75,24 @@ def comparison_document(captures: CaptureSpool) -> Summary:
     :param captures: one or more.
     """
     measure = measures_of(capture.tally for capture in captures)[0]
-    sums = ComparisonSums(measure, len(captures))
+    sums, kind_sums = ComparisonSums(measure, len(captures)), KindSums(measure)
     for capture in captures:
-        sums.add(capture.report)
-    found = sums.comparison()
+        report = capture.report
+        sums.add(report)
+        kind_sums.add(report)
+    found, kinds = sums.comparison(), kind_sums.hottest_first()
     lists = {"pools": found.pools, "methods": found.methods, "nodes": found.nodes}
     return Summary(
         found,
+        kinds,
         {
             "measure": asdict(measure),
+            "kinds": [kind.to_dict() for kind in kinds[:_MOST_LISTED]],
             **{name: [_heat(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
             "threads": [_thread(one) for one in found.threads[:_MOST_LISTED]],
             "left_out": {
                 name: len(entries) - _MOST_LISTED
-                for name, entries in {**lists, "threads": found.threads}.items()
+                for name, entries in {"kinds": kinds, **lists, "threads": found.threads}.items()
                 if len(entries) > _MOST_LISTED
             },
         },
@@ -124,6 +132,9 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
     for number, file in enumerate(readable_files, 1):
         parts += _file_lines(file, f"{number}: " if len(readable_files) > 1 else "")
     parts.append(_headline(found))
+    if summary.kinds:
+        first = summary.kinds[0]
+        parts.append(Line(f"Hottest kind of work: {readable(first.label)}. Next: {first.kind.look}"))
     if found.left_out:
         what = "of another kind of sampling, which do not add up with these; compare reports of one type"
         parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))
@@ -132,6 +143,7 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
     labels = [_label(number, file) for number, file in enumerate(readable_files, 1)]
     changes = change_tables(found, labels) if len(labels) > 1 else ()
     tables = [
+        ("By kind of work", _without_advice(kind_table(summary.kinds))),
         *((f"Changes: {table.caption.lower()}", table) for table in changes),
         *((table.caption, table) for table in (thread_table(found), pool_table(found), method_table(found))),
         ("By node", node_table(found, {}, {})),
@@ -142,6 +154,11 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
             if beyond := table.beyond + len(table.rows[_MOST_ROWS:]):
                 parts.append(Line(f"and {beyond:,} more"))
     return parts
+
+
+def _without_advice(table: page_tables.Table) -> page_tables.Table:
+    """Return a table without its last column, which is too long for a terminal."""
+    return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in table.rows))
 
 
 def _file_lines(file: Mapping[str, Any], number: str) -> list[Part]:

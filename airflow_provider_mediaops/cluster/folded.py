@@ -192,7 +192,7 @@ def _stacks_of(thread: HotThread, node: str, amount: float, usual: int) -> Itera
         yield Stack(node, pool, name, group.frames[::-1], amount, group.snapshots, taken)
 
 
-def folded(reports: Iterable[HotThreadsReport]) -> str:
+def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) -> str:
     """
     Write reports as folded stacks, which `flamegraph.pl`, inferno, speedscope and others read.
 
@@ -201,6 +201,7 @@ def folded(reports: Iterable[HotThreadsReport]) -> str:
     add up: if there are several, each line begins with its kind.
 
     :param reports: one, or several whose weights add up.
+    :param kinds_first: begins each line with the kind of work of its stack.
     :returns: the lines, each with its end, in characters that UTF-8 can encode; an empty text if nothing was used.
     """
     reports = tuple(reports)
@@ -210,7 +211,8 @@ def folded(reports: Iterable[HotThreadsReport]) -> str:
         for measure in kinds:
             root = (measure.kind,) if len(kinds) > 1 else ()
             for stack in stacks(report, measure):
-                path = (*root, stack.node, stack.pool, stack.thread, *stack.frames)
+                work = (work_of(stack),) if kinds_first else ()
+                path = (*root, *work, stack.node, stack.pool, stack.thread, *stack.frames)
                 weights[path] = weights.get(path, 0.0) + stack.weight
     written = {part: on_one_line(part) for path in weights for part in path}
     return "".join(
@@ -218,6 +220,17 @@ def folded(reports: Iterable[HotThreadsReport]) -> str:
         for path, weight in weights.items()
         if weight > 0
     )
+
+
+def work_of(stack: Stack) -> str:
+    """
+    Return the kind of work of a stack, in words.
+
+    :param stack: any stack.
+    """
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
+
+    return label_of(stack.frames[::-1], stack.pool).kind.label
 
 
 def on_one_line(text: str) -> str:

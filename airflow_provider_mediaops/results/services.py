@@ -153,6 +153,32 @@ class HotThreadSummary(TypedDict):
     idle_percent: NotRequired[float]
 
 
+class KindOfWorkSummary(TypedDict):
+    """
+    A kind of work that the threads of a capture did.
+
+    :param kind: its name, for example ``search.multi_term``.
+    :param label: the kind in words.
+    :param share_percent: its share of what all threads in the report used: the CPU, or what else was measured.
+    :param threads: the number of its threads.
+    :param nodes: the number of their nodes.
+    :param index: for a merge, the index, if the threads' names say it.
+    :param shard: the number of its shard.
+    :param frame: class and method of the frame that told it; without one, the thread pool told it.
+    :param caution: only if the kind is uncertain: ``by its thread pool only`` or ``from one snapshot``.
+    """
+
+    kind: str
+    label: str
+    share_percent: float
+    threads: int
+    nodes: int
+    index: NotRequired[str]
+    shard: NotRequired[int]
+    frame: NotRequired[str]
+    caution: NotRequired[str]
+
+
 class TaskGroupSummary(TypedDict):
     """
     One of the heaviest groups of tasks that ran while a capture was taken.
@@ -188,6 +214,7 @@ class SingleCapture(TypedDict):
     :param cpu: the CPU of the nodes, the highest first; after a spike, the reading that showed it. None if the cluster
         did not return it.
     :param hottest: the five hottest threads of all nodes, the hottest first.
+    :param kinds: the five kinds of work with the highest shares; the merges of each shard count apart.
     :param missing: the nodes that were asked for and are not in the report.
     :param groups: with ``running_tasks``: the five heaviest groups of tasks that ran meanwhile, without their queries.
     :param unparsed: the number of pieces that were not understood.
@@ -201,6 +228,7 @@ class SingleCapture(TypedDict):
     nodes: list[CapturedNode]
     cpu: list[NodeReading] | None
     hottest: list[HotThreadSummary]
+    kinds: list[KindOfWorkSummary]
     missing: list[str]
     groups: NotRequired[list[TaskGroupSummary]]
     unparsed: int

@@ -128,8 +128,10 @@ def test_joining_the_services(examples: Examples, sandbox: SandboxServer) -> Non
     run = examples.run("cpu_bulletin")
     (posted,) = sandbox.state.bulletins
     hottest = run.values["capture"]["hottest"][0]["thread"]
+    kind = run.values["capture"]["kinds"][0]
     assert posted["snippet"]["description"] == (
-        f"The search cluster is slow: sandbox-2 is at 97.0 % CPU. Hottest thread: {hottest}."
+        f"The search cluster is slow: sandbox-2 is at 97.0 % CPU. Hottest thread: {hottest}. "
+        f"Hottest work: {kind['label']}, {kind['share_percent']} % of the CPU of these threads."
     )
 
 

@@ -38,6 +38,7 @@ TYPES = {
     "CaptureSummary": "capture_hot_threads",
     "NodeReading": "capture_hot_threads",
     "HotThreadSummary": "capture_hot_threads",
+    "KindOfWorkSummary": "capture_hot_threads",
     "TaskGroupSummary": "capture_hot_threads",
     "HotThreadsDigest": "hot_threads_digest",
     "RecurringFrame": "hot_threads_digest",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
+# Merges of each shard are a kind of their own.
+_MOST_KINDS = 100
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 
@@ -111,7 +113,8 @@ class Capture:
 
         :param format: one of :data:`FORMATS` but for the page, which may show several captures.
         :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the circumstances of the capture, the
-            running tasks if they were asked for, and the report, in ASCII; for ``folded`` a line a stack.
+            running tasks if they were asked for, the kinds of work, and the report, in ASCII; for ``folded`` a line a
+            stack.
         :raises ValueError: for any other format.
         """
         if format == "txt":
@@ -138,7 +141,8 @@ class Capture:
 
         :returns: ``bytes`` of the text; ``nodes`` with the number of their threads; ``cpu`` of the nodes, the highest
             first, None if it is unknown; the ``hottest`` threads with their CPU in ``percent`` (bytes in a report on
-            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; ``missing`` nodes; the five
+            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; the five ``kinds`` of work
+            with the highest shares; ``missing`` nodes; the five
             heaviest ``groups`` of tasks, if they were asked for; the number of pieces that are ``unparsed``; and by
             list, the number of entries that are ``left_out``.
         """
@@ -272,20 +276,35 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
 
 
 def _json_of(circumstances: dict[str, Any], tasks: RunningTasks | None, report: HotThreadsReport) -> bytes:
+    from airflow_provider_mediaops.cluster.folded import measures
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
+
     # Node by node: the plain values of a whole report take several times the memory of its text.
     written = BytesIO()
     # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
     written.write(b'{\n "capture": ' + _indented(circumstances, 1) + b",\n")
     if tasks is not None:
         written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
+    kinds = [kind.to_dict() for kind in hot_kinds(report, measures([report])[0])[:_MOST_KINDS]]
+    written.write(b' "kinds": ' + _indented(kinds, 1) + b",\n")
     written.write(b' "nodes": [')
     for number, node in enumerate(report.nodes):
         written.write(b",\n  " if number else b"\n  ")
-        written.write(_indented(node.to_dict(), 2))
+        written.write(_indented(_with_kinds(node), 2))
     written.write(b'\n ],\n "unparsed": ' if report.nodes else b'],\n "unparsed": ')
     written.write(_indented([piece.to_dict() for piece in report.unparsed], 1))
     written.write(b"\n}")
     return written.getvalue()
+
+
+def _with_kinds(node: HotNode) -> dict[str, Any]:
+    """Return the values of a node, with the kinds of work of each thread."""
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
+
+    values = node.to_dict()
+    for thread, shown in zip(node.threads, values["threads"], strict=True):
+        shown["kinds"] = [work.to_dict() for work in works_of(thread)]
+    return values
 
 
 def _indented(value: object, depth: int) -> bytes:

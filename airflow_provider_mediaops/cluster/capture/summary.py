@@ -6,7 +6,8 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
-from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
+from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, measures, node_label
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 from airflow_provider_mediaops.cluster.page.text import figure, readable
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, TaskGroup
 
@@ -24,11 +26,13 @@ MOST_BYTES = 46_000
 _HOTTEST = 5
 # The maximum of entries, and of bytes as JSON, of each list in the summary of one capture.
 _LISTED = 50
-_ROOM = {"nodes": 3_500, "cpu": 4_500, "missing": 1_500, "hottest": 3_000, "groups": 3_000}
+_ROOM = {"nodes": 3_000, "cpu": 4_000, "missing": 1_500, "hottest": 2_800, "kinds": 1_800, "groups": 2_400}
 _FAILURES_ROOM = 9_000
 _LONGEST_NAME = 200
 # A group has three names beside that of its node, and the first one is kept whatever its size is.
 _LONGEST_GROUP_NAME = 80
+# A kind has an index and a frame.
+_LONGEST_KIND_NAME = 120
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
@@ -41,12 +45,20 @@ def summary_of(capture: Capture) -> dict[str, Any]:
     """
     nodes, hottest = capture.report.nodes, _hottest(capture, _HOTTEST)
     busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
-    lists: dict[str, Sequence[Any]] = {"nodes": nodes, "cpu": busiest, "missing": capture.missing, "hottest": hottest}
+    kinds = hot_kinds(capture.report, measures([capture.report])[0])[:_HOTTEST]
+    lists: dict[str, Sequence[Any]] = {
+        "nodes": nodes,
+        "cpu": busiest,
+        "missing": capture.missing,
+        "hottest": hottest,
+        "kinds": kinds,
+    }
     shown: dict[str, list[Any]] = {
         "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in nodes[:_LISTED]],
         "cpu": [_cpu(node) for node in busiest[:_LISTED]],
         "missing": [name_of(name) for name in lists["missing"][:_LISTED]],
         "hottest": [_hot(node, thread) for node, thread in hottest],
+        "kinds": [_kind(kind) for kind in kinds],
     }
     if (running := capture.running_tasks) is not None:
         pairs = ((node, group) for node in running.nodes for group in node.groups)
@@ -59,6 +71,7 @@ def summary_of(capture: Capture) -> dict[str, Any]:
         "nodes": shown["nodes"],
         "cpu": shown["cpu"] if capture.stats else None,
         "hottest": shown["hottest"],
+        "kinds": shown["kinds"],
         "missing": shown["missing"],
         **({"groups": shown["groups"]} if "groups" in shown else {}),
         "unparsed": len(capture.report.unparsed),
@@ -120,11 +133,11 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
 
 
 def _with_hottest(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "missing": 0, "groups": 1})
+    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "kinds": 1, "missing": 0, "groups": 1})
 
 
 def _with_counts(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "missing": 0, "groups": 0})
+    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "kinds": 0, "missing": 0, "groups": 0})
 
 
 def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
@@ -168,6 +181,15 @@ def _group(node: NodeTasks, group: TaskGroup) -> dict[str, Any]:
         "running": group.running,
         "longest_ms": group.longest_ms,
         "cpu_share_percent": group.cpu_share_percent,
+    }
+
+
+def _kind(kind: HotKind) -> dict[str, Any]:
+    return {
+        name: name_of(value, _LONGEST_KIND_NAME) if isinstance(value, str) else value
+        for name, value in kind.to_dict().items()
+        # The same sentence for each capture.
+        if name != "look"
     }
 
 

@@ -67,6 +67,18 @@ class Work(NamedTuple):
     share: float
     snapshots: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in plain values."""
+        kind, told_by, method = self.label
+        return {
+            "kind": kind.id,
+            "label": kind.label,
+            "share_percent": round(100 * self.share, 1),
+            "snapshots": self.snapshots,
+            "told_by": told_by,
+            **({"frame": method} if method else {}),
+        }
+
 
 @dataclass(slots=True)
 class HotKind:

@@ -13,7 +13,7 @@ from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.digest.findings import series_label
 from airflow_provider_mediaops.cluster.page.digest_data import digest_data
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
-from airflow_provider_mediaops.cluster.page.tables import Cell, Table, method_cell, number_cell, percent_of
+from airflow_provider_mediaops.cluster.page.tables import Cell, Table, method_cell, number_cell, percent_of, share_cell
 from airflow_provider_mediaops.cluster.page.text import count, readable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _frame_table(profile: dict[str, Any], caption: str) -> Table:
             (
                 method_cell(frame["frame"]),
                 _k_of_n(frame["captures"], frame["of"]),
-                _percent(frame["share_percent"]),
+                share_cell(frame["share_percent"]),
                 Cell(text=_named(frame["pools"])),
                 _nodes(frame),
                 _time(frame["first"]),
@@ -146,7 +146,7 @@ def _gone_table(profile: dict[str, Any], caption: str) -> Table:
             (
                 method_cell(frame["frame"]),
                 _k_of_n(frame["captures_before"], frame["of_before"]),
-                _percent(frame["share_percent_before"]),
+                share_cell(frame["share_percent_before"]),
                 Cell(text=_named(frame["pools"])),
                 _time(frame["last"]),
             )
@@ -210,10 +210,6 @@ def _counted(profile: dict[str, Any], number: int) -> str:
 
 def _k_of_n(number: int, of: int) -> Cell:
     return Cell(text=f"{number:,} of {of:,}", number=number, bar=percent_of(number, of))
-
-
-def _percent(share: float) -> Cell:
-    return Cell(text=f"{share:.1f} %", number=share, bar=share)
 
 
 def _nodes(frame: dict[str, Any]) -> Cell:

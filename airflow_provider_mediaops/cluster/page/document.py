@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label, tally_of
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, KindSums
 from airflow_provider_mediaops.cluster.page.change_tables import change_tables, columns_of
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.page.tables import (
+    kind_table,
     method_cell,
     method_table,
     node_table,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
-    from airflow_provider_mediaops.cluster.folded import Tally
+    from airflow_provider_mediaops.cluster.folded import Measure, Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -47,6 +49,7 @@ MOST_TEXT = 1_000_000
 _MOST_UNPARSED = 20
 _MOST_OF_A_PIECE = 500
 _MOST_FAILURES = 20
+_WHOLE = {"cpu": "the CPU of these threads", "wait": "the waiting", "block": "the blocked time", "mem": "the memory"}
 
 
 class ShownCapture(Protocol):
@@ -165,7 +168,7 @@ def page(
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
-    shown, found, flame = _read(captures)
+    shown, found, kinds, flame = _read(captures)
     labels = [capture["label"] for capture in shown]
     drawing = flame.data(labels)
     scripts = page_assets.scripts(with_flame_graph=drawing.drawn > 0)
@@ -186,27 +189,33 @@ def page(
         version=__version__,
         flame=drawing,
         flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
+        kind=_hottest_kind(kinds, found.measure),
+        kinds=kind_table(kinds),
         **_findings(captures, labels, found, cores or {}),
         **around.values,
     )
 
 
-def _read(captures: Sequence[ShownCapture]) -> tuple[list[dict[str, Any]], Comparison, FlameStacks]:
+def _read(
+    captures: Sequence[ShownCapture],
+) -> tuple[list[dict[str, Any]], Comparison, tuple[HotKind, ...], FlameStacks]:
     """Return the facts of each capture, the sums and the stacks of all; each report is parsed once and not kept."""
     measure = measures_of(capture.tally for capture in captures)[0]
     sums, flame = ComparisonSums(measure, len(captures)), FlameStacks(measure, len(captures))
+    kinds = KindSums(measure)
     shown: list[dict[str, Any]] = []
     for number, capture in enumerate(captures, 1):
         report = capture.report
         shown.append(_facts(capture, report, number, MOST_TEXT // len(captures)))
         sums.add(report)
         flame.add(report)
+        kinds.add(report)
     # Times of day name captures of one day only.
     if len({facts["day"] for facts in shown} - {None}) > 1:
         for number, facts in enumerate(shown, 1):
             if facts["day"]:
                 facts["label"] = f"{number} · {facts['day']} {facts['time']}"
-    return shown, sums.comparison(), flame
+    return shown, sums.comparison(), kinds.hottest_first(), flame
 
 
 def _findings(
@@ -251,6 +260,21 @@ def _headline(found: Comparison) -> dict[str, Any] | None:
         "thread_method": "" if one.method == NO_STACK else method_cell(one.method).text,
         "method": working and method_cell(working.name).text,
         "method_amount": working and figure(working.peak, found.measure),
+    }
+
+
+def _hottest_kind(kinds: Sequence[HotKind], measure: Measure) -> dict[str, Any] | None:
+    """Return the kind with the highest share, for the headline; None if nothing was hot."""
+    if not kinds:
+        return None
+    first = kinds[0]
+    return {
+        "share": f"{first.share_percent:.0f} %",
+        "what": "these threads" if measure.unit == "threads" else _WHOLE[measure.kind],
+        "label": readable(first.label),
+        "caution": first.caution,
+        "where": f"{count(len(first.threads), 'thread')} on {listed(first.nodes)}",
+        "look": first.kind.look,
     }
 
 

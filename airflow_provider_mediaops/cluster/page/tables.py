@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.folded import Measure
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 #: The maximum number of rows of most tables; the raw text holds the rest.
@@ -71,6 +72,40 @@ def used(measure: Measure) -> str:
     return "Seen" if measure.unit == "threads" else _USED[measure.kind]
 
 
+def kind_table(kinds: Sequence[HotKind]) -> Table:
+    """
+    Return the table of the kinds of work.
+
+    :param kinds: the kinds, the hottest first.
+    """
+    return Table(
+        caption="By kind of work, across nodes",
+        columns=("Kind of work", "Share", "Threads", "Nodes", "Told by", "What to look at next"),
+        rows=tuple(
+            (
+                Cell(text=readable(kind.label), after=kind.caution),
+                share_cell(kind.share_percent),
+                number_cell(len(kind.threads)),
+                _nodes_cell(kind.nodes),
+                method_cell(kind.method),
+                Cell(text=kind.kind.look),
+            )
+            for kind in kinds[:MOST_ROWS]
+        ),
+        beyond=max(0, len(kinds) - MOST_ROWS),
+    )
+
+
+def share_cell(percent: float) -> Cell:
+    """
+    Return the cell of a share, whose bar is as long as the share is.
+
+    :param percent: the share in percent.
+    """
+    share = round(percent, 1)
+    return Cell(text=f"{share} %", number=share, bar=share)
+
+
 def pool_table(found: Comparison) -> Table:
     """
     Return the table of thread pools.
@@ -100,7 +135,7 @@ def _hot_table(
                 name(heat),
                 _amount(heat.peak, heats[0].peak, found.measure),
                 number_cell(heat.threads),
-                _where(heat),
+                _nodes_cell(heat.nodes),
             )
             for heat in heats[:MOST_ROWS]
         ),
@@ -220,9 +255,8 @@ def method_of_heat(heat: Heat) -> Cell:
     return method_cell(heat.name)
 
 
-def _where(heat: Heat) -> Cell:
-    several = len(heat.nodes) > 1
-    return Cell(text=count(len(heat.nodes), "node") if several else readable(heat.nodes[0]), number=len(heat.nodes))
+def _nodes_cell(nodes: Sequence[str]) -> Cell:
+    return Cell(text=count(len(nodes), "node") if len(nodes) > 1 else readable(nodes[0]), number=len(nodes))
 
 
 def _peak_heading(found: Comparison) -> str:

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
-from tests.unit.hot_threads_text import ATTACKS, cpu, section, thread
+from tests.unit.hot_threads_text import ATTACKS, cpu, section, stack, thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -311,3 +311,24 @@ def test_memory_holds_one_report_at_a_time(tmp_path: Path) -> None:
 
     peak(files[0])
     assert peak(*files) < 2 * peak(*files[:2])
+
+
+def test_kinds_of_work_come_first_and_begin_folded_stacks_if_asked(tmp_path: Path) -> None:
+    file = tmp_path / "hot.txt"
+    frame = "org.opensearch.painless.PainlessScript$Script.execute(a:7)"
+    file.write_text(section("n1", thread("opensearch[n1][search][T#1]", cpu(80.0), stack(10, frame))), "utf-8")
+
+    shown = command("hot-threads", str(file)).output
+    assert "Hottest kind of work: Script run for each document. Next: GET _tasks" in shown
+    assert shown.index("By kind of work\n") < shown.index("By thread\n")
+    document = json.loads(command("hot-threads", str(file), "-o", "json").output)
+    assert [kind["kind"] for kind in document["kinds"]] == ["search.script"]
+    folded = command("hot-threads", str(file), "--folded", "-", "--kinds").output
+    assert folded.startswith("Script run for each document;n1;search;")
+    assert command("hot-threads", str(file), "--folded", "-").output.startswith("n1;search;")
+
+
+def test_kinds_first_without_folded_stacks_is_refused(tmp_path: Path) -> None:
+    ended = command("hot-threads", str(tmp_path / "hot.txt"), "--kinds")
+    assert ended.code == 2
+    assert "--kinds is about folded stacks: give --folded, too." in ended.messages

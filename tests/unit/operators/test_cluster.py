@@ -133,6 +133,16 @@ class TestResult:
             "nodes": [{"node": "node-1", "threads": 1}],
             "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}],
             "hottest": [{"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"}],
+            "kinds": [
+                {
+                    "kind": "search.other",
+                    "label": "Search: which kind is not visible",
+                    "share_percent": 100.0,
+                    "threads": 1,
+                    "nodes": 1,
+                    "caution": "by its thread pool only",
+                }
+            ],
             "missing": [],
             "unparsed": 0,
             "left_out": {},

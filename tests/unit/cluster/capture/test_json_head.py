@@ -37,11 +37,11 @@ def test_tasks_are_read_from_what_a_capture_writes(tasks: RunningTasks) -> None:
     assert not head.is_cut_in("running_tasks")
     # What follows is not needed.
     assert read_head(content[: head.characters]).values["running_tasks"] == tasks.to_dict()
-    assert content[head.characters :].startswith(',\n "nodes": [')
+    assert content[head.characters :].startswith(',\n "kinds": [')
 
 
 def test_a_capture_without_them_has_none() -> None:
-    assert list(read_head(written(hostile())).values) == ["capture", "nodes"]
+    assert list(read_head(written(hostile())).values) == ["capture", "kinds"]
 
 
 def test_the_words_in_another_place_are_not_taken_for_them() -> None:

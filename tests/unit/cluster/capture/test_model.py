@@ -131,6 +131,16 @@ class TestSummary:
                 {"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"},
                 {"node": "node-2", "percent": 12.5, "thread": "opensearch[node-2][search][T#1]"},
             ],
+            "kinds": [
+                {
+                    "kind": "search.other",
+                    "label": "Search: which kind is not visible",
+                    "share_percent": 100.0,
+                    "threads": 2,
+                    "nodes": 2,
+                    "caution": "by its thread pool only",
+                }
+            ],
             "missing": [],
             "unparsed": 0,
             "left_out": {},
@@ -220,12 +230,15 @@ class TestFiles:
         assert taken.content("txt") == body
         written = json.loads(taken.content("json"))
         assert written.pop("capture") == {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
+        assert [kind["kind"] for kind in written.pop("kinds")][:2] == ["agg.terms", "search.other"]
+        shown = [thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]]
+        assert {kinds[0]["kind"] for kinds in shown} == {"agg.terms", "search.script", "search.other"}
         assert written == taken.report.to_dict()
 
     def test_json_begins_with_the_circumstances(self) -> None:
         taken = Capture(report("node-1"), ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
         written = json.loads(taken.content("json"))
-        assert list(written) == ["capture", "nodes", "unparsed"]
+        assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
         assert written["capture"] == {
             "taken": START.isoformat(timespec="milliseconds"),
             "reason": "spike",
@@ -270,8 +283,10 @@ class TestFiles:
     def test_json_is_written_as_by_one_call(self, text: str) -> None:
         taken = Capture(text)
         capture = {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
-        whole = {"capture": capture, **taken.report.to_dict()}
-        assert taken.content("json").decode() == json.dumps(whole, indent=1)
+        written = json.loads(taken.content("json"))
+        assert taken.content("json").decode() == json.dumps(written, indent=1)
+        assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
+        assert written["capture"] == capture
 
     def test_stacks_are_folded(self) -> None:
         pool = "opensearch[node-1][search][T#1]"

@@ -135,6 +135,6 @@ class TestSummary:
 def test_the_tasks_come_before_the_nodes_in_the_json_file() -> None:
     capture = with_groups("n")
     written = json.loads(capture.content("json"))
-    assert list(written) == ["capture", "running_tasks", "nodes", "unparsed"]
+    assert list(written) == ["capture", "running_tasks", "kinds", "nodes", "unparsed"]
     assert RunningTasks.from_dict(written["running_tasks"]) == capture.running_tasks
     assert "running_tasks" not in json.loads(Capture(report("n")).content("json"))
