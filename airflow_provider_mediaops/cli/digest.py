@@ -65,8 +65,13 @@ def _parts(found: dict[str, Any]) -> list[Line | Fields | TextTable]:
         )
         for frame in found["frames"]
     ]
+    works = [
+        (work["series"], work["label"], f"{work['captures']:,} of {work['of']:,}", f"{work['share_percent']:.1f} %")
+        for work in found["works"]
+    ]
     return [
         Line(found["headline"], "title"),
         Fields({**series, "of another time": found["outside"] or None, "left out": found["damaged"] or None}),
+        TextTable(("Captures", "Kind of work", "Seen in", "Share"), works),
         TextTable(("Captures", "Top frame", "Seen in", "Share"), frames),
     ]

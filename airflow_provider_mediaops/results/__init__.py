@@ -19,6 +19,7 @@ from airflow_provider_mediaops.results.digest import (
     HotThreadsDigest,
     RecurringFrame,
     RecurringTasks,
+    RecurringWork,
 )
 from airflow_provider_mediaops.results.services import (
     CapturedNode,
@@ -56,6 +57,7 @@ __all__ = [
     "NodeReading",
     "RecurringFrame",
     "RecurringTasks",
+    "RecurringWork",
     "SingleCapture",
     "TaskGroupSummary",
 ]

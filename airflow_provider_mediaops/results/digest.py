@@ -73,6 +73,28 @@ class RecurringFrame(TypedDict):
     pools: list[str]
 
 
+class RecurringWork(TypedDict):
+    """
+    A kind of work that recurs in captures.
+
+    :param series: ``scheduled``, ``spike`` or ``unknown``: the captures that count.
+    :param kind: what was sampled: ``cpu``, ``wait``, ``block`` or ``mem``.
+    :param work: the name of the kind of work, for example ``search.script``.
+    :param label: the kind of work in words.
+    :param captures: the number of captures that show it.
+    :param of: the number of captures in all.
+    :param share_percent: its share of what all threads of these captures used.
+    """
+
+    series: Literal["scheduled", "spike", "unknown"]
+    kind: Literal["cpu", "wait", "block", "mem"]
+    work: str
+    label: str
+    captures: int
+    of: int
+    share_percent: float
+
+
 class RecurringTasks(TypedDict):
     """
     A group of tasks that recurs in captures; the text of its query is in the files only.
@@ -114,6 +136,7 @@ class HotThreadsDigest(TypedDict):
     :param outside: the number of captures of another time.
     :param damaged: the number of files that were left out.
     :param damaged_files: the first 20 of them.
+    :param works: the kinds of work with the highest shares, five of each series.
     :param frames: the five most recurrent frames of each series, without those in which threads wait.
     :param tasks: the five most recurrent groups of tasks of each series, without their queries.
     :param resumed: whether it resumed what an earlier attempt had saved.
@@ -131,6 +154,7 @@ class HotThreadsDigest(TypedDict):
     outside: int
     damaged: int
     damaged_files: list[DamagedFile]
+    works: list[RecurringWork]
     frames: list[RecurringFrame]
     tasks: list[RecurringTasks]
     resumed: bool

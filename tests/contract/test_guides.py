@@ -43,6 +43,7 @@ TYPES = {
     "HotThreadsDigest": "hot_threads_digest",
     "RecurringFrame": "hot_threads_digest",
     "RecurringTasks": "hot_threads_digest",
+    "RecurringWork": "hot_threads_digest",
     "EnrichmentSummary": "enrich_isbns",
     "FoundSubscription": "subscription_sensor",
     "HotNodeReading": "cpu_sensor",

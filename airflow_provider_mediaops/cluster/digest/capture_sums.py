@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, method_of
 from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
-from airflow_provider_mediaops.cluster.folded import Measure, measures, stacks
+from airflow_provider_mediaops.cluster.folded import Measure, kind_of, measures, stacks
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
 from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of, text_of
 from airflow_provider_mediaops.json_text import storable
 
@@ -52,6 +53,7 @@ class CaptureSums:
     :param frames: the sums of each frame on top of a stack.
     :param pools: amount and threads of each thread pool.
     :param stacks: amount and threads of each stack: the pool, then the frames from the outermost on.
+    :param works: amount and threads of each kind of work, by its id.
     :param tasks: the groups of tasks that ran meanwhile, by action, opaque id, index and shape.
     """
 
@@ -65,6 +67,7 @@ class CaptureSums:
     frames: dict[str, FrameRow] = field(default_factory=dict)
     pools: dict[str, list[float]] = field(default_factory=dict)
     stacks: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
+    works: dict[str, list[float]] = field(default_factory=dict)
     tasks: dict[tuple[str, ...], TaskRow] = field(default_factory=dict)
 
 
@@ -93,7 +96,11 @@ def sums_of(
     """
     kind = measures([report])[0].kind
     sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, kind=kind, tasks=tasks or {})
-    for stack in stacks(report, Measure(kind, "bytes" if kind == "mem" else "percent")):
+    measure = Measure(kind, "bytes" if kind == "mem" else "percent")
+    for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == kind):
+        for work in works_of(thread):
+            _add(sums.works, work.label.kind.id, measure.amount(thread) * work.share, work.share)
+    for stack in stacks(report, measure):
         share = stack.snapshots / stack.taken
         part = stack.amount * share
         names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]

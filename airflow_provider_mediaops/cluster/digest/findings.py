@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING
 from airflow_provider_mediaops.cluster.digest.profile import MOST_STACKS
 from airflow_provider_mediaops.cluster.folded import on_one_line
+from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
         "frames": [_frame(name, row, profile.frames, before) for name, row in _ranked(profile.frames)[:_MOST_FRAMES]],
         "frames_may_lack": profile.frames.rows.error,
         "gone": _gone(profile.frames, before),
+        "works": _works(profile),
         "pools": [
             {
                 "pool": pool,
@@ -185,6 +187,28 @@ def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
             "last": moment(row.last),
         }
         for name, row in gone[:_MOST_GONE]
+    ]
+
+
+def _works(profile: Profile) -> list[dict[str, Any]]:
+    """Return the kinds of work, that with the highest share first."""
+    sums = [
+        (work, [sum(sizes[place] for sizes in spans.values()) for place in range(3)])
+        for work, spans in profile.works.items()
+    ]
+    return [
+        {
+            "work": work,
+            "label": label_of_id(work),
+            "captures": captures,
+            "of": profile.frames.captures,
+            "share_percent": _share(amount, threads, profile.frames),
+            "spans": [
+                {"since": moment(span), "captures": sizes[0], "amount": sizes[1], "threads": sizes[2]}
+                for span, sizes in sorted(profile.works[work].items())
+            ],
+        }
+        for work, (captures, amount, threads) in sorted(sums, key=lambda item: (-item[1][1], -item[1][2], item[0]))
     ]
 
 
@@ -308,9 +332,18 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
             {name: storable(text, _LONGEST_NAME) for name, text in each.items()}
             for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
         ],
+        "works": [work for profile in profiles for work in _result_works(profile)],
         "frames": [frame for profile in profiles for frame in _result_frames(profile)],
         "tasks": [task for profile in profiles for task in _result_tasks(profile)],
     }
+
+
+def _result_works(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    names = ("work", "label", "captures", "of", "share_percent")
+    return [
+        {"series": profile["series"], "kind": profile["kind"], **{name: work[name] for name in names}}
+        for work in profile["works"][:_MOST_IN_RESULT]
+    ]
 
 
 def _result_frames(profile: dict[str, Any]) -> list[dict[str, Any]]:

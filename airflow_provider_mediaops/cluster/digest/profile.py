@@ -137,6 +137,8 @@ class Profile:
         self.spans: dict[int, list[float]] = {}
         #: By thread pool and span.
         self.cells: dict[str, dict[int, Cell]] = {}
+        #: By kind of work and span: captures, amount and threads.
+        self.works: dict[str, dict[int, list[float]]] = {}
         #: By stack and span: amount and threads.
         self.stacks: dict[tuple[str, ...], dict[int, list[float]]] = {}
 
@@ -153,6 +155,8 @@ class Profile:
         for pool, (amount, threads) in sums.pools.items():
             cell = Cell(1, amount, threads, [(amount, threads, sums.time, sums.path)])
             self._cell(pool, span).merge(cell)
+        for work, sizes in sums.works.items():
+            _add(self.works.setdefault(work, {}), span, [1, *sizes])
         for path, sizes in sums.stacks.items():
             _add(self.stacks.setdefault(path, {}), span, sizes)
         if sums.tasks:
@@ -190,6 +194,10 @@ class Profile:
             joined = self.stacks.setdefault(path, {})
             for span, sizes in found.items():
                 _add(joined, self.span_of(span), sizes)
+        for work, found in self.works.items():
+            self.works[work] = {}
+            for span, sizes in found.items():
+                _add(self.works[work], self.span_of(span), sizes)
 
     def merge(self, other: Profile) -> None:
         """
@@ -206,6 +214,9 @@ class Profile:
         for pool, row in other.cells.items():
             for span, cell in row.items():
                 self._cell(pool, span).merge(cell)
+        for work, found in other.works.items():
+            for span, sizes in found.items():
+                _add(self.works.setdefault(work, {}), span, sizes)
         for path, found in other.stacks.items():
             joined = self.stacks.setdefault(path, {})
             for span, sizes in found.items():
@@ -259,6 +270,7 @@ class Profile:
             "cells": [
                 [pool, [[span, cell.to_list()] for span, cell in row.items()]] for pool, row in self.cells.items()
             ],
+            "works": [[work, list(found.items())] for work, found in self.works.items()],
             "names": list(names),
             "stacks": stacks,
         }
@@ -273,6 +285,7 @@ class Profile:
         profile.first, profile.last = values["first"], values["last"]
         profile.spans = dict(values["spans"])
         profile.cells = {pool: {span: Cell(*cell) for span, cell in row} for pool, row in values["cells"]}
+        profile.works = {work: dict(found) for work, found in values["works"]}
         names = values["names"]
         profile.stacks = {tuple(names[number] for number in path): dict(found) for path, found in values["stacks"]}
         return profile

@@ -77,6 +77,15 @@ def kinds_of_work() -> tuple[KindOfWork, ...]:
     return read_kinds(files(__package__).joinpath("kinds.ini").read_text("utf-8"))
 
 
+def label_of_id(kind_id: str) -> str:
+    """
+    Return a kind in words.
+
+    :param kind_id: its id; that of a kind that this version does not have stands for itself.
+    """
+    return next((kind.label for kind in (*kinds_of_work(), OTHER) if kind.id == kind_id), kind_id)
+
+
 def read_kinds(text: str) -> tuple[KindOfWork, ...]:
     """
     Read a table of kinds.

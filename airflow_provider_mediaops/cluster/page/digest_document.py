@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _NONE = "–"  # noqa: RUF001 - a dash
 _MOST_FRAMES = 25
 _MOST_GONE = 15
+_MOST_WORKS = 15
+# A wider table is hard to read; the JSON file has all of them.
+_MOST_DAYS = 10
 _MOST_TASKS = 25
 _MOST_DAMAGED = 100
 _TIME_WORDS = {"capture": "their JSON files", "report": "the clocks of the nodes", "file": "the times of their files"}
@@ -108,6 +111,7 @@ def _remarks(document: dict[str, Any]) -> list[str]:
 def _series(profile: dict[str, Any]) -> dict[str, Table | None]:
     before = _counted(profile, profile["captures_before"])
     return {
+        "works": _work_table(profile),
         "frames": _frame_table(profile, _counted(profile, profile["captures"])),
         "gone": _gone_table(profile, f"Gone: in the {before} of the period before") if profile["gone"] else None,
         "tasks": _task_table(profile, _words(profile)) if profile["tasks"] else None,
@@ -135,6 +139,37 @@ def _frame_table(profile: dict[str, Any], caption: str) -> Table:
         beyond=max(0, len(frames) - _MOST_FRAMES),
         falls_by=None,
     )
+
+
+def _work_table(profile: dict[str, Any]) -> Table:
+    """Return the kinds of work, with their shares of each day."""
+    shares: dict[str, dict[str, float]] = {}
+    place = "threads" if profile["unit"] == "threads" else "amount"
+    for work in profile["works"]:
+        for span in work["spans"]:
+            day = shares.setdefault(_day(span["since"]), {})
+            day[work["work"]] = day.get(work["work"], 0.0) + span[place]
+    days = sorted(shares)[-_MOST_DAYS:]
+    return Table(
+        caption=f"Kinds of work in {_counted(profile, profile['captures'])}",
+        columns=("Kind of work", "Captures", "Share", *days),
+        rows=tuple(
+            (
+                Cell(text=readable(work["label"])),
+                _k_of_n(work["captures"], work["of"]),
+                share_cell(work["share_percent"]),
+                *(_share_of_day(shares[day], work["work"]) for day in days),
+            )
+            for work in profile["works"][:_MOST_WORKS]
+        ),
+        beyond=max(0, len(profile["works"]) - _MOST_WORKS),
+        falls_by=2,
+    )
+
+
+def _share_of_day(day: dict[str, float], work: str) -> Cell:
+    total = sum(day.values())
+    return share_cell(100 * day[work] / total) if total and work in day else Cell(text=_NONE, number=-1)
 
 
 def _gone_table(profile: dict[str, Any], caption: str) -> Table:

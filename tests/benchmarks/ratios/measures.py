@@ -13,7 +13,9 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.kinds_of_work import labels
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
@@ -85,6 +87,18 @@ def hot_threads(_folder: Path) -> float:
     return undisturbed_ratio(lambda: spent(lambda: parse(text)), lambda: spent(lambda: match_lines(text)), MANY)
 
 
+def hot_kinds(_folder: Path) -> float:
+    """Parse a report of hot threads and label its work, and match a pattern against each of its lines."""
+    text = text_of(REPORTS["OpenSearch 2.19"](), REPORT_SIZE)
+
+    def label() -> None:
+        report = parse(text)
+        if not labels.hot_kinds(report, measures([report])[0]):
+            raise RuntimeError("The report has no kind of work.")
+
+    return undisturbed_ratio(lambda: spent(label), lambda: spent(lambda: match_lines(text)), MANY)
+
+
 def rate_store(folder: Path) -> float:
     """Reserve slots of a key in a SQLite file, and in one of a limiter as one would write it."""
     limiter = RateLimiter(SqliteBackend(folder / "ours.db"), "key", 1e6)
@@ -106,6 +120,7 @@ MEASURES: dict[str, Callable[[Path], float]] = {
     "enrichment, to httpx on an event loop": enrichment,
     "import, to operators and sensors of Airflow's own": imports,
     "parsing hot threads, to a pattern matched against each line": hot_threads,
+    "parsing and labelling hot threads, to a pattern matched against each line": hot_kinds,
     "a slot of a rate, to a plain limiter in SQLite": rate_store,
 }
 

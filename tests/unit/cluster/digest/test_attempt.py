@@ -152,7 +152,14 @@ class TestFindings:
         result = week[0]
         assert result["captures"] == 31
         assert result["series"] == {"scheduled": 28, "spike": 3, "unknown": 0}
-        assert "regexp" not in json.dumps(result)
+        # The kinds of work name kinds of queries, and none that was sent.
+        assert "regexp" not in json.dumps({**result, "works": []})
+        assert [(work["series"], work["work"], work["captures"], work["of"]) for work in result["works"]] == [
+            ("scheduled", "search.other", 28, 28),
+            ("scheduled", "search.multi_term", 14, 28),
+            ("scheduled", "index.buffer", 14, 28),
+            ("spike", "search.multi_term", 3, 3),
+        ]
         assert "regexp" in json.dumps(week[1])
         share = result["frames"][0]["share_percent"]
         assert result["headline"] == (
