@@ -108,7 +108,7 @@ _SHOW_LESS = """() => {
 
 
 def test_the_picture_of_the_documentation(open_page: Open, html: str) -> None:
-    with open_page(html, size=(1160, 900), device_scale_factor=0.62) as opened:
+    with open_page(html, size=(1160, 900), device_scale_factor=0.6) as opened:
         page = opened.page
         opened.bars()
         page.locator(".strip").nth(1).locator("rect.hot").nth(1).click()

@@ -38,7 +38,7 @@ def test_page_says_share_kind_place_and_next_step_in_its_head() -> None:
 
 
 def test_page_has_a_row_for_each_kind_with_the_frame_that_told_it() -> None:
-    table = words_of(TEXT).partition("By kind of work, across nodes")[2].partition("By thread pool")[0]
+    table = words_of(TEXT).partition("By kind of work, across nodes")[2].partition("By thread")[0]
     script, _, merge = table.partition("Merging segments: logs, shard 3")
     assert "Script run for each document 75.0 % 1 n1 org.opensearch.painless. PainlessScript$Script.execute" in script
     assert merge.startswith(" from one snapshot 25.0 % 1 n1")
