@@ -173,7 +173,7 @@ class ErrorRules:
         """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
         cls, advice = _NO_REPLY[error.failure]
         if self.address_field and error.failure in _BY_A_WRONG_ADDRESS:
-            advice = f"Check {self.address_field} in the connection."
+            advice = f"Check {self.address_field} in the connection, and that the service is up."
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
@@ -300,4 +300,4 @@ _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
     Failure.UNREADABLE: (InvalidReplyError, "Check what stands between here and the service, for example a proxy."),
 }
 # How a request to a wrong address ends.
-_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS, Failure.BROKEN)
+_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS)

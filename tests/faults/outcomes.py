@@ -162,6 +162,19 @@ TABLE: dict[str, Row] = {
 _AFTER_ONE = {row: Row(RECOVERED, write=row.write or RECOVERED) for row in (_BROKEN, _FAILING, _LIMITED)}
 TABLE |= {fault.name: _AFTER_ONE[TABLE[fault.name.removesuffix(", once")]] for fault in FAULTS if fault.once}
 
+# The same faults at the token address, which the first request with auth=refresh_token meets.
+_LOOK_AT_CLIENT = "Check the client id (Login), scopes and token_url in the connection."
+_LOOK_AT_TOKEN_URL = "Check token_url in the connection"
+_AT_THE_TOKEN_ADDRESS = {
+    _NO_CONNECTION.read: f"ConnectionFailedError: {_LOOK_AT_TOKEN_URL}",
+    _NO_TLS.read: f"ConnectionFailedError: {_LOOK_AT_TOKEN_URL}",
+    _REFUSED.read: f"BadRequestError: {_LOOK_AT_CLIENT}",
+    _MISSING.read: f"NotFoundError: {_LOOK_AT_TOKEN_URL}",
+    _WRONG_ADDRESS: f"InvalidReplyError: {_LOOK_AT_TOKEN_URL}",
+    "AuthenticationError: {credentials}": f"AuthenticationError: {_LOOK_AT_CLIENT}",
+    "PermissionDeniedError: {rights}": f"PermissionDeniedError: {_LOOK_AT_CLIENT}",
+}
+
 # "No such book" is an answer to a sensor. It waits for the book.
 _MISSING_BOOK = {("BookSensor", "404"): RECOVERED, ("BookSensor", "410"): RECOVERED}
 _NO_SUCH_CALL = ("BadRequestError", "PermissionDeniedError", "NotFoundError", "InvalidReplyError")
@@ -185,6 +198,8 @@ def expected(action: Action, fault: Fault) -> str:
         return RECOVERED
     if action.service == "books" and "{missing}" in outcome:
         outcome = outcome.replace("NotFoundError", "UnvouchedNotFoundError")
+    if action.auth == "refresh_token" and not fault.after:
+        outcome = _AT_THE_TOKEN_ADDRESS.get(outcome, outcome)
     for word, by_service in WORDS.items():
         outcome = outcome.replace(f"{{{word}}}", by_service[action.service])
     return outcome
