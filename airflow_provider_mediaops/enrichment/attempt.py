@@ -183,10 +183,6 @@ class Attempt:
         self._read: deque[tuple[int, str | None]] = deque()
         self._source_rows = self._read_source() if self._keeps else iter(())
         self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
-        if self._spending.has_budget and not is_done:
-            self._save({**(state or self._checkpoint.state()), **self._spending.state()})
-            # No request is sent that a death could let the next attempt forget.
-            staging.flush()
 
     def _resumed_state(self, datasets: list[EarlierDataset]) -> tuple[Any, ResumePoint]:
         """Read what earlier attempts have committed. If it cannot be resumed, discard it, but keep its look-ups."""
@@ -268,11 +264,7 @@ class Attempt:
         """
         self._checkpoint.add(update, self._input_of)
         self._changed = self._changed or update.changed
-        is_low = self._spending.is_low
-        if self._changed or is_low:
-            self._commit()
-        if is_low:
-            self._staging.flush()
+        self._commit_news()
         self._checkpoint.progress.log_if_due(update.trouble)
         self._limits.update(update.limited)
         self._refreshes.update(update.done)
@@ -281,7 +273,7 @@ class Attempt:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
         # Perhaps nothing can be written, another task writes the destination, or a row is too long.
         with suppress(OSError, DestinationInUseError, PermanentError):
-            self._commit_rest()
+            self._commit_news()
         self._spending.close()
         self._warn_of_the_rest()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
@@ -292,7 +284,7 @@ class Attempt:
 
         :returns: a line for people.
         """
-        self._commit_rest()
+        self._commit_news()
         self._spending.close()
         self._warn_of_the_rest()
         self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
@@ -325,19 +317,15 @@ class Attempt:
         for warning in (self._limits, self._refreshes):
             warning.flush()
 
-    def _commit_rest(self) -> None:
-        if self._changed or not self._spending.is_exact:
-            self._commit(last=True)
-
-    def _commit(self, *, last: bool = False) -> None:
-        self._save({**self._checkpoint.state(), **self._spending.state(last=last)})
+    def _commit_news(self) -> None:
+        """Commit what has come since the last commit, if anything has; the requests of a bound count."""
+        if not self._changed and self._spending.is_committed:
+            return
+        lines, state = self._checkpoint.lines, {**self._checkpoint.state(), **self._spending.state()}
+        self._staging.commit_lines(b"".join(lines), len(lines), state)
+        self._spending.committed(state)
         self._checkpoint.committed()
         self._changed = False
-
-    def _save(self, state: dict[str, Any]) -> None:
-        lines = self._checkpoint.lines
-        self._staging.commit_lines(b"".join(lines), len(lines), state)
-        self._spending.saved(state)
 
     def _isbns_left(self) -> Iterator[str]:
         """Yield the ISBNs of the rows that are left, unless an attempt has looked them up."""

@@ -70,6 +70,7 @@ class AttemptSpending:
         # An attempt without a budget has saved only how many requests it sent; the DAG may have been changed since.
         spent = max(state.get("spent", 0), state.get("requests", 0))
         self._budget = None if limit is None else RequestBudget(limit, spent)
+        self._committed = spent
         self._pinned = PinnedReuse.from_dict(state.get("reuse"))
         self._index: EarlierIndex | None = None
         self._rule: ReuseRule | None = None
@@ -89,14 +90,9 @@ class AttemptSpending:
         return self._budget is not None
 
     @property
-    def is_low(self) -> bool:
-        """Whether a commit should reserve more requests."""
-        return self._budget is not None and self._budget.is_low
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether as many requests were sent as are saved."""
-        return self._budget is None or self._budget.spent == self._budget.reserved
+    def is_committed(self) -> bool:
+        """Whether all requests that were sent are in the last commit."""
+        return self._budget is None or self._budget.spent == self._committed
 
     def is_stale(self, lookup: Lookup) -> bool:
         """
@@ -106,25 +102,14 @@ class AttemptSpending:
         """
         return self._rule is not None and self._rule.is_stale(lookup)
 
-    def state(self, *, last: bool = False) -> dict[str, Any]:
-        """
-        Return what is to be saved, as plain values.
-
-        :param last: whether nothing more is sent.
-        """
+    def state(self) -> dict[str, Any]:
+        """Return what is to be saved, as plain values."""
         pinned = {"reuse": self._pinned.to_dict()} if self._pinned else {}
-        if self._budget is None:
-            return pinned
-        return {**pinned, "spent": self._budget.spent if last else self._budget.reservation()}
+        return pinned if self._budget is None else {**pinned, "spent": self._budget.spent}
 
-    def saved(self, state: Mapping[str, Any]) -> None:
-        """
-        Take note of a state that is saved: the requests in it may be sent.
-
-        :param state: the state, as :meth:`state` returned it, perhaps with more in it.
-        """
-        if self._budget:
-            self._budget.reserve(state["spent"])
+    def committed(self, state: Mapping[str, Any]) -> None:
+        """Take note of a state that is committed, as :meth:`state` returned it, perhaps with more in it."""
+        self._committed = state.get("spent", 0)
 
     def close(self) -> None:
         """Remove the temporary files."""

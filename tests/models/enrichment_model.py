@@ -85,11 +85,13 @@ class EnrichmentTask(DatasetTask):
     :param requests: how many requests its attempts have sent since.
     :param is_alone: whether its attempts have come one after the other since, and none of the other run between them,
         which removes what they have saved.
+    :param losses: how many of its attempts died, or failed to write, since: what they had under way is sent again.
     """
 
     since: float | None = None
     requests: int = 0
     is_alone: bool = True
+    losses: int = 0
 
 
 class EnrichmentMachine(DatasetMachine):
@@ -103,7 +105,8 @@ class EnrichmentMachine(DatasetMachine):
     - A row that is reused is one of an earlier dataset, and young enough.
     - An attempt that succeeds returns the figures of such a dataset.
     - An attempt that nobody disturbs succeeds.
-    - The attempts of a run, one after the other, send no more requests than ``max_requests`` together.
+    - The attempts of a run, one after the other, send no more requests than ``max_requests`` together, unless one of
+      them dies: then what it had under way is sent again.
     - In the end the destination and the hidden folder beside it are left, and nothing else.
     """
 
@@ -189,7 +192,15 @@ class EnrichmentMachine(DatasetMachine):
         # An attempt that died while it published may have: then the cleared task begins anew.
         task.is_alone = had_succeeded and not self.running
         if had_succeeded:
-            task.since, task.requests = self.clock.now, 0
+            task.since, task.requests, task.losses = self.clock.now, 0, 0
+
+    def on_fault(self, attempt: Attempt) -> None:
+        super().on_fault(attempt)
+        self.tasks[attempt.task].losses += 1
+
+    def kill_now(self, attempt: Attempt) -> None:
+        self.tasks[attempt.task].losses += 1
+        super().kill_now(attempt)
 
     def send(self, request: Request) -> Response:
         step = take_turn()
@@ -197,7 +208,7 @@ class EnrichmentMachine(DatasetMachine):
             raise TransportError(Failure.NOT_SENT, "no connection")
         task = self.tasks[current_attempt().task]
         task.requests += 1
-        if task.is_alone and self.max_requests is not None and task.requests > self.max_requests:
+        if task.is_alone and self.max_requests is not None and task.requests > self.max_requests * (1 + task.losses):
             self.wrong.append(f"{task.requests} requests of {self.max_requests}")
         wrong = self.faults.pop(0) if self.faults else ""
         reply = _WRONG[wrong] if wrong else self._reply(request)

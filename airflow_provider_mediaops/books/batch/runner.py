@@ -168,9 +168,6 @@ class _BatchRunner:
                 self._news.clear()
                 if update := self._update(last=False):
                     yield update
-                    if self._scheduler.has_budget:
-                        # The receiver of the update may have reserved requests.
-                        self._stirred.set()
             if update := self._update(last=True):
                 yield update
             await working

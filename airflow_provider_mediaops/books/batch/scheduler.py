@@ -116,11 +116,6 @@ class LookupScheduler:
         """Whether nothing more is asked for, although there may be rows that are not done."""
         return self._stopped
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether the number of requests is bounded."""
-        return self._spending.budget is not None
-
     def resize(self, bulk_size: int) -> None:
         """
         Ask for fewer books a request from now on.

@@ -1,9 +1,8 @@
 """
 Which books of a list are asked for: those that no earlier dataset holds first, then those whose look-up is too old.
 
-It sends nothing. A list may have a budget of requests, which all its attempts share. So that an attempt that is killed
-spends no request twice, requests are *reserved* before they are sent: the reservation is saved, and the next attempt
-counts all of it as sent.
+It sends nothing. A list may have a budget of requests, which all its attempts share: how much of it is spent is saved
+with each commit.
 """
 
 from __future__ import annotations
@@ -21,12 +20,9 @@ if TYPE_CHECKING:
 #: The error of a row that was not asked for.
 NOT_ASKED = "max_requests was reached before there was an answer for it."
 
-# The number of requests that are reserved at a time: enough for those that are sent during a commit, at every rate.
-_RESERVED_AT_A_TIME = 100
-
 
 class RequestsSpentError(TemporaryError):
-    """No more requests may be sent now: the budget is spent, or the next ones are not reserved."""
+    """No more requests may be sent: the budget is spent."""
 
 
 @dataclass(slots=True)
@@ -35,61 +31,26 @@ class RequestBudget:
     The number of requests that a list may send. A bulk request counts as one for each of its books.
 
     :param limit: the maximum for all attempts together.
-    :param spent: the number that earlier attempts have sent, or may have sent.
+    :param spent: the number that was sent.
     """
 
     limit: int
     spent: int = 0
-    #: How many may be sent before more are reserved, those that were sent included.
-    reserved: int = field(default=0, init=False)
-    _wanted: int = field(default=1, init=False)
-
-    def __post_init__(self) -> None:
-        self.reserved = self.spent
 
     @property
     def left(self) -> int:
         """How many requests may still be sent."""
         return max(0, self.limit - self.spent)
 
-    @property
-    def is_low(self) -> bool:
-        """Whether more should be reserved soon."""
-        return self.reserved < self.limit and self.reserved - self.spent < max(_RESERVED_AT_A_TIME // 2, self._wanted)
-
     def can_send(self, requests: int) -> bool:
-        """
-        Return whether requests are reserved.
-
-        :param requests: how many; the next reservation holds as many.
-        """
-        self._wanted = max(self._wanted, requests)
-        return self.spent + requests <= self.reserved
+        """Return whether so many requests may be sent."""
+        return requests <= self.left
 
     def spend(self, requests: int) -> None:
-        """
-        Count requests that are sent now.
-
-        :param requests: how many.
-        :raises RequestsSpentError: if they are not reserved; they must not be sent.
-        """
+        """Count requests that are sent now; raise :class:`RequestsSpentError` if they must not be."""
         if not self.can_send(requests):
             raise RequestsSpentError("max_requests allows no more requests.")
         self.spent += requests
-
-    def reservation(self) -> int:
-        """Return the next value of ``reserved``, to be saved before :meth:`reserve` is called with it."""
-        ahead = max(_RESERVED_AT_A_TIME, 2 * self._wanted)
-        return max(self.reserved, min(self.limit, self.spent + ahead))
-
-    def reserve(self, reserved: int) -> None:
-        """
-        Let requests be sent.
-
-        :param reserved: a value of :meth:`reservation`, which is saved.
-        """
-        self.reserved = reserved
-        self._wanted = 1
 
 
 class EarlierLookup(NamedTuple):

@@ -85,12 +85,25 @@ class TestCommitting:
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
 
-    def test_on_a_store_a_bound_of_requests_is_saved_before_they_are_sent(self, store: Store) -> None:
-        plan = enrichment("memory://shelf@bucket/books.jsonl", max_requests=5)
+    def test_requests_of_a_bound_are_committed_although_no_row_is_done(self, tmp_path: Path) -> None:
+        plan = enrichment(tmp_path / "books.jsonl", max_requests=5)
+
+        def dies_after_three() -> None:
+            with plan.dataset().staging(OWNER) as staging:
+                attempt = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR])
+                spending = attempt.options().spending
+                assert spending
+                spending.spend(3)
+                attempt.commit(update(changed=False))
+                raise ServiceUnavailableError("503")
+
+        with pytest.raises(ServiceUnavailableError):
+            dies_after_three()
         with plan.dataset().staging(OWNER) as staging:
-            del store.puts[:]
-            Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR])
-            assert [path for path in store.puts if "/.books.jsonl.staging/" in path]
+            spending = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR]).options().spending
+
+        assert spending
+        assert spending.at_most(9) == 2
 
     def test_what_could_not_be_committed_at_first_is_committed_later(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch

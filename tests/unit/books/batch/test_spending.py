@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-from airflow_provider_mediaops.books.batch.spending import EarlierLookup, RequestBudget, RequestsSpentError, Spending
+from airflow_provider_mediaops.books.batch.spending import EarlierLookup, RequestBudget, Spending
 from airflow_provider_mediaops.books.models import Book, Lookup
 from tests.unit.book_database import found, limit_404, replied
 from tests.unit.books.batch.scripted import ISBNS as FEW
@@ -21,13 +20,6 @@ from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-def budget(limit: int, spent: int = 0) -> RequestBudget:
-    """Give a budget all of whose requests are reserved."""
-    made = RequestBudget(limit, spent)
-    made.reserve(limit)
-    return made
 
 
 class Known:
@@ -44,64 +36,9 @@ class Known:
         }
 
 
-class TestReservations:
-    def test_what_is_not_reserved_cannot_be_sent(self) -> None:
-        made = RequestBudget(500, 3)
-        with pytest.raises(RequestsSpentError):
-            made.spend(1)
-        assert made.reservation() == 103
-
-        made.reserve(103)
-        made.spend(100)
-        with pytest.raises(RequestsSpentError):
-            made.spend(1)
-        assert (made.spent, made.left) == (103, 397)
-
-    def test_no_more_is_reserved_than_there_is(self) -> None:
-        made = RequestBudget(50, 20)
-        made.reserve(made.reservation())
-        assert (made.reserved, made.is_low) == (50, False)
-
-    def test_more_is_reserved_before_it_is_needed(self) -> None:
-        made = RequestBudget(500)
-        assert made.is_low
-        made.reserve(made.reservation())
-        assert not made.is_low
-        for _ in range(60):
-            made.spend(1)
-        assert made.is_low
-        assert made.reservation() == 160
-
-    def test_a_bulk_request_reserves_what_it_needs(self) -> None:
-        made = RequestBudget(5_000)
-        made.reserve(made.reservation())
-        assert not made.can_send(1_000)
-        assert made.is_low
-        made.reserve(made.reservation())
-        assert made.can_send(1_000)
-
+class TestBudget:
     def test_an_attempt_that_has_spent_more_than_a_lower_bound_has_none_left(self) -> None:
         assert (RequestBudget(5, 9).left, Spending(budget=RequestBudget(5, 9)).is_over) == (0, True)
-
-    def test_a_list_waits_for_its_reservations_and_goes_on(self) -> None:
-        service, made = Service(), RequestBudget(250)
-
-        async def reserving() -> list[str]:
-            rows: list[str] = []
-            sent: list[int] = []
-            updates = batch_of(service, map(IsbnRow.of, ISBNS[:300]), rate=50.0, spending=Spending(budget=made))
-            async with aclosing(updates) as following:
-                async for update in following:
-                    rows += [lookup.status for lookup in update.done]
-                    sent.append(len(service.asked))
-                    assert sent[-1] <= made.reserved
-                    if made.is_low:
-                        made.reserve(made.reservation())
-            return rows
-
-        rows = in_virtual_time(reserving())
-        assert rows == ["found"] * 250 + ["not_asked"] * 50
-        assert len(service.asked) == 250
 
 
 class TestBound:
@@ -110,7 +47,7 @@ class TestBound:
     def test_repetitions_and_probes_count(self, answer: Any, tries: int) -> None:
         service = Service(lambda _: answer)
 
-        rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, spending=Spending(budget=budget(30)))
+        rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, spending=Spending(budget=RequestBudget(30)))
 
         assert len(service.asked) <= 30
         assert [text for text, _ in rows] == ISBNS[:20]
@@ -119,7 +56,7 @@ class TestBound:
     @pytest.mark.parametrize("limit", [0, 1, 7, 50])
     def test_each_book_of_a_bulk_request_counts_in_halves_too(self, limit: int) -> None:
         service = Service(many=lambda isbns: replied(b"", 500) if len(isbns) > 2 else replied({"data": []}))
-        statuses(service, ISBNS[:20], bulk_size=8, spending=Spending(budget=budget(limit)))
+        statuses(service, ISBNS[:20], bulk_size=8, spending=Spending(budget=RequestBudget(limit)))
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
@@ -133,7 +70,7 @@ class TestBound:
         self, rows: list[str], known: dict[str, tuple[bool, bool]], outcomes: list[str], limit: int
     ) -> None:
         new = len({row for row in rows if row != "x"} - known.keys())
-        batch = Batch(rows, window=9, ahead=5, spending=Spending(Known(known), budget(limit), new))
+        batch = Batch(rows, window=9, ahead=5, spending=Spending(Known(known), RequestBudget(limit), new))
         batch.run(outcomes)
 
         assert batch.held.sent <= limit
@@ -151,7 +88,7 @@ class TestOrder:
     def spent_on(self, known: Mapping[str, tuple[bool, bool]], limit: int) -> list[str]:
         service = Service()
         new = len(set(ISBNS[:10]) - known.keys())
-        statuses(service, ISBNS[:10], spending=Spending(Known(known), budget(limit), new))
+        statuses(service, ISBNS[:10], spending=Spending(Known(known), RequestBudget(limit), new))
         return sorted(service.asked)
 
     def test_new_books_are_asked_for_although_they_come_last(self) -> None:
@@ -175,7 +112,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     service, updates = Service(latency={ISBNS[0]: 9.0}), list[BatchUpdate]()
     known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
-    spending = Spending(Known(known), budget(99), 2)
+    spending = Spending(Known(known), RequestBudget(99), 2)
 
     in_virtual_time(follow(batch_of(service, rows, spending=spending), updates))
 
