@@ -33,13 +33,7 @@ class BookWatch(Watch):
         normalise(self.isbn)
 
     def look(self, ask: Ask) -> CallFlow[Verdict]:
-        """
-        Look once.
-
-        :param ask: makes a call flow of a call, such as :meth:`~airflow_provider_mediaops.books.lookup.Finder.ask`,
-            so that a wrong connection is an error and no missing book.
-        :returns: a call flow; done with the record. Of one above 32 kB the largest fields are left out.
-        """
+        """Look once."""
         from airflow_provider_mediaops.books.api import get_book
         from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
 

@@ -61,11 +61,7 @@ class ListFigures:
     _reasons: dict[str, InvalidReason] = field(default_factory=dict)
 
     def add(self, row: IsbnRow) -> None:
-        """
-        Count a row.
-
-        :param row: the row.
-        """
+        """Count a row."""
         self.rows += 1
         if row.isbn13:
             self.isbns += 1
@@ -163,13 +159,7 @@ class ListCheck:
 
 
 def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListCheck:
-    """
-    Check a list of any length in bounded memory; the books are counted in a temporary file.
-
-    :param rows: the rows, each with its line.
-    :param limit: how many invalid texts and repeated books to return at most.
-    :raises OSError: if the temporary file cannot be written; the message names its folder.
-    """
+    """Check a list of any length in bounded memory; the books are counted in a temporary file."""
     figures = ListFigures()
     first_invalid: list[InvalidText] = []
     remaining = iter(rows)
@@ -230,14 +220,7 @@ class LookupCost:
 
 
 def lookup_cost(books: int, plan: str, *, bulk: bool = False, daily_quota: int | None = None) -> LookupCost:
-    """
-    Return what it costs to look books up.
-
-    :param books: the number of different books: each is asked for once.
-    :param plan: the key's plan, one of :data:`~airflow_provider_mediaops.books.api.PLAN_RATES`.
-    :param bulk: whether one request asks for as many books as the plan allows. Each still counts against the quota.
-    :param daily_quota: the key's requests a day, at least 1; None if it is unknown.
-    """
+    """Return what it costs to look books up."""
     rate, size = PLAN_RATES[plan], PLAN_BATCHES[plan] if bulk else 1
     days = None if daily_quota is None else math.ceil(books / daily_quota)
     # On the last day only the rest is asked for; the days before end when the quota comes back.

@@ -74,13 +74,7 @@ class RequestCount:
     limited: bool = field(default=False, init=False)
 
     def observe(self, flow: CallFlow[T], inspect: Callable[[object], None] | None = None) -> CallFlow[T]:
-        """
-        Count the requests of a call flow.
-
-        :param flow: the call flow, passed on unchanged.
-        :param inspect: called with each reply or error before the call flow gets it; may raise.
-        :returns: the same call flow.
-        """
+        """Count the requests of a call flow."""
 
         def on_step(step: Step) -> None:
             if isinstance(step, Request):
@@ -100,13 +94,7 @@ class RequestCount:
 
 
 def read_key_usage(ask: Ask) -> CallFlow[KeyUsage | None]:
-    """
-    Ask for the key's daily quota.
-
-    :param ask: makes a call flow of a call.
-    :returns: a call flow; its result is None if the service has no such call, which is not in its specification.
-    :raises MediaOpsError: if the key is not accepted, or the service fails.
-    """
+    """Ask for the key's daily quota; None if the service has no such call, which is not in its specification."""
     try:
         return (yield from ask(get_key_usage()))
     except (AuthenticationError, InvalidConnectionError):
@@ -120,11 +108,8 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     """
     Prove that key and address work: read the key's quota, or find a book. A configured canary must be found.
 
-    :param ask: makes a call flow of a call.
-    :param canary: an ISBN-13 known to have a record, if any is.
-    :returns: a call flow; its result is the quota, or None if the service has no call for it and a book was found.
-    :raises InvalidConnectionError: if neither was there, or not the canary; the message has the path that was asked.
-    :raises MediaOpsError: any other refusal.
+    The result is the quota, or None if the service has no call for it and a book was found. If neither was there, it is
+    an ``InvalidConnectionError``, whose message has the path that was asked.
     """
     usage = None
     with suppress(PermanentError):
@@ -146,14 +131,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
 
 
 def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
-    """
-    Ask for a probe.
-
-    :param ask: makes a call flow of a call.
-    :param probe: an ISBN-13, or :data:`~airflow_provider_mediaops.books.not_found.KEY_CALL`.
-    :returns: a call flow; its result is None if the probe was found, else an error.
-    :raises MediaOpsError: any other error.
-    """
+    """Ask for a probe, a book or :data:`KEY_CALL`; the result is None if it was found, else its error."""
     if probe == KEY_CALL:
         usage = yield from read_key_usage(ask)
         return None if usage else InvalidReplyError("The service has no call for the key's quota.")
@@ -181,16 +159,7 @@ class Finder:
         self._evidence = Evidence(self.canary)
 
     def ask(self, call: Call[T]) -> CallFlow[T]:
-        """
-        Make a call. Before a 404 is raised, key and address are proved to work, unless they were a short time ago.
-
-        :param call: the call.
-        :returns: a call flow whose result is the call's.
-        :raises NotFoundError: if the service has no such book.
-        :raises DoubtfulNotFoundError: if there is no such book, or the limit is reached.
-        :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for the 404.
-        :raises MediaOpsError: any other refusal.
-        """
+        """Make a call; before a 404 is raised, prove key and address, unless they were proved a short time ago."""
         path = call.request.path
         if not path.startswith(BOOK_PATH):
             return (yield from self.client.ask(call))
@@ -209,16 +178,7 @@ class Finder:
         return result
 
     def find(self, isbn13: str) -> CallFlow[Book]:
-        """
-        Find a book.
-
-        :param isbn13: thirteen digits.
-        :returns: a call flow whose result is its record.
-        :raises NotFoundError: if the service has no record of it.
-        :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for a 404.
-        :raises RateLimitedError: if it cannot be told whether there is no record or the limit is reached.
-        :raises MediaOpsError: any other refusal.
-        """
+        """Find a book."""
         attempts = self.client.retry.start(self.client.clock)
         held = self._hold()
         count = RequestCount(held.send)
@@ -241,13 +201,7 @@ class Finder:
                 return book
 
     def look_up(self, text: str) -> CallFlow[Lookup]:
-        """
-        Look up one ISBN.
-
-        :param text: the ISBN in any usual writing.
-        :returns: a call flow whose result is the look-up.
-        :raises MediaOpsError: if the service does not answer, or refuses.
-        """
+        """Look up one ISBN."""
         try:
             isbn13 = normalise(text)
         except InvalidIsbnError as error:

@@ -129,13 +129,7 @@ MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
 
 
 def wrong_connection(error: MediaOpsError, probe: Probe) -> InvalidConnectionError:
-    """
-    Make the error of a probe whose 404 speaks against the connection.
-
-    :param error: the 404.
-    :param probe: what the probe is.
-    :returns: the error; its message has the path that was asked, and what to check.
-    """
+    """Make the error of a probe whose 404 speaks against the connection."""
     advice = {
         Probe.CANARY: "But the connection's canary_isbn names this book as one that exists: check the connection's "
         "base address, and canary_isbn.",
@@ -149,23 +143,14 @@ def wrong_connection(error: MediaOpsError, probe: Probe) -> InvalidConnectionErr
 
 
 def believed(error: MediaOpsError) -> NotFoundError:
-    """
-    Return the error of a book that is not there.
-
-    :param error: its 404, in any words.
-    """
+    """Return the error of a book that is not there."""
     if isinstance(error, NotFoundError):
         return error
     return _as(NotFoundError, error, "Other books are found, so it is this one that is not there.")
 
 
 def unconfirmed(error: MediaOpsError) -> UnvouchedNotFoundError:
-    """
-    Make the error of a 404 that nothing vouches for.
-
-    :param error: the 404.
-    :returns: the error; its message says what to do.
-    """
+    """Make the error of a 404 that nothing vouches for."""
     advice = (
         "But neither a book nor the key's quota could be read with this connection, so the base address may be wrong: "
         "check it, and set canary_isbn in the connection to a book that exists."
@@ -178,26 +163,13 @@ def _as(cls: type[E], error: MediaOpsError, more: str) -> E:
 
 
 def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
-    """
-    Make the error of a 404 that cannot be told from the key's limit.
-
-    :param doubt: the 404.
-    :param why: the reason.
-    :returns: the error.
-    """
+    """Make the error of a 404 that cannot be told from the key's limit."""
     advice = "If that goes on, check the base address, and set canary_isbn in the connection to a book that exists."
     return _as(RateLimitedError, doubt, " ".join(filter(None, (why, advice))))
 
 
 def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
-    """
-    Make the error of a book whose 404 could not be decided on.
-
-    :param doubt: the 404.
-    :param why: the reason.
-    :param failure: the last error of a probe, if no probe was found.
-    :returns: the error, temporary unless the reply is a web page.
-    """
+    """Make the error of a book whose 404 could not be decided on."""
     words = Words.of(doubt)
     if words in (Words.CLEAR, Words.LIMIT):
         return limited(doubt, why)

@@ -112,14 +112,7 @@ class Enrichment(DatasetWork):
         return None if self.source is None else ListSource.of(self.source, self.column, self.delimiter, self.encoding)
 
     def rows(self, isbns: Iterable[Any] | None = None) -> Iterator[IsbnRow]:
-        """
-        Read the rows of the list, without the other columns.
-
-        :param isbns: the list, if it is in no file.
-        :returns: the rows, read as they are asked for.
-        :raises OSError: if the source cannot be read; the message names it.
-        :raises InvalidSourceError: if it is no list, or not to its end.
-        """
+        """Read the rows of the list, without the other columns."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
 
         if listed := self.listed():
@@ -209,10 +202,6 @@ class Attempt:
         Log what is enriched, at which rate, and how much of the day's quota is left.
 
         To ask for the quota takes a request, so that is left out for fewer than 100 rows, and with ``max_requests``.
-
-        :param client: makes call flows of calls.
-        :param plan: the plan of the connection.
-        :returns: a call flow; no refusal of the service ends it.
         """
         left = self._enrichment.total - self._staging.rows
         is_worth_it = left >= _MIN_ROWS_FOR_USAGE and not self._spending.has_budget
@@ -241,13 +230,7 @@ class Attempt:
         return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, spending=self._spending.spending)
 
     def rows(self) -> Iterator[IsbnRow]:
-        """
-        Return the rows that are left.
-
-        :returns: the rows, read as they are asked for.
-        :raises OSError: if the source cannot be read; the message names it.
-        :raises InvalidSourceError: if it is no list, or not to its end.
-        """
+        """Return the rows that are left."""
         for row in self._rows_left():
             self._read.append((row.number, row.note))
             yield row
@@ -256,12 +239,7 @@ class Attempt:
         return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
 
     def commit(self, update: BatchUpdate) -> None:
-        """
-        Commit the progress of the batch, and log it every 30 seconds.
-
-        :param update: the progress since the last update.
-        :raises OSError: if it cannot be committed, or the source's columns cannot be read.
-        """
+        """Commit the progress of the batch, and log it every 30 seconds."""
         self._checkpoint.add(update, self._input_of)
         self._changed = self._changed or update.changed
         self._commit_news()
@@ -279,11 +257,7 @@ class Attempt:
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
     def finish(self) -> str:
-        """
-        Commit the rest, and set the return value of the task.
-
-        :returns: a line for people.
-        """
+        """Commit the rest, and set the return value of the task."""
         self._commit_news()
         self._spending.close()
         self._warn_of_the_rest()

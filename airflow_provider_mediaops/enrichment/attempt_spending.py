@@ -18,23 +18,13 @@ if TYPE_CHECKING:
 
 
 def earlier_datasets(enrichment: Enrichment) -> list[EarlierDataset]:
-    """
-    Look at the datasets that an enrichment reuses.
-
-    :param enrichment: the description of the enrichment.
-    :raises OSError: if one is there and cannot be reached; the message names it.
-    """
+    """Look at the datasets that an enrichment reuses."""
     into = enrichment.destination, enrichment.format
     return [EarlierDataset.at(path, reuse_format(path, *into)) for path in enrichment.reuse]
 
 
 def changed_since(datasets: Iterable[EarlierDataset], state: Mapping[str, Any] | None) -> bool:
-    """
-    Return whether earlier datasets are others than those of which an earlier attempt has taken rows.
-
-    :param datasets: the datasets as they are now.
-    :param state: the state that was saved with its rows; None if there was none.
-    """
+    """Return whether earlier datasets are others than those of which an earlier attempt has taken rows."""
     pinned = PinnedReuse.from_dict((state or {}).get("reuse"))
     return pinned is not None and dict(pinned.versions) != _versions(datasets)
 
@@ -95,11 +85,7 @@ class AttemptSpending:
         return self._budget is None or self._budget.spent == self._committed
 
     def is_stale(self, lookup: Lookup) -> bool:
-        """
-        Return whether a look-up was reused although it is too old.
-
-        :param lookup: the look-up.
-        """
+        """Return whether a look-up was reused although it is too old."""
         return self._rule is not None and self._rule.is_stale(lookup)
 
     def state(self) -> dict[str, Any]:

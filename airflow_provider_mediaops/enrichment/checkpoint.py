@@ -49,24 +49,12 @@ _NO_INPUT = InputRow()
 
 
 def row_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> dict[str, Any]:
-    """
-    Return the row of a look-up.
-
-    :param lookup: the look-up.
-    :param row: the row of the list.
-    :returns: ``input``, ``isbn13``, ``status``, ``error``, ``note``, ``fetched_at``, ``reused`` and ``book``, the
-        record as it came or None; with columns, also ``source``; with a number, ``input_row`` comes first.
-    """
+    """Return the row of a look-up."""
     return {**_head_of(lookup, row), "book": lookup.book.record if lookup.book else None, **_end_of(row.columns)}
 
 
 def line_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> bytes:
-    """
-    Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it.
-
-    :param lookup: the look-up.
-    :param row: the row of the list.
-    """
+    """Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it."""
     book = lookup.book.json() if lookup.book else b"null"
     return b"%b%b%b%b\n" % (json_line(_head_of(lookup, row))[:-1], _BOOK, book, _after_book(_end_of(row.columns)))
 
@@ -147,14 +135,7 @@ ENRICHED = FlatView(
 
 
 def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) -> FlatView:
-    """
-    Return the table of an enrichment with the columns of its source.
-
-    :param columns: the columns that are kept, with their types. Their names get the prefix ``source_``, which no column
-        of the provider has.
-    :param numbered: whether rows have the number of their input row, which comes first.
-    :returns: the table; the columns of the source come last.
-    """
+    """Return the table of an enrichment with the columns of its source."""
     if not columns and not numbered:
         return ENRICHED
     number: dict[str, type[str | int | float | bool]] = {_INPUT_ROW: int} if numbered else {}
@@ -184,14 +165,7 @@ class Saved:
 def read_saved(
     records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None, *, with_reused: bool = True
 ) -> Saved:
-    """
-    Read what earlier attempts have left.
-
-    :param records: the rows that they have committed.
-    :param state: the state that was saved with the last of them, as :meth:`Checkpoint.state` returned it; None for a
-        new beginning.
-    :param with_reused: whether the rows count that were taken from earlier datasets.
-    """
+    """Read what earlier attempts have left."""
     state = state or {}
     seen, last_found, found = SeenLookups(), None, 0
     for rows in (records, state.get("ahead", ())):
@@ -248,13 +222,7 @@ class Checkpoint:
         return self._requests_before + (self._last.requests if self._last else 0)
 
     def add(self, update: BatchUpdate, input_of: Callable[[Lookup], InputRow] = lambda _: _NO_INPUT) -> None:
-        """
-        Add the progress of a batch.
-
-        :param update: the progress since the last update.
-        :param input_of: returns the row of the list of each look-up that is done; called in the order of the list.
-        :raises OSError: if the source cannot be read.
-        """
+        """Add the progress of a batch."""
         lines = [line_of(lookup, input_of(lookup)) for lookup in update.done]
         self._last = update
         self.lines += lines

@@ -21,21 +21,13 @@ def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
 
     There is one per destination, so the next task that writes it removes the file of a task that never came back. Its
     version says whose list it is.
-
-    :param destination: the dataset.
-    :returns: the path of a hidden file beside it.
     """
     path = path_of(destination)
     return path.parent / beside(path.name, "isbns.jsonl")
 
 
 def drop_list(destination: str | ObjectStoragePath) -> None:
-    """
-    Remove the file that holds a list for the triggerer, and what is left of those whose writers died.
-
-    :param destination: the dataset.
-    :raises OSError: if it cannot be removed.
-    """
+    """Remove the file that holds a list for the triggerer, and what is left of those whose writers died."""
     path = list_beside(destination)
     path.unlink(missing_ok=True)
     if is_local(path) and path.parent.is_dir():
@@ -44,11 +36,5 @@ def drop_list(destination: str | ObjectStoragePath) -> None:
 
 
 def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
-    """
-    Write a list to a file, with ``isbn`` as its column.
-
-    :param path: the file.
-    :param isbns: the texts as they were given.
-    :raises OSError: if it cannot be written; the message names it.
-    """
+    """Write a list to a file, with ``isbn`` as its column."""
     write_whole(path, json_lines({"isbn": text_of(isbn)} for isbn in isbns))

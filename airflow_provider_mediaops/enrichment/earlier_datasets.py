@@ -66,15 +66,7 @@ class EarlierDataset:
 
     @classmethod
     def at(cls, path: str, format: Format) -> EarlierDataset:
-        """
-        Look at a dataset, without reading it.
-
-        :param path: its path.
-        :param format: its format.
-        :raises OSError: if it is there and cannot be reached; the message names it.
-        :raises InvalidArgumentError: if it is a folder, a named pipe, a socket or a device.
-        :raises PermanentError: if the package of its store is not installed.
-        """
+        """Look at a dataset, without reading it."""
         try:
             info = file_info(path, "reuse")
         except FileNotFoundError:
@@ -82,23 +74,13 @@ class EarlierDataset:
         return cls(path, format, version_in(info))
 
     def check(self) -> None:
-        """
-        Make sure that the file, if there is one, is a dataset of an enrichment; only its beginning is read.
-
-        :raises InvalidArgumentError: if it is something else.
-        :raises OSError: if it cannot be read; the message names it.
-        """
+        """Make sure that the file, if there is one, is a dataset of an enrichment; only its beginning is read."""
         if self.version is not None:
             with self._naming():
                 self._check_columns()
 
     def rows(self) -> Iterator[EarlierRow]:
-        """
-        Read the rows whose look-ups can be used: books that were found, and those that are certain not to be there.
-
-        :raises InvalidArgumentError: if the file is no dataset of an enrichment, or is damaged.
-        :raises OSError: if it cannot be read; the message names it.
-        """
+        """Read the rows whose look-ups can be used: of books that were found, or are certain not to be there."""
         if self.version is None:
             return
         with self._naming():
@@ -162,14 +144,7 @@ class EarlierDataset:
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
-    """
-    Return the format of an earlier dataset.
-
-    :param path: its path.
-    :param destination: the dataset that is written, which may be the same.
-    :param format: the format of that one; None means its suffix.
-    :raises InvalidArgumentError: if the suffix names none.
-    """
+    """Return the format of an earlier dataset."""
     if format is not None and is_same_file(path, destination):
         return format_of(path, format)
     for known in FORMATS:
@@ -185,21 +160,12 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
 # Rows of one run share their times.
 @lru_cache(maxsize=_TIMES)
 def fetched_text(fetched: int | None) -> str | None:
-    """
-    Return the time of a look-up as a row has it.
-
-    :param fetched: seconds since 1970, or None.
-    """
+    """Return the time of a look-up as a row has it."""
     return None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
 
 
 def fetched_seconds(text: object) -> int | None:
-    """
-    Return the time of a look-up in seconds since 1970.
-
-    :param text: the ``fetched_at`` of a row.
-    :returns: None if it is missing, or no time since 1970.
-    """
+    """Return the time of a look-up in seconds since 1970."""
     return _seconds_of(text) if isinstance(text, str) and text else None
 
 

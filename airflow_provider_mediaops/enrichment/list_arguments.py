@@ -13,12 +13,7 @@ from airflow_provider_mediaops.json_text import text_of
 
 
 def read_source(value: object) -> tuple[str, ...]:
-    """
-    Read the argument ``source``.
-
-    :param value: a path, or a list of paths.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read the argument ``source``."""
     paths = value if isinstance(value, (list, tuple)) else [value]
     if not paths:
         raise InvalidArgumentError("source is an empty list: give the path of a file, a folder or a pattern.")
@@ -26,12 +21,7 @@ def read_source(value: object) -> tuple[str, ...]:
 
 
 def read_columns(value: object) -> tuple[str, ...] | None:
-    """
-    Read the argument ``isbn_column``.
-
-    :param value: the name of a column, or a list of names; None for those with a usual name of ISBNs.
-    :raises InvalidArgumentError: for anything else, an empty name included.
-    """
+    """Read the argument ``isbn_column``."""
     if value is None:
         return None
     # A template with native objects makes a number of a text of digits.
@@ -42,12 +32,7 @@ def read_columns(value: object) -> tuple[str, ...] | None:
 
 
 def read_delimiter(value: object) -> str | None:
-    r"""
-    Read the argument ``delimiter``.
-
-    :param value: one character, ``\t`` or ``tab``; None to recognise it.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read the argument ``delimiter``."""
     if value is None:
         return None
     text = {"\\t": "\t", "tab": "\t"}.get(str(value), value)
@@ -57,12 +42,7 @@ def read_delimiter(value: object) -> str | None:
 
 
 def read_encoding(value: object) -> str | None:
-    """
-    Read the argument ``encoding``.
-
-    :param value: the name of an encoding that Python knows; None to recognise it.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read the argument ``encoding``."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -73,13 +53,7 @@ def read_encoding(value: object) -> str | None:
 
 
 def read_isbns(value: object, columns: tuple[str, ...] | None) -> list[Any]:
-    """
-    Read the argument ``isbns``.
-
-    :param value: a list of texts, of rows of one column or of mappings; or one text with commas or lines.
-    :param columns: the columns of mappings that hold ISBNs; None for those with a usual name.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read the argument ``isbns``."""
     if isinstance(value, str):
         # A text with commas, or with a line for each.
         return list(read_texts("isbns", ",".join(filter(str.strip, value.splitlines())) or value))

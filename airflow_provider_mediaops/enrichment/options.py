@@ -49,13 +49,7 @@ class EnrichmentOptions:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> EnrichmentOptions:
-        """
-        Read the options as people and templates write them.
-
-        :param values: every option by its name, rendered.
-        :returns: the options.
-        :raises InvalidArgumentError: for a value that cannot be used.
-        """
+        """Read the options as people and templates write them."""
         return cls(
             keep_columns=read_keep(values["keep_columns"]),
             csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),

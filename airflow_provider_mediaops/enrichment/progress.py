@@ -67,14 +67,7 @@ class Progress:
         return self._attempt.per_second
 
     def count(self, status: Status, *, reused: bool = False, stale: bool = False, refresh_failed: bool = False) -> None:
-        """
-        Count a row that is done.
-
-        :param status: its status.
-        :param reused: whether it was taken from an earlier dataset.
-        :param stale: whether it was, although it is too old.
-        :param refresh_failed: whether it was, because its new look-up failed.
-        """
+        """Count a row that is done."""
         self._counts[status] += 1
         self.reused += reused
         self.stale += stale
@@ -82,11 +75,7 @@ class Progress:
         self._attempt.count()
 
     def log_if_due(self, trouble: str | None = None) -> None:
-        """
-        Log the line if the last one is 30 seconds old; if nothing was done since, as a warning with the cause.
-
-        :param trouble: why the last request that failed did so, if no other has succeeded since.
-        """
+        """Log the line if the last one is 30 seconds old; if nothing was done since, as a warning with the cause."""
         if not self._attempt.is_due():
             return
         stands_still, self._rows_logged = self._attempt.rows == self._rows_logged, self._attempt.rows
@@ -154,11 +143,7 @@ class LimitWarnings(RepeatedWarning):
     _seen: int = field(default=0, init=False)
 
     def update(self, limited: int) -> None:
-        """
-        Count the requests that were refused since the last call, and warn if it is due.
-
-        :param limited: the number of requests of this attempt that met the limit.
-        """
+        """Count the requests that were refused since the last call, and warn if it is due."""
         new, self._seen = limited - self._seen, limited
         self._count(new)
 
@@ -177,11 +162,7 @@ class RefreshWarnings(RepeatedWarning):
     _last: Lookup | None = field(default=None, init=False)
 
     def update(self, done: Iterable[Lookup]) -> None:
-        """
-        Count such rows, and warn if it is due.
-
-        :param done: the rows that are done since the last call.
-        """
+        """Count such rows, and warn if it is due."""
         failed = [lookup for lookup in done if lookup.cause and lookup.reused]
         if failed:
             self._last = failed[-1]

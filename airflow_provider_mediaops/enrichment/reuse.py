@@ -66,12 +66,7 @@ class ReuseRule:
     not_found_seconds: float
 
     def is_fresh(self, *, found: bool, fetched: int | None) -> bool:
-        """
-        Return whether a look-up is taken without a request.
-
-        :param found: whether the book was found.
-        :param fetched: when the service answered, in seconds since 1970; None if that is not known.
-        """
+        """Return whether a look-up is taken without a request."""
         limit = self.found_seconds if found else self.not_found_seconds
         # Clocks differ: a look-up of the next minutes is as young as one of this moment.
         return fetched is not None and max(self.at - fetched, 0) < limit
@@ -81,17 +76,11 @@ class ReuseRule:
         Return the time of a look-up; None if it is more than a day ahead, because a clock was wrong.
 
         It would stay fresh until then.
-
-        :param fetched: the time in seconds since 1970, or None if it is not known.
         """
         return None if fetched is not None and fetched > self.at + _CLOCKS_DIFFER_SECONDS else fetched
 
     def is_stale(self, lookup: Lookup) -> bool:
-        """
-        Return whether the look-up of a row was reused although it is too old.
-
-        :param lookup: the look-up.
-        """
+        """Return whether the look-up of a row was reused although it is too old."""
         fetched = fetched_seconds(lookup.fetched_at)
         return lookup.reused and not self.is_fresh(found=lookup.status == "found", fetched=fetched)
 
@@ -150,12 +139,7 @@ class EarlierIndex:
         self.refreshed_to: StalePlace | None = _LAST_PLACE
 
     def fill(self, rows: Iterable[EarlierRow]) -> None:
-        """
-        Add the rows of a dataset.
-
-        :param rows: the rows.
-        :raises OSError: if the temporary file cannot be written; the message names its folder.
-        """
+        """Add the rows of a dataset."""
         values = map(self._stored, rows)
         # In the order of the table, which saves looking for the place of each row.
         while batch := sorted(islice(values, _ROWS_AT_A_TIME), key=itemgetter(0)):
@@ -169,13 +153,7 @@ class EarlierIndex:
         return count
 
     def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
-        """
-        Return the look-ups of books.
-
-        :param isbns: the books.
-        :returns: the look-ups that there are, by ISBN.
-        :raises OSError: if a temporary file cannot be read; the message names its folder.
-        """
+        """Return the look-ups of books."""
         return {str(isbn): self._lookup(isbn, fetched, start, size) for isbn, fetched, start, size in self._rows(isbns)}
 
     def _lookup(self, isbn: int, fetched: int | None, start: int | None, size: int | None) -> EarlierLookup:
@@ -189,15 +167,7 @@ class EarlierIndex:
         return EarlierLookup(lookup, is_fresh, is_fresh or self._may_refresh((fetched or 0, isbn)))
 
     def plan(self, isbns: Iterable[str], requests: int) -> Budgeted:
-        """
-        Find out what a budget has room for.
-
-        :param isbns: the books of the list that are not looked up yet, in any order, and as often as they come.
-        :param requests: the requests that are left.
-        :returns: how many books are new, how many are too old, and the last of these that may be asked for: as many,
-            from the stalest on, as there are requests beyond those for the new ones.
-        :raises OSError: if the temporary file cannot be written; the message names its folder.
-        """
+        """Find out what a budget has room for."""
         new, left = SeenSet(), iter(isbns)
         with naming_folder():
             self._database.execute(_CREATE_STALE)
@@ -267,16 +237,7 @@ class Budgeted:
 def read_index(
     datasets: Iterable[EarlierDataset], rule: ReuseRule, log: Callable[[str], None], warn: Callable[[str], None]
 ) -> EarlierIndex:
-    """
-    Read earlier datasets into an index.
-
-    :param datasets: the datasets.
-    :param rule: which look-ups are young enough.
-    :param log: logs a line.
-    :param warn: logs a warning.
-    :raises InvalidArgumentError: if one is no dataset of an enrichment.
-    :raises OSError: if one cannot be read, or the temporary file cannot be written.
-    """
+    """Read earlier datasets into an index."""
     index = EarlierIndex(rule)
     try:
         for dataset in datasets:

@@ -19,14 +19,7 @@ _PERCENT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
 
 
 def read_row_bound(name: str, value: object) -> RowBound:
-    """
-    Read an argument that bounds the rows of a kind.
-
-    :param name: the argument, for the message.
-    :param value: an integer; a float between 0 and 1; a text of either; a text such as ``5%``; or ``all``.
-    :returns: the number, the share, or ``all``.
-    :raises InvalidArgumentError: for anything else; the message says what is probably meant.
-    """
+    """Read an argument that bounds the rows of a kind."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise refused(name, value, _RULE)
     if isinstance(value, int):
@@ -56,12 +49,7 @@ def _share(name: str, share: Decimal, value: object) -> Decimal:
 
 
 def allowed_rows(bound: RowBound, total: int) -> int:
-    """
-    Return how many rows of a list are within a bound.
-
-    :param bound: the bound; a share is rounded down to whole rows.
-    :param total: the number of rows of the list.
-    """
+    """Return how many rows of a list are within a bound."""
     if bound == "all":
         return total
     return bound if isinstance(bound, int) else int(bound * total)

@@ -37,15 +37,7 @@ class Survey:
     warn: Callable[[str], None]
 
     def counted(self, isbns: Iterable[Any] | None) -> Enrichment:
-        """
-        Read the list.
-
-        :param isbns: the list, if it is in no file.
-        :returns: the enrichment with the number of its rows, the columns that are kept, and the bound of failures.
-        :raises OSError: if a file cannot be read; the message names it.
-        :raises InvalidArgumentError: if a file is no list; for an invalid row with ``on_invalid="fail"``, and for more
-            of them than ``max_invalid`` allows.
-        """
+        """Read the list."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source
         from airflow_provider_mediaops.enrichment.row_bounds import allowed_rows
 

@@ -52,12 +52,7 @@ class JobResult:
     limited: bool = False
 
     def asks_for_pause(self, longer_than_seconds: float) -> MediaOpsError | None:
-        """
-        Return the error of a reply that asks for a long pause (``Retry-After``).
-
-        :param longer_than_seconds: a shorter one is not long.
-        :returns: the error; None if there is none.
-        """
+        """Return the error of a reply that asks for a long pause (``Retry-After``)."""
         # Without a status it is no reply: this package itself names the time at which there is room for a request.
         replies = (error for error in self.failed.values() if error.temporary and error.status is not None)
         return next((error for error in replies if (error.retry_after or 0.0) > longer_than_seconds), None)

@@ -39,10 +39,6 @@ class BatchOptions:
     spending: Spending | None = None
 
     def with_bulk(self, size: int) -> BatchOptions:
-        """
-        Return the options for bulk requests.
-
-        :param size: the maximum number of books in one request.
-        """
+        """Return the options for bulk requests."""
         # Some of them wait in order for others, and some are read ahead.
         return replace(self, bulk_size=size, window=max(self.window, 3 * size))

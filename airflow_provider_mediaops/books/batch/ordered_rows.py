@@ -41,13 +41,7 @@ class OrderedRows:
         return position
 
     def finish(self, position: int, lookup: Lookup, *, is_saved: bool = False) -> None:
-        """
-        Take note of a row that is done.
-
-        :param position: its position.
-        :param lookup: its result.
-        :param is_saved: whether it is saved until its turn comes, because it took a request or a decision.
-        """
+        """Take note of a row that is done."""
         self._done[position] = lookup
         if is_saved:
             self._saved[position] = lookup

@@ -65,16 +65,7 @@ class BatchRequests:
     _bulk_works: bool = field(default=False, init=False)
 
     def perform(self, job: Job, sent: Callable[[int], int]) -> CallFlow[JobResult]:
-        """
-        Ask for the books of a job.
-
-        :param job: the job.
-        :param sent: called with the number of books of each request that is sent; returns the request's number.
-        :returns: a call flow whose result is the job's.
-        :raises MediaOpsError: if the key itself is refused, or its quota is used up, or the service does not answer and
-            never has.
-        :raises RequestsSpentError: if ``sent`` raises it: then the request is not sent.
-        """
+        """Ask for the books of a job."""
         count = RequestCount(lambda: sent(count.books), self.contact)
         if job.kind == "many":
             result = yield from self._many(job.isbns, count)

@@ -88,22 +88,10 @@ async def lookup_batch(
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[BatchUpdate, None]:
     """
-    Look up a list.
+    Look up a list, and yield the updates; nothing is sent before the first is asked for.
 
-    :param client: makes call flows of calls.
-    :param rows: the rows of the list; read in a thread, as far ahead as requests need them.
-    :param run: runs call flows.
-    :param options: how the list is looked up.
-    :param resume: the state that an earlier attempt has left; it is closed at the end.
-    :param canary: an ISBN-13 known to have a record, if any is.
-    :param in_thread: runs a blocking action in a thread.
-    :param warn: logs a warning.
-    :param clock: returns seconds that never run backwards.
-    :returns: the updates; requests go on while one is worked on. Nothing is sent before the first is asked for.
-    :raises MediaOpsError: if the key is refused or its quota used up, if the service asks for a longer pause than a
-        call waits, if it has never answered, or if one row too many has failed; after everything that was found is
-        handed out.
-    :raises OSError: if the list cannot be read on; after all rows before are handed out.
+    An error that every other book would meet is raised after everything that was found is handed out, and so is that of
+    a list that cannot be read on. ``resume`` is closed at the end.
     """
     resume = (resume or ResumePoint()).at(client.base_urls)
     held = HeldNotFounds(Evidence(canary, resume.last_found))
@@ -307,12 +295,7 @@ class _BatchRunner:
 
 
 async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:
-    """
-    Wait until an event is set. If nobody sets it in time, this does.
-
-    :param event: the event.
-    :param seconds: the longest wait; None for no limit.
-    """
+    """Wait until an event is set. If nobody sets it in time, this does."""
     timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, event.set)
     try:
         await event.wait()

@@ -117,20 +117,11 @@ class LookupScheduler:
         return self._stopped
 
     def resize(self, bulk_size: int) -> None:
-        """
-        Ask for fewer books a request from now on.
-
-        :param bulk_size: the maximum; it changes nothing if each request is for one book.
-        """
+        """Ask for fewer books a request from now on."""
         self._bulk_size = min(self._bulk_size, bulk_size)
 
     def add(self, rows: Iterable[IsbnRow], now: float) -> None:
-        """
-        Take rows in.
-
-        :param rows: the next rows of the list.
-        :param now: the time, in seconds that never run backwards.
-        """
+        """Take rows in."""
         rows = list(rows)
         earlier = self._spending.find([row.isbn13 for row in rows if row.isbn13])
         for row in rows:
@@ -173,9 +164,6 @@ class LookupScheduler:
 
         So a process holds one reserved slot of the key's rate at a time, and as many requests are under way as the
         rate and the service's delay call for.
-
-        :param now: the time.
-        :returns: the job, or None.
         """
         if self._stopped or self._unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
             return None
@@ -189,14 +177,7 @@ class LookupScheduler:
         return job
 
     def sent(self, job: Job, books: int = 1) -> int:
-        """
-        Count a request that is about to be sent.
-
-        :param job: the job that it is for.
-        :param books: the number of its books.
-        :returns: its number.
-        :raises RequestsSpentError: if it must not be sent, because the budget is spent.
-        """
+        """Count a request that is about to be sent."""
         self._spending.spend(books)
         if job in self._unsent:
             self._note_sent(job)
@@ -206,25 +187,13 @@ class LookupScheduler:
         return self._held.send()
 
     def found(self, books: Mapping[str, Book], number: int, now: float) -> None:
-        """
-        Take in some of the books that a job has found, before its end.
-
-        :param books: the records.
-        :param number: the number of the request that was answered.
-        :param now: the time.
-        """
+        """Take in some of the books that a job has found, before its end."""
         for isbn13, book in books.items():
             self._held.found(isbn13, number, now)
             self._finish(Lookup(isbn13, isbn13, "found", book=book, fetched_at=self._time_text()))
 
     def ended(self, job: Job, result: JobResult, now: float) -> None:
-        """
-        Take in the result of a job.
-
-        :param job: the job.
-        :param result: its result; its books may have been taken in before.
-        :param now: the time.
-        """
+        """Take in the result of a job."""
         self._in_flight.discard(job)
         self._unsent.discard(job)
         works = result.found or (job.kind == "probe" and not (result.missing or result.failed))
@@ -250,13 +219,7 @@ class LookupScheduler:
         self._unsent.discard(job)
 
     def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
-        """
-        Take note of a job that ended because it could send no request; its books wait for one.
-
-        :param job: the job.
-        :param error: the reason.
-        :param now: the time.
-        """
+        """Take note of a job that ended because it could send no request; its books wait for one."""
         if job.kind == "probe":
             self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
         else:

@@ -46,14 +46,7 @@ class SeenLookups:
             return self._older.execute(query, (int(isbn13),)).fetchone() is not None
 
     def get(self, isbn13: str, text: str) -> Lookup | None:
-        """
-        Return the look-up of a book for another row that names it.
-
-        :param isbn13: the book.
-        :param text: the text of that row.
-        :returns: the look-up, with no request of its own; None if the book was not looked up.
-        :raises OSError: if the temporary file cannot be read; the message names its folder.
-        """
+        """Return the look-up of a book for another row that names it."""
         lookup = self._recent.get(isbn13)
         if lookup is not None:
             self._recent.move_to_end(isbn13)
@@ -66,12 +59,7 @@ class SeenLookups:
         return lookup and replace(lookup, input=text, requests=0)
 
     def put(self, lookup: Lookup) -> None:
-        """
-        Keep a look-up.
-
-        :param lookup: the look-up of a text that is an ISBN.
-        :raises OSError: if the temporary file cannot be written; the message names its folder.
-        """
+        """Keep a look-up."""
         self._recent[str(lookup.isbn13)] = lookup
         if len(self._recent) > self._in_memory:
             self._put_away(*self._recent.popitem(last=False))
@@ -106,24 +94,14 @@ class ResumePoint:
     last_found: str | None = None
 
     def at(self, base_urls: Sequence[str]) -> ResumePoint:
-        """
-        Return the state without the 404s that came from another address: they say nothing about the books of this one.
-
-        :param base_urls: the base addresses of the service.
-        """
+        """Return the state without 404s that came from another address, as they say nothing about books of this one."""
         address = _digest_of(base_urls)
         here = {isbn13: fields for isbn13, fields in self.undecided.items() if fields.get("address") == address}
         return replace(self, undecided=here)
 
 
 def with_address(undecided: Mapping[str, dict[str, Any]], base_urls: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """
-    Add the address that undecided 404s came from, which :meth:`ResumePoint.at` compares.
-
-    :param undecided: the 404s by ISBN, as plain values.
-    :param base_urls: the base addresses of the service.
-    :returns: the same with a digest of the address.
-    """
+    """Add the address that undecided 404s came from, which :meth:`ResumePoint.at` compares."""
     address = _digest_of(base_urls)
     return {isbn13: {**fields, "address": address} for isbn13, fields in undecided.items()}
 

@@ -98,63 +98,33 @@ class Spending:
         return self.budget is not None and not self.budget.left
 
     def find(self, isbns: Sequence[str]) -> Mapping[str, EarlierLookup]:
-        """
-        Return the look-ups of earlier datasets. One call for many books takes less time than a call for each.
-
-        :param isbns: the books.
-        :returns: the look-ups that there are, by ISBN.
-        """
+        """Return the look-ups of earlier datasets. One call for many books takes less time than a call for each."""
         return {} if self.earlier is None else self.earlier.find(isbns)
 
     def refreshes(self, earlier: EarlierLookup) -> bool:
-        """
-        Return whether a book is asked for whose look-up is too old.
-
-        :param earlier: the look-up.
-        """
+        """Return whether a book is asked for whose look-up is too old."""
         if self.budget is None:
             return True
         return earlier.may_refresh and self.budget.left - self._queued > self.new_books
 
     def queue(self, *, is_new: bool) -> None:
-        """
-        Take note of a book that is to be asked for.
-
-        :param is_new: whether no earlier dataset holds it.
-        """
+        """Take note of a book that is to be asked for."""
         self._queued += 1
         self.new_books -= is_new
 
     def unqueue(self, books: int) -> None:
-        """
-        Take note of books that wait for their first request no more.
-
-        :param books: how many.
-        """
+        """Take note of books that wait for their first request no more."""
         self._queued -= books
 
     def can_send(self, books: int) -> bool:
-        """
-        Return whether a request may be sent.
-
-        :param books: the number of its books.
-        """
+        """Return whether a request may be sent."""
         return self.budget is None or self.budget.can_send(books)
 
     def at_most(self, books: int) -> int:
-        """
-        Return how many books one request may have.
-
-        :param books: the maximum by the service.
-        """
+        """Return how many books one request may have."""
         return books if self.budget is None else min(books, self.budget.left)
 
     def spend(self, books: int) -> None:
-        """
-        Count a request that is sent now.
-
-        :param books: the number of its books.
-        :raises RequestsSpentError: if it must not be sent.
-        """
+        """Count a request that is sent now."""
         if self.budget:
             self.budget.spend(books)
