@@ -228,7 +228,7 @@ class TestTokens:
             {"status_code": 404},
             {"text": "<html>Sign in</html>"},
             {"json": {"token": "t"}},
-            {"exc": requests.ConnectionError("refused")},
+            {"exc": requests.ConnectTimeout("refused")},
         ],
         ids=["404", "web page", "no token", "no connection"],
     )
