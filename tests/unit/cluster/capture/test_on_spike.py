@@ -208,7 +208,6 @@ class TestDetection:
         (SLOW, "ReplyTimeoutError"),
         (EMPTY, "ReplyTimeoutError"),
         (OF_ANOTHER, "ReplyTimeoutError"),
-        (replied("   no section at all\n"), "ReplyTimeoutError"),
     ],
 )
 def test_after_a_capture_that_failed_the_wait_goes_on(failure: Response | TransportError, name: str) -> None:
@@ -267,6 +266,7 @@ class TestFailure:
             (FORBIDDEN, PermissionDeniedError),
             (NOT_KNOWN, BadRequestError),
             (replied("<html>login</html>"), InvalidReplyError),
+            (replied("   no section at all\n"), InvalidReplyError),
         ],
     )
     def test_a_refusal_ends_the_wait(self, reply: Response, cls: type[Exception]) -> None:
