@@ -195,7 +195,8 @@ def _sandbox(name: str) -> str:
 
 
 def _code(name: str) -> str:
-    return f"```python\n{code_of(ROOT / name)}\n```\n"
+    language = {".py": "python"}.get(Path(name).suffix, Path(name).suffix[1:])
+    return f"```{language}\n{code_of(ROOT / name)}\n```\n"
 
 
 def _faults(name: str) -> str:
