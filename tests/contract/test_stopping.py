@@ -2,7 +2,7 @@
 SIGTERM in each phase of each operator and sensor, as a worker gets it when its task is marked, cleared or moved.
 
 After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The
-cases are the rows of the table in docs/guides/life_cycle.md that are about workers.
+cases have the phases of the table in docs/guides/life_cycle.md.
 """
 
 from __future__ import annotations
@@ -239,10 +239,9 @@ def stopped(world: World) -> Ended:
         return task.ended()
 
 
-def test_the_documentation_has_a_row_for_each_case() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("| operator: phase |")[2].partition("\n\n")[0]
-    rows = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
-    assert rows == [case.name for case in CASES]
+def test_the_documentation_has_each_phase() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("| phase |")[2].partition("\n\n")[0]
+    assert {case.phase for case in CASES if case.phase not in table} == set()
 
 
 @each()
