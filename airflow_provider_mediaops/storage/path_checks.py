@@ -184,8 +184,8 @@ def _probe_store(path: ObjectStoragePath) -> None:
         _log.warning(
             "%s can be written, but the empty object %s, by which this task has found out, could not be removed: give "
             "the key of the connection the right to delete. You may remove the object.",
-            path,
-            probe,
+            unsigned(str(path)),
+            unsigned(probe),
         )
 
 
@@ -206,17 +206,18 @@ def check_changes_path(name: str, path: str, destination: str) -> None:
         a hidden one, which may be one that the dataset is staged in, or if it is on another storage.
     """
     own, other = path_of(path), path_of(destination)
+    shown, its_shown = unsigned(path), unsigned(destination)
     if is_same_file(path, destination):
-        raise InvalidArgumentError(f"{name} and destination are one file, {path!r}: give {name} a path of its own.")
+        raise InvalidArgumentError(f"{name} and destination are one file, {shown!r}: give {name} a path of its own.")
     if _is_folder_of(own, other) or _is_folder_of(other, own):
         raise InvalidArgumentError(
-            f"{name} {path!r} and destination {destination!r} cannot both be files: one is a folder of the other."
+            f"{name} {shown!r} and destination {its_shown!r} cannot both be files: one is a folder of the other."
         )
     if own.name.startswith("."):
-        raise InvalidArgumentError(f"{name} is a hidden file, {path!r}: give it a name that begins with no dot.")
+        raise InvalidArgumentError(f"{name} is a hidden file, {shown!r}: give it a name that begins with no dot.")
     if is_local(own) != is_local(other) or not (is_local(own) or is_same_store(own, other)):
         raise InvalidArgumentError(
-            f"{name} {path!r} is on another storage than the destination {destination!r}. The two are published "
+            f"{name} {shown!r} is on another storage than the destination {its_shown!r}. The two are published "
             "together, so they need one storage and one connection."
         )
 

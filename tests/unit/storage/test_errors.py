@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, error_from_dict
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, error_from_dict
 from airflow_provider_mediaops.storage import errors
+from airflow_provider_mediaops.storage.path_checks import check_changes_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,23 @@ def test_error_of_a_destination_shows_neither_its_password_nor_its_query(
     assert shown in str(error)
     assert "hush-hush" not in repr(error)
     assert "hush-hush" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("path", "destination"),
+    [
+        ("/out/d.jsonl?sig=hush-hush", "/out/d.jsonl?sig=hush-hush"),
+        ("/out/d.jsonl/c.jsonl?sig=hush-hush", "/out/d.jsonl"),
+        ("/out/.c.jsonl?sig=hush-hush", "/out/d.jsonl"),
+        ("s3://me:hush-hush@b/c.jsonl", "/out/d.jsonl"),
+        ("/out/c.jsonl", "s3://me:hush-hush@b/d.jsonl"),
+    ],
+)
+def test_refusal_of_a_path_of_changes_shows_no_secret(path: str, destination: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        check_changes_path("changes", path, destination)
+
+    assert "hush-hush" not in str(caught.value)
 
 
 def test_conflict_that_nobody_caught_is_a_temporary_error_with_advice() -> None:
