@@ -98,7 +98,7 @@ class ClaimLog:
     last: dict[str, Any] | None = None
 
     def read(self, parts: Iterable[Part], name: str) -> None:
-        """Read the frames; a bad one ends the log."""
+        """Read the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
         for part in parts:
             start = part.start
             while (frame := self._next(part.file, start, part.end, name)) is not None:
@@ -109,8 +109,6 @@ class ClaimLog:
                 if frame.kind == "done":
                     self.done.append(frame.number)
                 start = frame.lines.end
-            if start < part.end:
-                return
 
     def _next(self, file: int, start: int, end: int, name: str) -> Frame | None:
         header = _header_at(file, start, end, name)

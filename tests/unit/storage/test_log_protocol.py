@@ -602,6 +602,20 @@ def test_another_run_has_published_the_same_content(kind: str, worlds: list[Worl
 
 
 @all_kinds
+def test_equal_bytes_that_another_run_has_published_meanwhile_are_not_ours(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    plan = Plan(by="same content")
+    x = world.attempt("X", A, "00000001", plan)
+    assert x.until("ask for page 1")
+    assert world.lone(B, "B", plan).result
+    x.run()
+    assert isinstance(x.error, DestinationReplacedError)
+    found = world.manifest()
+    assert found
+    assert found["owner"]["task"] == B.task
+
+
+@all_kinds
 def test_another_version_of_the_package_makes_other_bytes(kind: str, worlds: list[World]) -> None:
     worlds.append(world := World(kind))
     x = world.attempt("X", A, "00000001")
