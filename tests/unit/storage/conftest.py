@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.storage.attached import attached
-from tests.unit.storage.dying import Life
 from tests.unit.storage.fake_store import FakeStore
 from tests.unit.storage.places import Place, local_place, store_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 class Store(FakeStore):
@@ -54,16 +52,3 @@ def bucket(request: pytest.FixtureRequest, store: Store) -> Place:
     """Return a place in a store that checks conditions, and in one that knows none."""
     store.check_conditions(request.param == "conditional")
     return store_place(store)
-
-
-@pytest.fixture(params=["local", "store"])
-def mortal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, Life]:
-    """Return a place of each kind, and the life of the process that works there."""
-    life = Life(monkeypatch)
-    if request.param == "local":
-        folder: Path = request.getfixturevalue("tmp_path")
-        life.of_files()
-        return local_place(folder), life
-    store: Store = request.getfixturevalue("store")
-    life.of(store)
-    return store_place(store), life

@@ -333,6 +333,20 @@ def test_a_kept_file_is_not_kept_if_it_was_replaced_since(worlds: list[World]) -
     assert world.lone(CLEARED, "retry", kept).result["changed"]
 
 
+@pytest.mark.parametrize("kind", ["disk", "conditions", "ignores"])
+def test_changes_that_another_run_has_published_at_a_shared_path_stay(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind, "shared"))
+    x = world.attempt("X", A, "00000001")
+    assert x.until(write_to(kind, "data"))
+    x.step()
+    assert len(world.history) == 2
+    assert world.lone(B, "B").result
+    x.run()
+    assert isinstance(x.error, DestinationReplacedError)
+    found = json.loads(world.read(str(world.changes_of(B))) or b"")
+    assert found["to"] == identity_of(world.history[-1][0])
+
+
 # 7
 
 
@@ -603,7 +617,7 @@ def test_another_run_has_published_the_same_content(kind: str, worlds: list[Worl
 
 @all_kinds
 def test_equal_bytes_that_another_run_has_published_meanwhile_are_not_ours(kind: str, worlds: list[World]) -> None:
-    worlds.append(world := World(kind))
+    worlds.append(world := World(kind, None))
     plan = Plan(by="same content")
     x = world.attempt("X", A, "00000001", plan)
     assert x.until("ask for page 1")

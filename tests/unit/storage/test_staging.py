@@ -84,15 +84,6 @@ def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -
     assert place.is_settled()
 
 
-def test_any_number_of_attempts_add_up(place: Place) -> None:
-    for number in range(5):
-        assert attempt(place.dataset(), owner(), rows(2 * number), stop=True).rows == 2 * number + 2
-        attempt(place.dataset(), owner(), stop=True)
-
-    assert attempt(place.dataset(), owner()).summary["rows"] == 10
-    assert place.lines() == rows(0, 10)
-
-
 def test_a_state_without_records_is_gone_on_with(place: Place) -> None:
     attempt(place.dataset(), owner(), [], stop=True)
 
@@ -142,22 +133,6 @@ def test_another_run_or_other_parameters_start_anew(place: Place, other: Owner) 
 
     assert place.lines() == rows(7)
     assert place.visible() == ["d.jsonl"]
-
-
-def test_another_run_in_between_does_not_take_what_was_committed(place: Place) -> None:
-    attempt(place.dataset(), owner(), rows(0), stop=True)
-    attempt(place.dataset(), owner("other"), rows(5))
-
-    assert attempt(place.dataset(), owner()).resumed is True
-    assert place.lines() == rows(0)
-
-
-def test_a_task_that_was_cleared_after_a_failure_goes_on(place: Place) -> None:
-    attempt(place.dataset(), owner(clears=0), rows(0), stop=True)
-
-    assert place.dataset().published(owner(clears=2)) is None
-    assert attempt(place.dataset(), owner(clears=2), rows(2)).resumed is True
-    assert place.lines() == rows(0, 4)
 
 
 class TestOthers:
@@ -291,6 +266,13 @@ class TestDigest:
 
         self.publish(place, None)
         assert self.publish(place, "same")["changed"] is True
+
+    def test_a_file_that_another_program_has_replaced_is_published_again(self, place: Place) -> None:
+        self.publish(place, "same")
+        place.write("d.jsonl", b"of another program")
+
+        assert self.publish(place, "same")["changed"] is True
+        assert place.lines() == rows(0)
 
     def test_one_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
         self.publish(place, "same")
