@@ -110,6 +110,12 @@ _CLUSTER_FIELDS: dict[str, Any] = {
         "AWS region",
         "With aws: the region of the domain. Empty: that in the base address, or that of the AWS connection.",
     ),
+    "cloud_id": _text("Cloud id", "The id of a deployment of Elastic Cloud, instead of Base addresses."),
+    "client_cert": _text(
+        "Client certificate", "Path of a file (PEM) with the certificate to show, on every worker and triggerer."
+    ),
+    "client_key": _text("Client key", "Path of the certificate's private key (PEM), if it is in a file of its own."),
+    "client_key_password": _secret("Client key password", "The password of the private key, if it is encrypted."),
     "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
     "verify": {
         "label": "Verify TLS",

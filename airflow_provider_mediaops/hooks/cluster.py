@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypedDict
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult
+from airflow_provider_mediaops.hooks.connection.client_certificate import client_certificate
 from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.hosted import refuse_serverless
+from airflow_provider_mediaops.hooks.connection.hosted import refuse_serverless, with_cloud_address
 from airflow_provider_mediaops.hooks.connection.pasted_keys import api_key, bearer_token
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
@@ -191,15 +192,21 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
         from airflow_provider_mediaops.http.client import Client
 
-        urls = base_urls(fields)
+        urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
         auth = self._auth(fields)
         # A key that was pasted in another form is not the password that Airflow masks.
         self._new_secrets += auth.secrets
         client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
         limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
-        transport = transport_settings(fields, verify=_verify(fields))
-        return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
+        transport = replace(
+            transport_settings(fields, verify=_verify(fields)),
+            client_certificate=client_certificate(fields),
+            max_large_reply_bytes=int(limit) * 1024 * 1024,
+        )
+        if transport.client_certificate:
+            self._new_secrets.append(transport.client_certificate.password)
+        return Service(client, transport)
 
     def _auth(self, fields: ConnectionFields) -> Auth:
         if fields.text("auth").lower() == "aws":

@@ -48,6 +48,8 @@ PROXY_WANTS_CREDENTIALS = (
     "the proxy refused the connection with 407: it asks for a user and password, which belong in its address, "
     "http://user:password@proxy:3128"
 )
+NO_CLIENT_CERTIFICATE = "the server asks for a certificate of the client: client_cert and client_key"
+CLIENT_CERTIFICATE_REFUSED = "the server refuses the certificate in client_cert"
 NO_HTTP_PORT = (
     "the port speaks no HTTP, it is the one over which the nodes of a cluster talk (9300 as a rule); that for HTTP is "
     "9200 as a rule"
@@ -59,6 +61,14 @@ _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*
 _BUFFER_BYTES = 64 * 1024
 # http.client has no exception type for this.
 _REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
+_ALERTS_ABOUT_CERTIFICATES = (
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_REVOKED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+)
 # All that a node answers on the port for its transport.
 _NO_HTTP_PORT = re.compile(b"This is not an? HTTP port")
 _START_BYTES = 32
@@ -367,12 +377,12 @@ def _is_head_too_large(causes: list[BaseException]) -> bool:
 
 def failure_before_sending(causes: list[BaseException]) -> TransportError:
     """Return the failure of an exchange in which no part of the request was sent."""
+    if refusal := _client_refused(causes):
+        return refusal
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return TransportError(Failure.UNTRUSTED, detail_of(causes))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return TransportError(Failure.TLS, detail_of(causes))
-    if any(_refused_with(cause) == "407" for cause in causes):
-        return TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransportError(Failure.NOT_SENT, NO_CONNECTION)
     if _is_head_too_large(causes):
@@ -383,11 +393,26 @@ def failure_before_sending(causes: list[BaseException]) -> TransportError:
 
 def failure_after_sending(causes: list[BaseException], time_limit: str) -> TransportError:
     """Return the failure of an exchange of which a part may have been sent."""
+    if refusal := _client_refused(causes):
+        return refusal
     if time_limit:
         return TransportError(Failure.TIMEOUT, time_limit)
     if _is_head_too_large(causes):
         return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
     return TransportError(Failure.BROKEN, detail_of(causes))
+
+
+def _client_refused(causes: list[BaseException]) -> TransportError | None:
+    """Return the failure if a proxy wants credentials, or a server another certificate: it reads no request then."""
+    for cause in causes:
+        if _refused_with(cause) == "407":
+            return TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
+        alert = (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
+        if alert.endswith("ALERT_CERTIFICATE_REQUIRED"):
+            return TransportError(Failure.CONFIGURATION, f"{NO_CLIENT_CERTIFICATE} ({alert})")
+        if alert.endswith(_ALERTS_ABOUT_CERTIFICATES):
+            return TransportError(Failure.CONFIGURATION, f"{CLIENT_CERTIFICATE_REFUSED} ({alert})")
+    return None
 
 
 def _refused_with(error: BaseException) -> str:

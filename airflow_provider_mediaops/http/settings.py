@@ -31,6 +31,21 @@ CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """
+    The certificate that a client shows. Its files are read for each connection, so they may be renewed.
+
+    :param certificate: the path of the certificate (PEM).
+    :param key: the path of the private key (PEM); it may be that of the certificate.
+    :param password: the password of the key, if it is encrypted.
+    """
+
+    certificate: str
+    key: str
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TransportSettings:
     """
     The settings of a transport.
@@ -42,6 +57,7 @@ class TransportSettings:
     :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
     :param headers: headers of every request.
     :param verify: whether certificates are checked, or the path of a file or folder with those to trust.
+    :param client_certificate: the certificate to show to a server that asks for one.
     :param max_large_reply_bytes: the limit of a large reply's size, in bytes after decompression.
     """
 
@@ -50,6 +66,7 @@ class TransportSettings:
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     verify: bool | str = True
+    client_certificate: ClientCertificate | None = None
     max_large_reply_bytes: int = MAX_LARGE_REPLY_BYTES
 
     def read_limit(self, request: Request) -> float:

@@ -45,6 +45,7 @@ from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.settings import (
     CA_VARIABLES,
     MAX_CONNECTIONS,
+    ClientCertificate,
     TransportSettings,
     check_address,
     check_trust,
@@ -103,7 +104,7 @@ class Transport:
         self._headers = settings.default_headers()
         self._trust = settings.trust()
         self._bases: dict[str, _Base] = {}
-        self._session = _Session()
+        self._session = _Session(settings.client_certificate)
 
     def send(self, request: Request, cancelled: Stop | None = None) -> Response:
         """
@@ -201,11 +202,11 @@ def normalized_address(base: str) -> str:
 class _Session(requests.Session):
     """A session that follows no redirect, keeps no cookie and reads no environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, client_certificate: ClientCertificate | None) -> None:
         super().__init__()
         self.trust_env = False
         self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
-        adapter = _Adapter()
+        adapter = _Adapter(client_certificate)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
 
@@ -229,8 +230,9 @@ class _RawReply:
 class _Adapter(requests.adapters.HTTPAdapter):
     """Sends as requests does, over connections that keep to the deadline, and remembers the pool of each base."""
 
-    def __init__(self) -> None:
+    def __init__(self, client_certificate: ClientCertificate | None) -> None:
         super().__init__(pool_maxsize=MAX_CONNECTIONS)
+        self._client_certificate = client_certificate
         self._pools: dict[str, Any] = {}
         _adapters.add(self)
 
@@ -249,10 +251,15 @@ class _Adapter(requests.adapters.HTTPAdapter):
         return manager
 
     def get_connection_with_tls_context(self, request: Any, verify: Any, *args: Any, **kwargs: Any) -> Any:
-        pool = self._pools.get(request.base.address)
+        pool: Any = self._pools.get(request.base.address)
         if pool is None:
+            shown = self._client_certificate
+            # With one, requests does not take the context that all sessions of the process share.
+            kwargs["cert"] = (shown.certificate, shown.key) if shown else None
             pool = super().get_connection_with_tls_context(request, verify, *args, **kwargs)
-            super().cert_verify(pool, request.url, verify, None)  # type: ignore[no-untyped-call]
+            super().cert_verify(pool, request.url, verify, kwargs["cert"])  # type: ignore[no-untyped-call]
+            if shown:
+                pool.key_password = shown.password
             self._pools[request.base.address] = pool
         request.pool = pool
         return pool

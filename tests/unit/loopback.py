@@ -74,14 +74,20 @@ class Loopback:
 
     :param serve: what to do with a connection, in a thread of its own; it is closed afterwards.
     :param certificate: a file with key and certificate, for TLS.
+    :param clients: a file with the authority of certificates that clients have to show.
     """
 
-    def __init__(self, serve: Callable[[Peer], None], certificate: Path | None = None) -> None:
+    def __init__(
+        self, serve: Callable[[Peer], None], certificate: Path | None = None, clients: Path | None = None
+    ) -> None:
         self._serve = serve
         self._context: ssl.SSLContext | None = None
         if certificate:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(certificate)
+            if clients:
+                self._context.load_verify_locations(clients)
+                self._context.verify_mode = ssl.CERT_REQUIRED
         self._stopping = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.1)
@@ -134,7 +140,16 @@ class Loopback:
                 # It comes too late to be shut down with the others.
                 return
             if isinstance(connection, ssl.SSLSocket):
-                connection.do_handshake()
+                try:
+                    connection.do_handshake()
+                except ssl.SSLError:
+                    if connection.context.verify_mode is not ssl.CERT_REQUIRED:
+                        return
+                    # Closed before all is read, it would be reset, and the client might not see why.
+                    with socket.socket(fileno=connection.detach()) as raw:
+                        raw.settimeout(_LONGEST)
+                        Peer(raw, self._stopping).wait_for_the_end()
+                    return
             self._serve(Peer(connection, self._stopping))
 
 

@@ -1,0 +1,198 @@
+"""A certificate that the connection shows to a cluster which asks for one: over real TLS, and its files' faults."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from tests.certificates import Certificate, make_certificate
+from tests.unit.loopback import Loopback, answering
+from tests.unit.search_cluster import http, replied, stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PASSWORD = "the key's own password"
+
+
+@dataclass
+class Files:
+    """
+    Files of an authority, of a server and of a client that it has signed.
+
+    :param folder: where they are.
+    :param authority: signs both.
+    :param client: the client's certificate and key.
+    """
+
+    folder: Path
+    authority: Certificate
+    client: Certificate
+
+    def write(self, name: str, content: bytes) -> str:
+        file = self.folder / name
+        file.write_bytes(content)
+        return str(file)
+
+    def encrypted_key(self) -> bytes:
+        return self.client.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(PASSWORD.encode()),
+        )
+
+    def fields(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "ca_cert": str(self.folder / "authority.pem"),
+            "client_cert": str(self.folder / "client.pem"),
+            "client_key": str(self.folder / "client.key"),
+            **changes,
+        }
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    authority = make_certificate("authority")
+    files = Files(tmp_path, authority, make_certificate("airflow", authority))
+    server = make_certificate("node", authority)
+    files.write("authority.pem", authority.pem)
+    files.write("server.pem", server.key_pem + server.pem)
+    files.write("client.pem", files.client.pem)
+    files.write("client.key", files.client.key_pem)
+    return files
+
+
+@pytest.fixture
+def server(files: Files) -> Iterator[Loopback]:
+    serve = answering(http(replied(stats({"a": 1}))))
+    with Loopback(serve, files.folder / "server.pem", files.folder / "authority.pem") as server:
+        yield server
+
+
+def refusal() -> str:
+    with SearchClusterHook() as hook, pytest.raises(InvalidConnectionError) as caught:
+        hook.cpu()
+    assert PASSWORD not in caught.value.message
+    return caught.value.message
+
+
+def test_certificate_and_key_are_shown(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    connect_cluster(server.base, **files.fields())
+    with SearchClusterHook() as hook:
+        assert hook.cpu()[0].name == "a"
+        hook.cpu()
+    assert server.accepted == 1
+
+
+async def test_certificate_is_shown_from_a_triggerer(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    connect_cluster(server.base, **files.fields())
+    with SearchClusterHook() as hook:
+        found = await hook.arun((await hook.aservice()).ask(node_stats(None)))
+    assert found.nodes[0].name == "a"
+
+
+def test_one_file_may_hold_both(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    both = files.write("both.pem", files.client.pem + files.client.key_pem)
+    connect_cluster(server.base, **files.fields(client_cert=both, client_key=""))
+    with SearchClusterHook() as hook:
+        assert hook.cpu()
+
+
+def test_encrypted_key_is_read_with_its_password(
+    server: Loopback, files: Files, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
+    files.write("client.key", files.encrypted_key())
+    connect_cluster(server.base, **files.fields(client_key_password=PASSWORD))
+    with SearchClusterHook() as hook:
+        assert hook.cpu()
+    assert PASSWORD in masked
+
+
+def test_renewed_files_are_read_by_the_next_connection(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    connect_cluster(server.base, **files.fields())
+    with SearchClusterHook() as hook:
+        hook.cpu()
+        hook.close()
+        renewed = make_certificate("airflow", make_certificate("another authority"))
+        files.write("client.pem", renewed.pem)
+        files.write("client.key", renewed.key_pem)
+        with pytest.raises(InvalidConnectionError, match="the server refuses the certificate in client_cert"):
+            hook.cpu()
+
+
+def test_no_certificate_is_named_where_the_server_wants_one(
+    server: Loopback, files: Files, connect_cluster: Any
+) -> None:
+    connect_cluster(server.base, ca_cert=files.fields()["ca_cert"], max_attempts=5)
+    assert "the server asks for a certificate of the client: client_cert and client_key" in refusal()
+    assert server.accepted == 1
+
+
+def test_other_sessions_of_the_process_show_no_certificate(
+    server: Loopback, files: Files, connect_cluster: Any
+) -> None:
+    connect_cluster(server.base, **files.fields())
+    with SearchClusterHook() as hook:
+        assert hook.cpu()
+        connect_cluster(server.base, ca_cert=files.fields()["ca_cert"])
+        assert "the server asks for a certificate of the client" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"client_cert": "/nowhere/client.pem"},
+            "'client_cert': /nowhere/client.pem cannot be used on this machine: No",
+        ),
+        ({"client_key": "/nowhere/client.key"}, "'client_key': /nowhere/client.key cannot be used on this machine: No"),
+        ({"client_cert": json.__file__}, "'client_cert': .* holds no certificate"),
+        ({"client_key": json.__file__}, "'client_key': .* holds no private key"),
+        ({"client_key": ""}, "'client_cert': .* holds no private key"),
+        ({"client_cert": ""}, "'client_key': without client_cert it has no use"),
+        (
+            {"client_cert": "", "client_key": "", "client_key_password": PASSWORD},
+            "'client_key_password': without client_cert it has no use",
+        ),
+    ],
+)
+def test_file_that_cannot_be_used_is_named(
+    changes: dict[str, str], message: str, files: Files, connect_cluster: Any
+) -> None:
+    connect_cluster("https://host.example", **files.fields(**changes))
+    with SearchClusterHook() as hook, pytest.raises(InvalidConnectionError, match=message):
+        hook.cpu()
+
+
+def test_key_of_another_certificate_is_named(files: Files, connect_cluster: Any) -> None:
+    files.write("client.key", files.authority.key_pem)
+    connect_cluster("https://host.example", **files.fields())
+    assert "'client_key': it is the key of another certificate" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("password", "problem"),
+    [("", "it is empty, but the key is encrypted"), ("another password", "it is not that of the key")],
+)
+def test_wrong_password_is_named_and_nobody_asked(
+    password: str, problem: str, files: Files, connect_cluster: Any
+) -> None:
+    files.write("client.key", files.encrypted_key())
+    connect_cluster("https://host.example", **files.fields(client_key_password=password))
+    assert f"'client_key_password': {problem}" in refusal()
+
+
+def test_damaged_certificate_is_named(files: Files, connect_cluster: Any) -> None:
+    files.write("client.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    connect_cluster("https://host.example", **files.fields())
+    assert "'client_cert': certificate or key is damaged" in refusal()
