@@ -72,7 +72,7 @@ _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
 # Statuses of a request that was not carried out, whoever sends them. Others may come from a proxy that has passed the
 # request on, for example 499 or a redirect, or after the service has carried it out, for example 409.
-_NOT_CARRIED_OUT = frozenset({400, 401, 403, 404, 405, 407, *range(411, 418), 422, 429})
+_NOT_CARRIED_OUT = frozenset({400, 401, 403, 404, 405, *range(411, 418), 422, 429})
 # The maximum length of a parser's message in characters; it may quote the reply.
 _MAX_FINDING_LENGTH = 500
 

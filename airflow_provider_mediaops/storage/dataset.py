@@ -18,6 +18,7 @@ from airflow_provider_mediaops.storage.errors import (
     finished_meanwhile_error,
     mapped_overwrite_error,
     replaced_error,
+    superseded_error,
 )
 from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of, write_at
 from airflow_provider_mediaops.storage.formats import (
@@ -30,7 +31,7 @@ from airflow_provider_mediaops.storage.formats import (
     json_lines,
     write_table,
 )
-from airflow_provider_mediaops.storage.log import DoneFrame, Log, read_logs, summary_of
+from airflow_provider_mediaops.storage.log import DoneFrame, Log, is_outdated, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
@@ -97,6 +98,8 @@ class Staging:
         self.changes: Convert | None = None
         #: The summary, if an earlier attempt had left nothing but to publish, or not even that.
         self.finished = summary_of(self._log.logs, owner.turn)
+        if is_outdated(self._log.logs, owner.turn):
+            raise superseded_error(dataset.destination)
         self._noted: Version | None = None
         self._noted_changes: Version | None = None
         self._replaced: Manifest | None = None

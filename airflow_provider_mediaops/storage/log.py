@@ -203,7 +203,9 @@ def _last_in(content: bytes) -> dict[str, Any] | None:
         return None
     try:
         fields = parse_json(found[2])
-        return fields if isinstance(fields["summary"], dict) and isinstance(fields["turn"], list) else None
+        clears, run_start = fields["turn"]
+        is_whole = isinstance(fields["summary"], dict) and type(clears) is int and isinstance(run_start, str)
+        return fields if is_whole else None
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -256,6 +258,24 @@ def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str,
         return None
     last = logs[over].last
     return dict(last["summary"]) if last and last["turn"] == list(turn) else None
+
+
+def is_outdated(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> bool:
+    """
+    Return whether a dataset was published in a later turn of its task: the attempt that asks was cleared since.
+
+    :param logs: the logs of the owner.
+    :param turn: that of the attempt.
+    """
+    over = over_below(logs)
+    last = logs[over].last if over else None
+    # A run that was deleted and is there again has fewer clears, and a later start.
+    return last is not None and _order_of(last["turn"]) > _order_of(turn)
+
+
+def _order_of(turn: Sequence[Any]) -> tuple[str, int]:
+    clears, run_start = turn
+    return run_start, clears
 
 
 class Log:

@@ -261,8 +261,11 @@ class _DiskFolder:
         with naming_path(self._path, "read"):
             try:
                 yield
-            except PermissionError as error:
-                raise PermissionError(error.errno, f"{error.strerror}. {_ONE_USER}") from error
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.EACCES, errno.ELOOP):
+                    raise
+                reason = "one of its files is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+                raise OSError(error.errno, f"{reason}. {_ONE_USER}") from error
 
 
 class _StoreFolder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermissionDeniedError
+from airflow_provider_mediaops.exceptions import AuthenticationError, PermissionDeniedError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
@@ -65,9 +65,9 @@ def test_the_scope_to_write_posts(connect: Any) -> None:
 def test_public_data_need_no_user(connect: Any, tmp_path: Path) -> None:
     connect("api_key", tokens.API_KEY)
     assert "rows" in export(tmp_path, channel_id=CHANNEL)
-    with pytest.raises(permanent(InvalidConnectionError)):
+    with pytest.raises(permanent(AuthenticationError)):
         export(tmp_path, mine=True)
-    with pytest.raises(permanent(InvalidConnectionError)):
+    with pytest.raises(permanent(AuthenticationError)):
         PostBulletinOperator(task_id="post", text="Hello").execute({})
 
 

@@ -96,7 +96,7 @@ def test_recorded_records_are_read(data: Path) -> None:
 
 
 def test_a_book_that_is_kept_as_json_is_the_same_book() -> None:
-    record = {"title": "A\ud800", "pages": 1e400, "authors": {"0": "B"}}
+    record = {"title": "A\ud800", "pages": 1e300, "authors": {"0": "B"}}
     stored, parsed = StoredBook(Book(record).json()), Book(record)
 
     assert stored == parsed == stored

@@ -159,7 +159,7 @@ class TestGoingOn:
 
         enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
 
-        assert asked(database) == [CALENDAR, PROGRAMMING, CALENDAR]
+        assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
     def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:

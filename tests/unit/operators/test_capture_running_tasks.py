@@ -98,7 +98,7 @@ class TestBothForms:
         cluster = TaskCluster()
         task = Task(tmp_path, supervisor, form, running_tasks=True, formats=["txt", "json"], **QUICK)
         result = task.run_at(cluster)
-        assert list(written(tmp_path))[:3] == ["capture", "running_tasks", "nodes"]
+        assert list(written(tmp_path))[:4] == ["capture", "running_tasks", "kinds", "nodes"]
         (node,) = written(tmp_path)["running_tasks"]["nodes"]
         (group,) = node["groups"]
         assert (node["node_id"], node["node"], group["action"]) == (node_id("node-1"), "node-1", SEARCH)
@@ -142,7 +142,7 @@ class TestBothForms:
         result = task.run_at(cluster)
         assert [taken["groups"] for taken in [result, *result["later_captures"]]] == [[], [], []]
         assert result["failures"] == []
-        (told,) = [line for line in lines if "tasks" in line]
+        (told,) = [line for line in lines if "WARNING" in line and "tasks" in line]
         assert told.startswith(
             "WARNING: The tasks of the nodes were not listed: the connection's user may not. Give it"
         )

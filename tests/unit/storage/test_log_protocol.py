@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -418,7 +419,7 @@ def test_a_last_frame_that_comes_late_hides_no_newer_work(kind: str, worlds: lis
 def test_a_published_result_is_returned_whatever_is_there_now(kind: str, worlds: list[World]) -> None:
     worlds.append(world := World(kind))
     x = world.attempt("X", A, "00000001")
-    assert x.until("unlink 0001" if kind == "disk" else "rm_file 0001")
+    assert x.until("unlink 0001-" if kind == "disk" else "rm_file 0001-")
     x.kill()
     assert world.lone(B, "B").result
     before = len(world.history)
@@ -436,7 +437,7 @@ def test_frames_below_the_last_one_are_over(kind: str, worlds: list[World]) -> N
     assert x.until("ask for page 1")
     x.kill()
     y = world.attempt("Y", A, "00000002")
-    assert y.until("unlink 0001" if kind == "disk" else "rm_file 0001")
+    assert y.until("unlink 0001-" if kind == "disk" else "rm_file 0001-")
     y.kill()
     assert {name[:4] for name in world.names(A)} == {"0001", "0002"}
     with world.copied() as cleared:
@@ -483,6 +484,25 @@ def test_a_zombie_beside_a_cleared_task(kind: str) -> None:
                 to_end(c, x)
                 world.check_alone(seen)
             world.close()
+
+
+@all_kinds
+def test_attempt_from_before_a_clear_publishes_nothing_after_the_cleared_one(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    assert world.lone(CLEARED, "C").result
+    before = len(world.history)
+    late = world.lone(A, "X")
+    assert isinstance(late.error, DestinationInUseError)
+    assert (late.asked, len(world.history)) == ([], before)
+
+
+@all_kinds
+def test_run_that_was_deleted_and_is_there_again_publishes_anew(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    assert world.lone(CLEARED, "C").result
+    # Airflow counts its clears from the start.
+    again = world.lone(replace(A, run_start="2026-01-02"), "X", Plan(fresh=True))
+    assert again.result["by"] == ["X", "X"]
 
 
 @all_kinds

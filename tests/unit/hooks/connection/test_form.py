@@ -116,7 +116,7 @@ def test_airflow_looks_for_the_methods_in_the_class_itself() -> None:
 def test_only_fields_for_secrets_are_masked_and_none_is_required(kind: str) -> None:
     described = CONNECTION_TYPES[kind]["conn-fields"]
     masked = {name for name, each in described.items() if each["schema"].get("format") == "password"}
-    assert masked == ({"refresh_token"} if kind == VIDEO else set())
+    assert masked == {VIDEO: {"refresh_token"}, CLUSTER: {"client_key_password"}}.get(kind, set())
     assert all("null" in each["schema"]["type"] for each in described.values())
 
 
