@@ -79,7 +79,7 @@ def test_the_terminal_of_a_check(airflow: TerminalAirflow, default_connections: 
 
 def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
     run = examples.runs["mediaops_capture_hot_threads"]
-    page = sign_in_as("admin", size=(1280, 720))
+    page = sign_in_as("admin", size=(1280, 720), device_scale_factor=0.9)
     page.goto(tab_url(run.dag_id, run.run_id, "capture", base_url=airflow.url))
     tab = airflow_pages.page_within(page)
     flame_graph.bars(tab)
