@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 # All characters, lone surrogates included.
 TEXTS = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.integers(min_value=2**63) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(min_value=2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda children: st.lists(children, max_size=4) | st.dictionaries(TEXTS, children, max_size=4),
     max_leaves=20,
 )
