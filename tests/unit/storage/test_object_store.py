@@ -17,6 +17,8 @@ from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows,
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
 
+WEEK_SECONDS = 7 * 24 * 3600
+
 
 def segments(place: Place) -> list[str]:
     return [name for name in place.staged() if name.count("-") > 1]
@@ -92,6 +94,19 @@ class TestCommits:
             raise StoppedError
 
         assert attempt(bucket.dataset(), owner(), stop=True).state == {"counts": [1]}
+
+    def test_task_that_has_written_within_a_week_keeps_its_older_commits_when_another_publishes(
+        self, bucket: Place
+    ) -> None:
+        attempt(bucket.dataset(), owner(), rows(0), stop=True)
+        bucket.now += WEEK_SECONDS + 1
+        attempt(bucket.dataset(), owner(), rows(2), stop=True)
+        attempt(bucket.dataset(), owner("dag/another/task/-1"), rows(9))
+        assert attempt(bucket.dataset(), owner(), stop=True).rows == 4
+
+        bucket.now += WEEK_SECONDS + 1
+        attempt(bucket.dataset(), owner("dag/a third/task/-1"), rows(9))
+        assert bucket.staged() == []
 
     def test_hundreds_of_segments_are_resumed_in_few_requests(
         self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
