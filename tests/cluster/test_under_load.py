@@ -86,6 +86,8 @@ class TestUnderLoad:
         assert report.render().encode() == text
         written = json.loads((tmp_path / "hot.json").read_bytes())
         assert written.pop("capture")["reason"] == "at_once"
+        assert written.pop("kinds")
+        assert any([thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]])
         assert written == report.to_dict()
 
     @pytest.mark.parametrize("kind", ["cpu", "wait", "block"])
