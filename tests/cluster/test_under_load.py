@@ -87,7 +87,8 @@ class TestUnderLoad:
         written = json.loads((tmp_path / "hot.json").read_bytes())
         assert written.pop("capture")["reason"] == "at_once"
         assert written.pop("kinds")
-        assert any([thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]])
+        shown = [thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]]
+        assert any(shown)
         assert written == report.to_dict()
 
     @pytest.mark.parametrize("kind", ["cpu", "wait", "block"])
