@@ -40,6 +40,11 @@ WORDS = {
         "cluster": "ask less often if this goes on",
         "books": "Check that the connection's plan is the key's",
     },
+    "late": {
+        "video": "The fault is on the service's side",
+        "cluster": "A proxy or load balancer before the cluster did not wait for the reply",
+        "books": "The fault is on the service's side",
+    },
 }
 
 
@@ -81,6 +86,7 @@ _TEMPORARY = {"write": _UNSURE, "waiting": RECOVERED}
 _SLOW = Row("ReplyTimeoutError: Raise the read time limit in the connection if the service needs longer.", **_TEMPORARY)
 _BROKEN = Row("ConnectionFailedError: The connection broke before the reply was whole", **_TEMPORARY)
 _FAILING = Row("ServiceUnavailableError: The fault is on the service's side", **_TEMPORARY)
+_LATE = Row("ServiceUnavailableError: {late}", **_TEMPORARY)
 _LIMITED = Row("RateLimitedError: {limit}", waiting=RECOVERED)
 _REFUSED = Row("BadRequestError: Correct what the request asks for.")
 _MISSING = Row("NotFoundError: {missing}")
@@ -125,7 +131,7 @@ TABLE: dict[str, Row] = {
     "500": _FAILING,
     "502": _FAILING,
     "503": _FAILING,
-    "504": _FAILING,
+    "504": _LATE,
     "429": _LIMITED,
     "429, Retry-After in seconds": _LIMITED,
     "429, Retry-After as a date": _LIMITED,
