@@ -220,13 +220,18 @@ def _kinds(_name: str) -> str:
     parts = []
     for family, heading in FAMILIES.items():
         kinds = (kind for kind in kinds_of_work() if kind.family == family)
-        rows = ([_without_markup(kind.label), _without_markup(kind.look)] for kind in kinds)
+        rows = ([_without_markup(kind.label), _breakable(_without_markup(kind.look))] for kind in kinds)
         parts.append(f"### {_without_markup(heading)}\n\n{_table(['label', 'look at'], rows)}")
     return "\n".join(parts)
 
 
 def _without_markup(text: str) -> str:
     return re.sub(r"([\\`*_<>|\[\]{}])", r"\\\1", text)
+
+
+def _breakable(text: str) -> str:
+    """Let long names, such as those of settings, go on in the next line on a small screen."""
+    return re.sub(r"\S{20,}", lambda word: re.sub(r"([./]|\\_)(?=\S)", r"\1<wbr>", word[0]), text)
 
 
 def _table(header: list[str], rows: Iterable[list[str]]) -> str:
