@@ -60,9 +60,13 @@ class Recipe:
         return dag_runs.run(dag, run_after=at, logical_date=at, run_conf={"folder": self.folder.as_uri(), **params})
 
     def files(self) -> dict[str, Path]:
-        """Return what was written, without receipts."""
-        found = [path for path in self.folder.rglob("[!.]*") if path.is_file()]
-        return {path.relative_to(self.folder).as_posix(): path for path in found}
+        """Return what was written, without what is hidden."""
+        found = {path.relative_to(self.folder): path for path in self.folder.rglob("*") if path.is_file()}
+        return {
+            name.as_posix(): path
+            for name, path in found.items()
+            if not any(part.startswith(".") for part in name.parts)
+        }
 
 
 Recipes = Callable[[str], Recipe]
