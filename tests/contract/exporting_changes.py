@@ -62,7 +62,11 @@ class Version:
 
     @property
     def records(self) -> dict[str, Any]:
-        return {record["id"]: record for record in (*self.listed.values(), *self.unlisted.values())}
+        return _by_id(*self.listed.values(), *self.unlisted.values())
+
+
+def _by_id(*records: dict[str, Any]) -> dict[str, Any]:
+    return {record["id"]: record for record in records}
 
 
 def _version(numbers: Sequence[int], changed: int, unlisted: Sequence[int]) -> Version:
@@ -110,14 +114,14 @@ class Scene:
             attach("memory", self.format, fs=FakeStore(objects=DiskObjects(self.files), clock=_store_clock))
 
     def keep(self, name: str) -> None:
-        """Keep a copy of what is there now; the times of the files are part of it."""
+        """Keep what is there now; the visible files are the same, with their versions, and nobody writes into one."""
         shutil.rmtree(self.root / name, ignore_errors=True)
-        shutil.copytree(self.files, self.root / name)
+        shutil.copytree(self.files, self.root / name, copy_function=_keep)
 
     def restore(self, name: str) -> None:
-        """Have again what was there when a copy was kept."""
+        """Have again what was kept."""
         shutil.rmtree(self.files)
-        shutil.copytree(self.root / name, self.files)
+        shutil.copytree(self.root / name, self.files, copy_function=_keep)
 
     def contents(self) -> dict[str, bytes]:
         """Return all files, by their paths below the folder."""
@@ -136,11 +140,17 @@ class Scene:
         visible = {f"subs.{self.format}", *(f"changes/{run}.jsonl" for run in RUNS)}
         return {
             "dataset": next((run for run, version in RUNS.items() if records == version.records), "another"),
+            "listed": next((run for run, version in RUNS.items() if records == _by_id(*version.listed.values())), ""),
             "changes": list(changes),
             "chained": _chained(records, changes.values()),
             "anew": _chained(records, [*changes.values()][-1:]),
             "besides": sorted(name for name in set(contents) - visible if not _HIDDEN.search(name)),
         }
+
+
+def _keep(source: str, target: str) -> None:
+    """Link a visible file, and copy one of a hidden folder."""
+    (shutil.copy2 if ".staging/" in source else os.link)(source, target)
 
 
 def _chained(records: Mapping[str, Any], changes: Any) -> bool:
@@ -215,7 +225,11 @@ def happened(scene: Scene) -> dict[str, Any]:
 
 
 def _visible(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {name: content for name, content in contents.items() if not name.rpartition("/")[2].startswith(".")}
+    return {name: content for name, content in contents.items() if not any(map(_is_hidden, name.split("/")))}
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")
 
 
 if __name__ == "__main__":

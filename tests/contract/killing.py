@@ -1,8 +1,8 @@
 """
 Kill the attempts of a task with SIGKILL at chosen steps; each attempt is a fork of one process.
 
-A step is a call of the system that has an effect outside of the process: it writes, renames or deletes a file, or sends
-something. An attempt counts its steps and kills itself right before the chosen one, however fast the machine is.
+A step is a call of the system that has an effect outside of the process: it writes, renames or deletes a file that has a
+name, or sends something. An attempt counts its steps and kills itself right before the chosen one, however fast the machine is.
 A program of this folder does this with some work, and prints what happened as JSON:
 
 - A part of the work, once as JSON lines and once as CSV: an attempt dies at its first step, and another one finishes;
@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.dataset import Staging
+from airflow_provider_mediaops.storage.files import write_at
 from tests.contract.fresh_python import printed_by
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 _REQUEST_CALLS = {"sendall", "send"}
 # With this, a publication begins.
 _PUBLISH = Staging.publish.__code__
+_WRITE_AT = write_at.__code__
 
 
 @dataclass(frozen=True)
@@ -211,12 +213,17 @@ class Steps:
     def _profile(self, frame: FrameType, event: str, call: Any) -> None:
         if event == "call" and not self._begun:
             self._begun = frame.f_code is _PUBLISH
-        if event == "c_call" and _is_step(call):
+        if event == "c_call" and _is_step(call) and not _is_scratch(frame):
             with self._lock:
                 self._done += self._begun
                 if self._begun and self._done == self._last:
                     os.kill(os.getpid(), signal.SIGKILL)
                 _SENT.value += call.__name__ in _REQUEST_CALLS
+
+
+def _is_scratch(frame: FrameType) -> bool:
+    """Return whether it writes to a file without a name: with the process, the file is gone."""
+    return frame.f_code is _WRITE_AT and os.fstat(frame.f_locals["descriptor"]).st_nlink == 0
 
 
 def _is_step(call: Any) -> bool:

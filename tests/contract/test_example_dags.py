@@ -50,8 +50,8 @@ class Examples:
         return run
 
     def written(self, run: Run, folder: str = "") -> dict[str, str]:
-        """Return the files that a run has written, by their names."""
-        return {file.name: file.read_text() for file in (self.output / (folder or run.run_id)).iterdir()}
+        """Return the visible files that a run has written, by their names."""
+        return {file.name: file.read_text() for file in (self.output / (folder or run.run_id)).glob("[!.]*")}
 
 
 @pytest.fixture
