@@ -1,9 +1,9 @@
 """
 Kill the attempts of a task with SIGKILL at chosen steps; each attempt is a fork of one process.
 
-A step is a call of the system that has an effect outside of the process: it writes, renames or deletes a file that has a
-name, or sends something. An attempt counts its steps and kills itself right before the chosen one, however fast the machine is.
-A program of this folder does this with some work, and prints what happened as JSON:
+A step is a call of the system that has an effect outside of the process: it writes, renames or deletes a file that has
+a name, or sends something. An attempt counts its steps and kills itself right before the chosen one, however fast the
+machine is. A program of this folder does this with some work, and prints what happened as JSON:
 
 - A part of the work, once as JSON lines and once as CSV: an attempt dies at its first step, and another one finishes;
   the same for the second step, and so on to the last. Then the same from the beginning of the publication on: how many
