@@ -30,7 +30,9 @@ ToldBy = Literal["frame", "pool", "nothing"]
 #: A kind is certain if at least this many snapshots show it.
 ENOUGH_SNAPSHOTS = 2
 
+# Few, for they are kept as long as the process lives. The threads of a pool have the same stacks.
 _REMEMBERED_FRAMES = 5_000
+_REMEMBERED_STACKS = 200
 # What is longer was made up, and its beginning counts. So the time is linear in the length of a report.
 _LONGEST_FRAME = 500
 _WORD = re.compile(r"\w+")
@@ -231,7 +233,7 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
     :param frames: the frames as the servers print them, innermost first.
     :param pool: the thread's pool, which decides if no frame does.
     """
-    told = _told_by_frames([frame[:_LONGEST_FRAME] for frame in frames])
+    told = _told_by_frames(tuple(frame[:_LONGEST_FRAME] for frame in frames))
     if told is not None:
         return told
     kind = _rules().by_pool.get(pool)
@@ -249,7 +251,8 @@ def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
     return (match[1], int(match[2])) if match else (None, None)
 
 
-def _told_by_frames(frames: Sequence[str]) -> Label | None:
+@lru_cache(_REMEMBERED_STACKS)
+def _told_by_frames(frames: tuple[str, ...]) -> Label | None:
     """Return the kind of the highest rank, of the deepest frame among equal ones."""
     kinds = _rules().kinds
     excluded: set[int] = set()
