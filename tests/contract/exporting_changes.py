@@ -225,11 +225,8 @@ def happened(scene: Scene) -> dict[str, Any]:
 
 
 def _visible(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {name: content for name, content in contents.items() if not any(map(_is_hidden, name.split("/")))}
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".")
+    """Return the files whose names and folders begin with no dot."""
+    return {name: content for name, content in contents.items() if "/." not in f"/{name}"}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.cluster.capture.destination import FORMATS, Captu
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document
 from tests.unit.call_flows import START
@@ -116,3 +117,13 @@ def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
         files.keep(capture, number)
     files.finish()
     assert sorted(counted.texts) == sorted(2 * [capture.text for capture in captures])
+
+
+def test_labels_of_ever_other_stacks_take_a_few_megabytes() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(6_000):
+            label_of([f"org.example.Search{number}.run{line}(Search.java:{line})" for line in range(20)])
+        assert tracemalloc.get_traced_memory()[0] < 10_000_000
+    finally:
+        tracemalloc.stop()
