@@ -103,7 +103,7 @@ class EarlierDataset:
         keep = _LOOKED_UP[self.format]
         for source_row in islice(read_rows(path_of(self.path), "isbn13", self.format, keep=keep), done, None):
             if source_row.error:
-                raise InvalidSourceError(f"{DATASET.name} {self.path}: {source_row.error}")
+                raise InvalidSourceError(f"{DATASET.of(self.path)}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
 
     def _check_columns(self) -> None:
@@ -114,15 +114,15 @@ class EarlierDataset:
                 # An enrichment of no rows is an empty file.
                 return
             if first.error:
-                raise InvalidSourceError(f"{DATASET.name} {self.path}, line {first.error.removeprefix('Line ')}")
+                raise InvalidSourceError(f"{DATASET.of(self.path)}, line {first.error.removeprefix('Line ')}")
             names = first.columns or ()
         else:
             names = table_names(path_of(self.path), self.format)
             if error := column_error("isbn13", names):
-                raise InvalidSourceError(f"{DATASET.name} {self.path}: {error}.")
+                raise InvalidSourceError(f"{DATASET.of(self.path)}: {error}.")
         missing = [name for name in ("input", *_LOOKED_UP[self.format]) if name not in names]
         if missing:
-            raise InvalidSourceError(f"{DATASET.name} {self.path}: there is no {missing[0]!r} in it.")
+            raise InvalidSourceError(f"{DATASET.of(self.path)}: there is no {missing[0]!r} in it.")
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ class EarlierDataset:
     def _check_unchanged(self) -> None:
         """Raise if the file was replaced while it was read: parts of both may have come, so it may be whole."""
         if version_in(file_info(self.path, "reuse")) != self.version:
-            what = f"reuse {self.path} was replaced while it was read; the next attempt reads the new one"
+            what = f"reuse {unsigned(self.path)} was replaced while it was read; the next attempt reads the new one"
             raise OSError(errno.ESTALE, what)
 
 

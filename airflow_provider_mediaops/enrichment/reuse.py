@@ -12,6 +12,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.books.batch.spending import EarlierLookup
 from airflow_provider_mediaops.books.models import Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.earlier_datasets import (
@@ -242,9 +243,9 @@ def read_index(
     try:
         for dataset in datasets:
             if dataset.version is None:
-                warn(f"There is no dataset at {dataset.path}: nothing is reused from it.")
+                warn(f"There is no dataset at {unsigned(dataset.path)}: nothing is reused from it.")
             else:
-                log(f"Reading earlier look-ups from {dataset.path}.")
+                log(f"Reading earlier look-ups from {unsigned(dataset.path)}.")
             index.fill(dataset.rows())
     except BaseException:
         index.close()

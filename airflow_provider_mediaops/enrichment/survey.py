@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Survey:
 
     def _say(self, reading: ListReading) -> None:
         for facts in reading.facts[:_NAMED_FILES]:
-            self.log(f"{facts.path}: {facts.described}; {facts.rows:,} rows.")
+            self.log(f"{unsigned(facts.path)}: {facts.described}; {facts.rows:,} rows.")
         if (more := len(reading.facts) - _NAMED_FILES) > 0:
             self.log(f"{more:,} more files were read.")
         for warning in reading.warnings():

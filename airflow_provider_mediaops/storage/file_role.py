@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.storage.files import naming_path
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 
@@ -34,9 +35,13 @@ class FileRole:
     max_row_bytes: int
     is_list: bool
 
+    def of(self, path: object) -> str:
+        """Return the word and the path of a file as they stand in a message."""
+        return f"{self.name} {unsigned(str(path))}"
+
     def naming(self, path: ObjectStoragePath) -> AbstractContextManager[None]:
         """Name a file in an error of the system or of a store."""
-        return naming_path(f"{self.name} {path}", "read")
+        return naming_path(self.of(path), "read")
 
     def advice(self, text: str) -> str:
         """Return an advice that applies to lists alone; nothing for a dataset."""

@@ -69,14 +69,14 @@ def read_excel(path: ObjectStoragePath, role: FileRole, options: ReadOptions, fa
                     continue
                 kept = places_of(names, left_out(options.columns, names, places), options.keep)
             except ValueError as error:
-                raise InvalidSourceError(f"{role.name} {path}, sheet {sheet.title!r}, row {number}: {error}.") from None
+                raise InvalidSourceError(f"{role.of(path)}, sheet {sheet.title!r}, row {number}: {error}.") from None
             facts.sheet, facts.columns = sheet.title, [names[place] for place in places]
             facts.kept = dict.fromkeys((name for _, name in kept), "str")
             facts.too_many = check_number(facts.kept)
             yield from _rows_of(rows, places, kept)
             return
         listed = "; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells"
-        raise InvalidSourceError(f"{role.name} {path}: {listed}.")
+        raise InvalidSourceError(f"{role.of(path)}: {listed}.")
 
 
 def _rows_of(
@@ -124,16 +124,16 @@ def _opened_workbook(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
         if file.read(len(_OLD)) == _OLD:
             is_encrypted = _ENCRYPTED in file.read(_OLD_BYTES)
             problem = "it has a password; save it without" if is_encrypted else "it is in the old form of Excel (.xls)"
-            raise InvalidSourceError(f"{role.name} {path}: {problem}{'' if is_encrypted else '; save it as .xlsx'}.")
+            raise InvalidSourceError(f"{role.of(path)}: {problem}{'' if is_encrypted else '; save it as .xlsx'}.")
         file.seek(0)
         try:
-            _check_size(file, f"{role.name} {path}", role.noun)
+            _check_size(file, role.of(path), role.noun)
             with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
             raise
         except (BadZipFile, InvalidFileException, ParseError, zlib_error, KeyError, ValueError, EOFError) as error:
-            raise InvalidSourceError(f"{role.name} {path}: it is no whole workbook ({error}).") from None
+            raise InvalidSourceError(f"{role.of(path)}: it is no whole workbook ({error}).") from None
 
 
 def _check_size(file: Any, name: str, noun: str) -> None:

@@ -208,7 +208,7 @@ class SourceLines:
     def error(self, problem: str, line: int | None = None) -> InvalidSourceError:
         """Return an error that names the file and a line, the last one if not given."""
         place = f", line {line or self.number}" if self.number else ""
-        return InvalidSourceError(f"{self.role.name} {self._path}{place}: {problem}.")
+        return InvalidSourceError(f"{self.role.of(self._path)}{place}: {problem}.")
 
     def row(
         self, text: str, error: str | None = None, columns: Mapping[str, Any] | None = None, line: int | None = None

@@ -189,7 +189,7 @@ class ListReading:
     @property
     def too_many_columns(self) -> str | None:
         """An error if more columns are kept than a table can have."""
-        return next((f"{LIST.name} {facts.path}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
+        return next((f"{LIST.of(facts.path)}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
 
     def warnings(self) -> Iterator[str]:
         """Yield what the user should know about how the list was read."""
@@ -197,7 +197,7 @@ class ListReading:
         if fallback:
             first, more = fallback[0], f" So are {len(fallback) - 1} more files." if len(fallback) > 1 else ""
             yield (
-                f"{LIST.name} {first.path}, line {first.fallback_line} is no UTF-8, and such lines are read as "
+                f"{LIST.of(first.path)}, line {first.fallback_line} is no UTF-8, and such lines are read as "
                 f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
             )
         wanted = self.options.columns or ()
@@ -250,7 +250,7 @@ def _files_of(text: str) -> list[ListFile]:
     check_suffix(text)
     path = path_of(text)
     check_store(path, LIST.name)
-    with translating_errors(f"{LIST.name} {path}", "read"):
+    with translating_errors(LIST.of(path), "read"):
         if not is_local(path):
             # A triggerer runs for long, and clients of stores cache listings.
             path.fs.invalidate_cache()
@@ -266,7 +266,7 @@ def _files_of(text: str) -> list[ListFile]:
     if not files:
         others = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
         raise InvalidSourceError(
-            f"{LIST.name} {path}: there is no list, but {others}. A list ends in {_suffixes()}, in a folder and by a "
+            f"{LIST.of(path)}: there is no list, but {others}. A list ends in {_suffixes()}, in a folder and by a "
             "pattern."
         )
     return files

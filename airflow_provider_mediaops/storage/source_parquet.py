@@ -91,18 +91,18 @@ def _places(
     try:
         read = find_columns(options.columns, names)
         if not read:
-            raise InvalidSourceError(f"{role.name} {path}: {no_column(options.columns, names)}.")
+            raise InvalidSourceError(f"{role.of(path)}: {no_column(options.columns, names)}.")
         kept = places_of(names, left_out(options.columns, names, read), options.keep)
     except ValueError as error:
         if isinstance(error, InvalidSourceError):
             raise
-        raise InvalidSourceError(f"{role.name} {path}: {error}.") from None
+        raise InvalidSourceError(f"{role.of(path)}: {error}.") from None
     for place in read:
         kind = schema.field(place).type
         if pa.types.is_float16(kind) or pa.types.is_float32(kind):
             # One number in ten would become that of another book.
             problem = f"column {names[place]!r} has numbers of type {kind}, which holds 7 digits of the 13"
-            raise InvalidSourceError(f"{role.name} {path}: {problem}. Write them as texts.")
+            raise InvalidSourceError(f"{role.of(path)}: {problem}. Write them as texts.")
     return read, kept
 
 
@@ -161,7 +161,7 @@ def _naming_values(path: ObjectStoragePath, role: FileRole, name: str, kind: Any
         use = "kept" if is_kept and role.is_list else "read"
         advice = "Leave it out of keep_columns, or set keep_columns=False." if is_kept else "Write them as texts."
         what = f"column {name!r} has values of type {kind} that cannot be {use} ({error})"
-        raise InvalidSourceError(f"{role.name} {path}: {what}. {role.advice(advice)}".rstrip()) from None
+        raise InvalidSourceError(f"{role.of(path)}: {what}. {role.advice(advice)}".rstrip()) from None
 
 
 def _in_microseconds(column: Any) -> Any:
@@ -221,7 +221,7 @@ def _opened_parquet(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
             if reads.error is not None:
                 raise reads.error from None
-            raise InvalidSourceError(f"{role.name} {path}: it is no whole Parquet file ({error}).") from None
+            raise InvalidSourceError(f"{role.of(path)}: it is no whole Parquet file ({error}).") from None
 
 
 class _Reads:

@@ -94,7 +94,7 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
         return
     for row in read_rows(path, _RECORD, format):
         if row.error:
-            raise InvalidSourceError(f"{DATASET.name} {path}: {row.error}")
+            raise InvalidSourceError(f"{DATASET.of(path)}: {row.error}")
         yield row.text
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import zlib
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.storage import source_lines
+from airflow_provider_mediaops.storage.file_role import LIST
+from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
 from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.storage.sources import rows_in
 from tests.unit.storage.source_files import GZIPPED, count_rows, file_of, read_rows, texts
 
 if TYPE_CHECKING:
@@ -249,3 +254,23 @@ class TestEmptyLines:
 
         with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
             count_rows(source, "isbn")
+
+
+@pytest.mark.parametrize(
+    ("format", "content"),
+    [
+        ("csv", b"a,b\n1,2\n"),
+        ("json", b"{"),
+        ("jsonl", b"PK\3\4"),
+        ("parquet", b"PAR1"),
+        ("txt", b"a\0b\n"),
+        ("xlsx", b"PK\3\4"),
+    ],
+)
+def test_error_of_a_list_does_not_show_the_signature_in_its_path(tmp_path: Path, format: str, content: bytes) -> None:
+    file = path_of(unquote(file_of(tmp_path, f"list.{format}?signature=hush-hush", content)))
+
+    with pytest.raises(InvalidSourceError, match=rf"/list\.{format}[,: ]") as raised:
+        list(rows_in(file, LIST, format, ReadOptions(["isbn"]), FileFacts(str(file), format)))
+
+    assert "hush-hush" not in str(raised.value)
