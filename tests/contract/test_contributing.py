@@ -1,4 +1,4 @@
-"""docs/contributing.md describes the tree as it is, and docs/compatibility.md the versions."""
+"""CONTRIBUTING.md and docs/contributing.md describe the tree as it is, and docs/compatibility.md the versions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _toml = pytest.importorskip("tomllib" if importlib.util.find_spec("tomllib") els
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_mediaops"
 PAGE = (ROOT / "docs" / "contributing.md").read_text()
+STEPS = (ROOT / "CONTRIBUTING.md").read_text()
 COMPATIBILITY = sections((ROOT / "docs" / "compatibility.md").read_text())
 PYPROJECT: dict[str, Any] = _toml.loads((ROOT / "pyproject.toml").read_text())
 
@@ -29,9 +30,9 @@ def test_every_subpackage_is_in_a_layer() -> None:
     assert set(block[1].split()) == packages - {"__init__", "sandbox"}
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./]+(?:/|\.py|\.toml|/\w+))`", PAGE))))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./]+(?:/|\.py|\.toml|\.ini|\.md|/\w+))`", PAGE + STEPS))))
 def test_a_path_that_is_named_exists(path: str) -> None:
-    assert (ROOT / path).exists() or (PACKAGE / path).exists() or list(PACKAGE.rglob(path))
+    assert (ROOT / path).exists() or (PACKAGE / path).exists() or [*PACKAGE.rglob(path), *(ROOT / "tests").rglob(path)]
 
 
 def test_every_folder_is_listed() -> None:
