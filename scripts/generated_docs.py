@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PACKAGE = "airflow_provider_mediaops"
 PUBLIC = ROOT / "docs" / "reference" / "public.md"
+# From a guide.
+_VALUES = "arguments.md#accepted-values"
 _MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., /]+) -->$", re.MULTILINE)
 _FIELD = re.compile(r"^:param (\w+): (.*(?:\n +.*)*)", re.MULTILINE)
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
@@ -100,7 +102,8 @@ def _parameters(name: str) -> str:
     rows = [[f"`{each}`", meanings[each], _default(value)] for each, value in parameters.items()]
     fields = set(getattr(cls, "template_fields", ()))
     plain = [f"`{each}`" for each in parameters if each not in fields and not (each.endswith("_conn_id") and fields)]
-    templates = f"\nTemplates: all{' but ' if plain else ''}{', '.join(plain)}.\n" if fields else ""
+    rest = f" but {', '.join(plain)}" if plain else ""
+    templates = f"\nTemplates: all{rest}. Values: [what each kind takes]({_VALUES}).\n" if fields else ""
     return _table(["parameter", "meaning", "default"], rows) + templates
 
 
@@ -213,6 +216,13 @@ def _figures(_name: str) -> str:
     return figures()
 
 
+def _benchmarks(name: str) -> str:
+    """Return a table of what a user asks about."""
+    from tests.benchmarks.results import glance
+
+    return glance(name)
+
+
 def _kinds(_name: str) -> str:
     """Return a table for each family of kinds of work: the labels, and what to look at next."""
     from airflow_provider_mediaops.cluster.kinds_of_work.table import FAMILIES, kinds_of_work
@@ -248,4 +258,5 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "faults": _faults,
     "kinds": _kinds,
     "figures": _figures,
+    "benchmarks": _benchmarks,
 }

@@ -1,10 +1,9 @@
 """
-The results of benchmarks: rows beside their peers and limits, and the page that shows them.
+The results of benchmarks: rows beside their peers and limits, and the tables of the pages that show them.
 
 With ``WRITE_RESULTS=1``, as ``make benchmarks`` sets it, each benchmark writes its rows to a file of its own in
-``recorded``, with the machine, the versions and the date. ``python -m tests.benchmarks.results`` writes the tables of
-docs/performance.md from these files, so each benchmark can be repeated by itself. The page has the figures that a user
-asks for (``GLANCE``); docs/figures.md gets all of them each time that the pages are built.
+``recorded``, with the machine, the versions and the date, so each benchmark can be repeated by itself. Each time that the
+pages are built, docs/performance.md gets the figures that a user asks for (``GLANCE``), and docs/figures.md all of them.
 
 A missed limit is stated in the output of the benchmark and on the page, and changes no exit code: limits are of a quiet
 machine, and a benchmark that could not measure is to be told from one that measured a slow machine. So a benchmark ends
@@ -27,7 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.page_tables import NOTHING, fill, table
+from tests.page_tables import NOTHING, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,22 +170,21 @@ def versions() -> str:
     return f"Python {platform.python_version()}, Airflow {version('apache-airflow-core')}"
 
 
-def with_tables(page: str, results: Path = RECORDED) -> str:
+def glance(name: str, results: Path = RECORDED) -> str:
     """
-    Fill the tables of the page.
+    Return a table of docs/performance.md.
 
-    :param page: the page, with a comment such as `<!-- benchmarks: export -->` before each table.
+    :param name: the table, one of ``GLANCE``, or ``missed``: the limits of all benchmarks that are not kept.
     :param results: the folder of the results.
-    :returns: the page with the tables of the results.
     """
-    runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
+    runs = _runs(results)
+    if name == "missed":
+        return table(["benchmark", *_HEAD], _missed(runs))
+    return table(_HEAD, (_cells(row) for row in map(partial(_row_of, runs), GLANCE[name])))
 
-    def made(name: str) -> str:
-        if name == "missed":
-            return table(["benchmark", *_HEAD], _missed(runs))
-        return table(_HEAD, (_cells(row) for row in map(partial(_row_of, runs), GLANCE[name])))
 
-    return fill(page, "benchmarks", made)
+def _runs(results: Path) -> dict[str, dict[str, Any]]:
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
 
 
 def figures(results: Path = RECORDED) -> str:
@@ -195,7 +193,7 @@ def figures(results: Path = RECORDED) -> str:
 
     :param results: the folder of the results.
     """
-    runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
+    runs = _runs(results)
     text = f"{table(['date', 'machine', 'versions', 'benchmarks, each with the load before'], _about(runs))}\n"
     for name, run in runs.items():
         text += f"## {name}\n\n{_told(name)}\n\n{table(_HEAD, map(_cells, map(Row.from_dict, run['rows'])))}\n"
@@ -287,12 +285,3 @@ def _digits(figure: float) -> str:
             text = f"{figure:,.{places}f}"
             return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{figure:.3f}".rstrip("0").rstrip(".")
-
-
-def main() -> None:
-    """Write the tables of the page."""
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

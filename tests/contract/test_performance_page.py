@@ -1,4 +1,4 @@
-"""docs/performance.md shows recorded figures, and docs/figures.md gets all of them."""
+"""docs/performance.md and docs/figures.md get the recorded figures each time that they are built."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.generated_docs import filled
-from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, record, with_tables
+from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, glance, record
 from tests.contract.page_tables import sections, table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_page_shows_what_was_recorded() -> None:
+def test_page_has_each_table_of_what_users_ask() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page, "write the tables anew: python -m tests.benchmarks.results"
+    assert re.findall(r"<!-- benchmarks: (.+) -->", page) == [*GLANCE, "missed"]
+    for name, rows in GLANCE.items():
+        shown = table(filled(f"<!-- benchmarks: {name} -->"))
+        assert [row["measured"] for row in shown] == [what for _, what, _ in rows]
 
 
 def test_each_record_has_its_table_among_all_measurements() -> None:
@@ -59,7 +62,9 @@ def test_a_limit_holds_for_the_figure_or_its_ratio(limit: Limit | None, *, holds
     assert Row("time", "s", 6.0, "a loop", 12.0, limit).holds is holds
 
 
-def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_has_each_figure_beside_its_peer_its_ratio_and_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         Row("time", "s", 6.0, "a loop", 12.0),
         Row("time", "s", 6.0, "another loop", 13.0),
@@ -69,15 +74,12 @@ def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: 
     (tmp_path / "any.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}))
     shown = [("any", "time", "a loop"), ("any", "asked", "a loop"), ("any", "used", None)]
     monkeypatch.setitem(GLANCE, "exports", shown)
-    page = "before\n\n<!-- benchmarks: exports -->\n\n| old |\n| --- |\n\nafter\n"
-    assert with_tables(page, tmp_path) == (
-        "before\n\n<!-- benchmarks: exports -->\n\n"
+    assert glance("exports", tmp_path) == (
         "| measured | this provider | beside | its figure | ratio | limit |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
         "| time | 6 s | a loop | 12 s | 0.5x | – |\n"  # noqa: RUF001 - a dash
         "| asked | 5 | a loop | 2,000 | 1/400 | – |\n"  # noqa: RUF001
         "| used | 98.3 % | – | – | – | at least 99 %: **missed** |\n"  # noqa: RUF001
-        "\nafter\n"
     )
 
 
@@ -111,11 +113,11 @@ def test_a_benchmark_ends_with_the_limits_that_it_missed(
     assert capsys.readouterr().out.endswith(f"|\n{verdict}\n")
 
 
-def test_the_page_lists_what_missed_its_limit(tmp_path: Path) -> None:
+def test_the_table_of_missed_limits_has_those_alone(tmp_path: Path) -> None:
     run = {"rows": [asdict(row) for row in (LATE, GOOD, SLOW)]}
     (tmp_path / "posting.json").write_text(json.dumps(run))
-    page = with_tables("<!-- benchmarks: missed -->\n\n", tmp_path)
-    assert [line.split(" | ")[:2] for line in page.splitlines()[4:]] == [
+    shown = glance("missed", tmp_path)
+    assert [line.split(" | ")[:2] for line in shown.splitlines()[2:]] == [
         ["| `posting`", "time to post"],
         ["| `posting`", "processor time"],
     ]
