@@ -23,7 +23,6 @@ from airflow_provider_mediaops.sandbox.state import Settings
 from scripts import shown_code
 from tests.contract import dag_runs
 from tests.contract.mail_server import MailServer
-from tests.contract.page_tables import sections, table
 from tests.system.running import wait_for
 
 if TYPE_CHECKING:
@@ -364,9 +363,3 @@ def test_each_recipe_is_run_and_shown() -> None:
     shown = shown_code.files_of((ROOT / "docs" / "recipes.md").read_text())
     assert set(shown) == {f"docs/recipes/{name}.py" for name in names} | {"docs/recipes/testing/test_my_dag.py"}
     assert len(names) == 12
-
-
-def test_the_table_of_recipes_names_each_of_them_in_order() -> None:
-    page = (ROOT / "docs" / "recipes.md").read_text()
-    recipes = [title for title, text in sections(page).items() if title != "Test your own DAG"]
-    assert [row["recipe"].partition("](")[0].lstrip("[") for row in table(page)] == recipes
