@@ -217,10 +217,12 @@ def _figures(_name: str) -> str:
 
 
 def _benchmarks(name: str) -> str:
-    """Return a table of what a user asks about."""
-    from tests.benchmarks.results import glance
+    """Return a table of what a user asks about, under a picture of it."""
+    from tests.benchmarks.bars import bars
+    from tests.benchmarks.results import GLANCE, glance, glance_rows
 
-    return glance(name)
+    picture = f"```{{raw}} html\n{bars(glance_rows(name))}```\n\n" if name in GLANCE else ""
+    return picture + glance(name)
 
 
 def _kinds(_name: str) -> str:

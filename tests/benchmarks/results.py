@@ -2,8 +2,9 @@
 The results of benchmarks: rows beside their peers and limits, and the tables of the pages that show them.
 
 With ``WRITE_RESULTS=1``, as ``make benchmarks`` sets it, each benchmark writes its rows to a file of its own in
-``recorded``, with the machine, the versions and the date, so each benchmark can be repeated by itself. Each time that the
-pages are built, docs/performance.md gets the figures that a user asks for (``GLANCE``), and docs/figures.md all of them.
+``recorded``, with the machine, the versions and the date, so each benchmark can be repeated by itself. Each time that
+the pages are built, docs/performance.md gets the figures that a user asks for (``GLANCE``), and docs/figures.md gets all
+of them.
 
 A missed limit is stated in the output of the benchmark and on the page, and changes no exit code: limits are of a quiet
 machine, and a benchmark that could not measure is to be told from one that measured a slow machine. So a benchmark ends
@@ -21,7 +22,6 @@ import re
 import sys
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -124,6 +124,13 @@ class Row:
         return self.ours / self.peer_figure if self.peer_figure else None
 
     @property
+    def bound(self) -> float | None:
+        """The limit of our figure; None if there is none."""
+        if self.limit is None:
+            return None
+        return self.limit.value * (self.peer_figure or 0) if self.limit.of == "ratio" else self.limit.value
+
+    @property
     def holds(self) -> bool | None:
         """Whether the limit is kept; None if there is none."""
         if self.limit is None:
@@ -177,10 +184,20 @@ def glance(name: str, results: Path = RECORDED) -> str:
     :param name: the table, one of ``GLANCE``, or ``missed``: the limits of all benchmarks that are not kept.
     :param results: the folder of the results.
     """
-    runs = _runs(results)
     if name == "missed":
-        return table(["benchmark", *_HEAD], _missed(runs))
-    return table(_HEAD, (_cells(row) for row in map(partial(_row_of, runs), GLANCE[name])))
+        return table(["benchmark", *_HEAD], _missed(_runs(results)))
+    return table(_HEAD, map(_cells, glance_rows(name, results)))
+
+
+def glance_rows(name: str, results: Path = RECORDED) -> list[Row]:
+    """
+    Return the rows of a table of docs/performance.md.
+
+    :param name: the table, one of ``GLANCE``.
+    :param results: the folder of the results.
+    """
+    runs = _runs(results)
+    return [_row_of(runs, named) for named in GLANCE[name]]
 
 
 def _runs(results: Path) -> dict[str, dict[str, Any]]:
@@ -248,14 +265,14 @@ def _verdict(rows: Sequence[Row]) -> str:
         return f"Limits that hold: {len(limited)} of {len(limited)}." if limited else "No limit is set."
     lines = [f"Limits that hold: {len(limited) - len(missed)} of {len(limited)}. Missed:"]
     for row, limit in missed:
-        figure = f"{_ratio(row)} of {row.peer}" if limit.of == "ratio" else _with_unit(row.ours, row.unit)
+        figure = f"{_ratio(row)} of {row.peer}" if limit.of == "ratio" else with_unit(row.ours, row.unit)
         lines.append(f"- {row.what}: {figure}; the limit is {_bound(limit, row.unit)}")
     return "\n".join(lines)
 
 
 def _cells(row: Row) -> list[str]:
-    peer_figure = NOTHING if row.peer_figure is None else _with_unit(row.peer_figure, row.unit)
-    return [row.what, _with_unit(row.ours, row.unit), row.peer or NOTHING, peer_figure, _ratio(row), _limit(row)]
+    peer_figure = NOTHING if row.peer_figure is None else with_unit(row.peer_figure, row.unit)
+    return [row.what, with_unit(row.ours, row.unit), row.peer or NOTHING, peer_figure, _ratio(row), _limit(row)]
 
 
 def _ratio(row: Row) -> str:
@@ -271,10 +288,16 @@ def _limit(row: Row) -> str:
 
 
 def _bound(limit: Limit, unit: str) -> str:
-    return f"{limit.bound} {f'{limit.value:g}x' if limit.of == 'ratio' else _with_unit(limit.value, unit)}"
+    return f"{limit.bound} {f'{limit.value:g}x' if limit.of == 'ratio' else with_unit(limit.value, unit)}"
 
 
-def _with_unit(figure: float, unit: str) -> str:
+def with_unit(figure: float, unit: str) -> str:
+    """
+    Write a figure with three digits that count, and its unit.
+
+    :param figure: the figure.
+    :param unit: its unit; empty if it has none.
+    """
     return f"{_digits(figure)} {unit}".rstrip()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.generated_docs import filled
+from tests.benchmarks.bars import bars
 from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, glance, record
 from tests.contract.page_tables import sections, table
 
@@ -21,7 +22,8 @@ def test_page_has_each_table_of_what_users_ask() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert re.findall(r"<!-- benchmarks: (.+) -->", page) == [*GLANCE, "missed"]
     for name, rows in GLANCE.items():
-        shown = table(filled(f"<!-- benchmarks: {name} -->"))
+        text = filled(f"<!-- benchmarks: {name} -->")
+        shown = table(text[text.index("| measured") :])
         assert [row["measured"] for row in shown] == [what for _, what, _ in rows]
 
 
@@ -81,6 +83,20 @@ def test_table_has_each_figure_beside_its_peer_its_ratio_and_its_limit(
         "| asked | 5 | a loop | 2,000 | 1/400 | – |\n"  # noqa: RUF001
         "| used | 98.3 % | – | – | – | at least 99 %: **missed** |\n"  # noqa: RUF001
     )
+
+
+def test_picture_has_a_bar_of_each_figure_and_peer_and_a_line_at_the_limit() -> None:
+    rows = [
+        Row("<time>", "s", 6.0, "a loop", 12.0, Limit("at most", 0.75, "ratio")),
+        Row("used", "%", 50.0, limit=Limit("at least", 100.0)),
+        Row("size", "kB", 1.0),
+    ]
+    picture = bars(rows)
+    lengths = [float(each) for each in re.findall(r'<rect [^>]*width="([\d.]+)"', picture)]
+    lines = [float(each) for each in re.findall(r'<line x1="([\d.]+)"', picture)]
+    assert [length / lengths[1] for length in lengths] == [0.5, 1, 0.5]
+    assert [line / lengths[1] for line in lines] == [0.75, 1]
+    assert ("&lt;time&gt;" in picture, "12 s: a loop" in picture, "1 kB" in picture) == (True, True, False)
 
 
 LATE = Row("time to post", "s", 6.0, limit=Limit("at most", 5.0))
