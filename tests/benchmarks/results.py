@@ -3,7 +3,7 @@ The results of benchmarks: rows beside their peers and limits, and the tables of
 
 With ``WRITE_RESULTS=1``, as ``make benchmarks`` sets it, each benchmark writes its rows to a file of its own in
 ``recorded``, with the machine, the versions and the date, so each benchmark can be repeated by itself. Each time that
-the pages are built, docs/performance.md gets the figures that a user asks for (``GLANCE``), and docs/figures.md gets all
+the pages are built, docs/performance.md gets the figures that a user asks for (``GLANCE``), and docs/figures.md all
 of them.
 
 A missed limit is stated in the output of the benchmark and on the page, and changes no exit code: limits are of a quiet
