@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import RateStoreError
+from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text, reading_at
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 #: The address of the store in memory. Each process has its own, which this process cannot read.
 PER_PROCESS = "memory://"
 # So many digits of a digest distinguish the keys of one store.
 _FINGERPRINT_LENGTH = 12
+# The share of a slot by which rounding may move its time.
+_ROUNDING = 0.001
 _STATES = {
     "unseen": "cannot be seen from here: each process keeps its own",
     "unused": "free; not used yet, or forgotten",
@@ -44,26 +47,37 @@ def state_document(limiter: RateLimiter) -> dict[str, Any]:
     if limiter.backend.where == PER_PROCESS:
         return {"state": "unseen"}
     try:
-        state = limiter.state()
+        figures = figures_of(*limiter.backend.read(limiter.name), limiter.per_second)
     except RateStoreError as error:
         return {"state": "unreadable", "problem": error.message}
-    return figures_of(state) if state else {"state": "unused"}
+    return figures or {"state": "unused"}
 
 
-def figures_of(state: KeyState) -> dict[str, Any]:
+def figures_of(text: str | None, now: float, rate: float | None = None) -> dict[str, Any] | None:
     """
-    Return the state of a key as plain values, its times in seconds.
+    Read the state of a key off the text that a back end keeps of it; None if there is none, or a damaged one.
 
-    :param state: the state.
+    :param text: the text.
+    :param now: the back end's time.
+    :param rate: the key's requests a second, if it is known.
+    :returns: plain values, times in seconds. Of several states, the one that delays the next request longest counts.
     """
+    schedule = from_text(text, now) if text else None
+    if not schedule:
+        return None
+    exhausted, paused = max(0.0, schedule.blocked_until - now), max(0.0, schedule.at - now)
+    ahead = max(0.0, schedule.next_free - reading_at(schedule, now))
+    # The last slot is a gap before the first free one. A slot that was due before now was used, or passed.
+    reserved = None if rate is None else math.floor(ahead * rate / GUARD + _ROUNDING)
+    is_reserved = ahead if reserved is None else reserved
     return {
-        "state": state.state,
-        "reserved": state.reserved,
-        "reserved_seconds": round(state.reserved_seconds, 3),
-        "paused_seconds": round(state.paused_seconds, 3),
-        "exhausted_seconds": round(state.exhausted_seconds, 3),
-        "rate_factor": state.rate_factor,
-        "idle_seconds": None if state.idle_seconds is None else round(state.idle_seconds, 3),
+        "state": "exhausted" if exhausted else "paused" if paused else "reserved" if is_reserved else "free",
+        "reserved": reserved,
+        "reserved_seconds": round(ahead / schedule.speed, 3),
+        "paused_seconds": round(paused, 3),
+        "exhausted_seconds": round(exhausted, 3),
+        "rate_factor": schedule.speed,
+        "idle_seconds": round(max(0.0, now - schedule.sent[-1]), 3) if schedule.sent else None,
     }
 
 

@@ -9,7 +9,6 @@ from airflow_provider_mediaops.cli.connections import hook_of, listed_connection
 from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, figures_of, fingerprint, state_document, state_in_words
 from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
-from airflow_provider_mediaops.http.rate_limit.key_state import state_of
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ class _Keys:
         for backend in self._backends():
             try:
                 for name in backend.names():
-                    if (backend.where, name) not in self.by_name and (state := state_of(*backend.read(name))):
-                        yield _document(name, backend, None, [], figures_of(state))
+                    if (backend.where, name) not in self.by_name and (figures := figures_of(*backend.read(name))):
+                        yield _document(name, backend, None, [], figures)
             except RateStoreError as error:
                 self.problems.append(error.message)
 

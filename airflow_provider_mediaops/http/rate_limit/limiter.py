@@ -17,7 +17,6 @@ from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimited
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.http.rate_limit import schedule
-from airflow_provider_mediaops.http.rate_limit.key_state import state_of
 from airflow_provider_mediaops.http.rate_limit.schedule import BookedOut, Granted, Later, QuotaExhausted, Schedule
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
-    from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
 
 T = TypeVar("T")
 #: From a state and the time, and figures of its own, to the next state and an answer.
@@ -111,10 +109,6 @@ class RateLimiter:
     def restore_quota(self) -> CallFlow[None]:
         """Let all callers continue although the quota was exhausted, because the service answers."""
         yield from self._ask(_told(schedule.restore))
-
-    def state(self) -> KeyState | None:
-        """Read the state of the key; None if the back end has none. It may block."""
-        return state_of(*self.backend.read(self.name), self.per_second)
 
     def _booked_out(self, answer: BookedOut) -> RateLimitedError:
         return RateLimitedError(

@@ -20,9 +20,9 @@ from redis import Redis
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
-from airflow_provider_mediaops.http.rate_limit.key_state import state_of
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
+from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, from_text
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit.call_flows import FakeClock, replay
 from tests.unit.http.rate_limit.keys import limiter_of, take
@@ -59,6 +59,11 @@ def write_raw(backend: RateBackend, text: str | bytes) -> None:
     else:
         assert isinstance(text, str)
         backend.update("key", lambda _text, _now, _age: (text, None))
+
+
+def schedule_at(backend: RateBackend) -> Schedule | None:
+    text, now = backend.read("key")
+    return from_text(text, now) if text else None
 
 
 def test_an_update_keeps_the_text_and_returns_the_answer(backend: RateBackend) -> None:
@@ -191,9 +196,9 @@ def test_a_damaged_state_begins_anew_and_the_key_goes_on(backend: RateBackend, t
     limiter = RateLimiter(backend, "key", 1_000.0)
     replay(limiter.restore_quota(), [])
     write_raw(backend, text)
-    assert state_of(*backend.read("key")) is None
+    assert not schedule_at(backend)
     next(limiter.acquire()).action()  # type: ignore[union-attr]
-    assert state_of(*backend.read("key"))
+    assert schedule_at(backend)
 
 
 def test_a_state_that_was_taken_away_begins_a_window_ahead(backend: RateBackend) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -222,55 +222,6 @@ class TestABackEndThatFails:
         fake.wait(1.0)
         replay(limiter.on_sent(permit, None), [])
         assert backend.failures == 0
-
-
-class TestTheStateForPeople:
-    @staticmethod
-    def state_of(fake: FakeClock, **kept: Any) -> Any:
-        limiter = limiter_of(fake)
-        keep(limiter.backend, "key", **kept)
-        return limiter.state()
-
-    def test_a_key_that_nobody_has_used_has_none(self, fake: FakeClock) -> None:
-        limiter = limiter_of(fake)
-        assert limiter.state() is None
-        assert limiter.backend.names() == []
-
-    def test_a_key_is_free_again_after_a_request(self, fake: FakeClock) -> None:
-        limiter = limiter_of(fake)
-        take(limiter, fake)
-        fake.wait(1.5)
-        state = limiter.state()
-        assert state
-        assert (state.state, state.reserved, state.reserved_seconds) == ("free", 0, 0.0)
-        assert state.idle_seconds == pytest.approx(1.5)
-
-    def test_slots_that_are_waited_for_are_reserved(self, fake: FakeClock) -> None:
-        limiter = limiter_of(fake)
-        take(limiter, fake)
-        for _ in range(3):
-            next_step(limiter.acquire())
-        fake.wait(0.25)
-        state = limiter.state()
-        assert state
-        assert (state.state, state.reserved) == ("reserved", 3)
-        assert state.reserved_seconds == pytest.approx(4 * GAP - 0.25)
-
-    @pytest.mark.parametrize(
-        ("kept", "word", "name", "figure"),
-        [
-            ({"paused": 20.0, "reserved": 5.0}, "paused", "paused_seconds", 20.0),
-            ({"paused": 20.0, "exhausted": 3_602.0}, "exhausted", "exhausted_seconds", 3_602.0),
-            ({"speed": 0.7, "reserved": 20.0}, "reserved", "reserved_seconds", 20.0),
-            ({"speed": 0.7}, "free", "rate_factor", 0.7),
-        ],
-    )
-    def test_of_several_the_one_that_delays_longest_counts(
-        self, fake: FakeClock, kept: Any, word: str, name: str, figure: float
-    ) -> None:
-        state = self.state_of(fake, **kept)
-        assert state.state == word
-        assert getattr(state, name) == pytest.approx(figure)
 
 
 class TestTheErrorOfAnExhaustedQuota:
