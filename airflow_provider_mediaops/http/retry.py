@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.clock import Clock
 
-# The pauses after waits that led to nothing: a service may reset its quota late or by another clock, or others may have
-# used it up already.
-_FRUITLESS_PAUSES_SECONDS = (900.0, 3_600.0, 14_400.0)
-# A wait ends a little after the time that the service named, because clocks differ, and not for all waiting tasks at
-# once: by between half of this share and all of it, a minute at most.
-_EXTRA_SHARE, _MAX_EXTRA_SECONDS = 0.1, 60.0
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
@@ -81,35 +75,6 @@ class Attempts:
         # The exponent is bounded too: 2.0 ** 1024 overflows.
         ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
         return self.clock.uniform(0.0, ceiling)
-
-
-@dataclass(slots=True)
-class LongWaits:
-    """The waits of a task in the triggerer for a time that the service named, longer than any call waits."""
-
-    clock: Clock
-    _fruitless: int = field(default=0, init=False)
-    _has_waited: bool = field(default=False, init=False)
-
-    def pause_after(self, error: MediaOpsError, *, progressed: bool) -> float | None:
-        """
-        Return the seconds to wait after an error that ended an attempt; None to give up.
-
-        The first wait lasts until the time that the service named: ``Retry-After``, or the reset of a quota. If nothing
-        was done after it, the next ones are 15 minutes, one hour and four hours at most; there is no fifth.
-        """
-        if not error.temporary or not error.retry_after:
-            return None
-        if progressed or not self._has_waited:
-            self._has_waited, self._fruitless = True, 0
-            return self._a_little_more(error.retry_after)
-        if self._fruitless == len(_FRUITLESS_PAUSES_SECONDS):
-            return None
-        self._fruitless += 1
-        return self._a_little_more(min(error.retry_after, _FRUITLESS_PAUSES_SECONDS[self._fruitless - 1]))
-
-    def _a_little_more(self, seconds: float) -> float:
-        return seconds + self.clock.uniform(0.5, 1.0) * min(seconds * _EXTRA_SHARE, _MAX_EXTRA_SECONDS)
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -15,17 +15,17 @@ from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import TemporaryError
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.http.retry import LongWaits
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.video.export import Export
+    from airflow_provider_mediaops.video.long_waits import LongWaits
     from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.hooks.video",
-    "airflow_provider_mediaops.http.retry",
     "airflow_provider_mediaops.progress",
     "airflow_provider_mediaops.video.export",
+    "airflow_provider_mediaops.video.long_waits",
 )
 
 
@@ -96,11 +96,10 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
         await to_its_end(attempt.finish)
 
     def _pause_after(self, error: TemporaryError) -> float | None:
-        from airflow_provider_mediaops.http.clock import Clock
-        from airflow_provider_mediaops.http.retry import LongWaits
         from airflow_provider_mediaops.progress import duration
+        from airflow_provider_mediaops.video.long_waits import LongWaits
 
-        self._waits = self._waits or LongWaits(Clock())
+        self._waits = self._waits or LongWaits()
         pause = self._waits.pause_after(error, progressed=self._pages_saved > 0)
         self._pages_saved = 0
         if pause is not None:

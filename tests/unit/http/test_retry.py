@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.retry import LongWaits, RetryPolicy, retry_after_seconds
+from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
 from tests.unit.call_flows import START, FakeClock
 
 DAY = 86_400
@@ -128,37 +128,3 @@ def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> N
 def test_seconds_and_the_date_they_lead_to_mean_the_same(seconds: int) -> None:
     assert retry_after_seconds({"retry-after": str(seconds)}, START) == seconds
     assert retry_after_seconds({"retry-after": http_date(seconds)}, START) == seconds
-
-
-class TestLongWaits:
-    """The waits of a task that holds no worker slot."""
-
-    @pytest.mark.parametrize(("asked", "extra"), [(36_000.0, 60.0), (60.0, 6.0), (0.5, 0.05)])
-    def test_one_ends_a_little_after_the_time_that_the_service_named(self, asked: float, extra: float) -> None:
-        fake = FakeClock(share=0.0)
-        error = QuotaExceededError("spent", retry_after=asked)
-        assert LongWaits(fake.clock).pause_after(error, progressed=False) == asked + extra / 2
-        fake.share = 1.0
-        assert LongWaits(fake.clock).pause_after(error, progressed=True) == asked + extra
-
-    @pytest.mark.parametrize("error", [failed(), failed(retry_after=0.0), InvalidReplyError("odd", retry_after=5.0)])
-    def test_there_is_none_for_an_error_that_names_no_time_or_does_not_pass(self, error: MediaOpsError) -> None:
-        assert LongWaits(FakeClock().clock).pause_after(error, progressed=True) is None
-
-    def test_after_waits_that_led_to_nothing_the_service_is_looked_at_sooner_and_then_no_more(self) -> None:
-        waits = LongWaits(FakeClock(share=0.0).clock)
-        error = QuotaExceededError("spent", retry_after=DAY)
-        pauses = [waits.pause_after(error, progressed=False) for _ in range(5)]
-        assert pauses == [DAY + 30, 930.0, 3_630.0, 14_430.0, None]
-
-    def test_progress_makes_the_next_one_a_first_one(self) -> None:
-        waits = LongWaits(FakeClock(share=0.0).clock)
-        error = QuotaExceededError("spent", retry_after=DAY)
-        progress = [False, False, True, False, True, True]
-        pauses = [waits.pause_after(error, progressed=each) for each in progress]
-        assert pauses == [DAY + 30, 930.0, DAY + 30, 930.0, DAY + 30, DAY + 30]
-
-    def test_no_wait_is_longer_than_the_service_asked(self) -> None:
-        waits = LongWaits(FakeClock(share=0.0).clock)
-        error = RateLimitedError("slow", retry_after=10.0)
-        assert [waits.pause_after(error, progressed=False) for _ in range(5)] == [10.5] * 4 + [None]
