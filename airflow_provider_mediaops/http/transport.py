@@ -16,7 +16,6 @@ from __future__ import annotations
 import http.client
 import http.cookiejar
 import os
-import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +103,7 @@ class Transport:
         self._headers = settings.default_headers()
         self._trust = settings.trust()
         self._bases: dict[str, _Base] = {}
-        self._session = _Session(settings.client_certificate)
+        self._session, self._process = _Session(settings.client_certificate), os.getpid()
 
     def send(self, request: Request, cancelled: Stop | None = None) -> Response:
         """
@@ -116,6 +115,9 @@ class Transport:
         stops = (self._stop, cancelled) if cancelled else (self._stop,)
         for stop in stops:
             stop.check()
+        if self._process != os.getpid():
+            # A process that was forked would read the replies to its parent's requests.
+            self._session, self._process = _Session(self._settings.client_certificate), os.getpid()
         base = self._base(request.base)
         check_headers(request.headers)
         prepared = _PreparedRequest(request, base, merge_headers(self._headers, request.headers))
@@ -234,7 +236,6 @@ class _Adapter(requests.adapters.HTTPAdapter):
         super().__init__(pool_maxsize=MAX_CONNECTIONS)
         self._client_certificate = client_certificate
         self._pools: dict[str, Any] = {}
-        _adapters.add(self)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -284,26 +285,9 @@ class _Adapter(requests.adapters.HTTPAdapter):
         reply.request, reply.url = req, str(req.url)
         return reply
 
-    def forget_connections(self) -> None:
-        """Connect anew: a process that was forked would read the replies to its parent's requests."""
-        self._pools.clear()
-        self.proxy_manager.clear()
-        self.init_poolmanager(requests.adapters.DEFAULT_POOLSIZE, MAX_CONNECTIONS)
-
     def close(self) -> None:
         self._pools.clear()
         super().close()
-
-
-_adapters: weakref.WeakSet[_Adapter] = weakref.WeakSet()
-
-
-def _forget_connections() -> None:
-    for adapter in list(_adapters):
-        adapter.forget_connections()
-
-
-os.register_at_fork(after_in_child=_forget_connections)
 
 
 def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:
