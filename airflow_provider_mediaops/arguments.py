@@ -3,7 +3,8 @@ Read the arguments of operators, sensors, notifiers and hooks as people and temp
 
 A rendered template is a text; with ``render_template_as_native_obj`` it is whatever Python reads in that text, so a
 text of digits becomes an integer. Each function returns the value that is meant, or raises
-:class:`~airflow_provider_mediaops.exceptions.InvalidArgumentError` with the argument, the value and the correction.
+:class:`~airflow_provider_mediaops.exceptions.InvalidArgumentError` with the argument's ``name``, the value and the
+correction: also for a value below ``minimum`` or above ``maximum``, where they are not None.
 Nothing is taken by its truth value.
 """
 
@@ -41,27 +42,12 @@ _MAX_DIGITS = 100
 
 
 def optional(read: Callable[..., T], name: str, value: object, **bounds: Any) -> T | None:
-    """
-    Read an argument that may be left out.
-
-    :param read: one of this module's functions.
-    :param name: the argument, for the message.
-    :param value: its value, or None.
-    :param bounds: what else the function takes.
-    :returns: the function's result; None for None.
-    """
+    """Read an argument that may be left out, by one of this module's functions: None stays None."""
     return None if value is None else read(name, value, **bounds)
 
 
 def read_flag(name: str, value: object) -> bool:
-    """
-    Read a flag.
-
-    :param name: the argument, for the message.
-    :param value: a boolean; ``true``, ``t``, ``yes``, ``y``, ``on``, ``1`` or the opposite, in any case; 1 or 0.
-    :returns: whether it is set.
-    :raises InvalidArgumentError: for anything else, None and an empty text included.
-    """
+    """Read a flag: a boolean, 1 or 0, or a word for either, such as ``yes``; None and an empty text are refused."""
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -72,13 +58,10 @@ def read_flag(name: str, value: object) -> bool:
 
 def read_text(name: str, value: object) -> str:
     """
-    Read a text, as it is.
+    Read a text as it is, which may be empty, or an integer that a template made of one.
 
-    :param name: the argument, for the message.
-    :param value: a text, or an integer that a template made of one.
-    :returns: the text; it may be empty.
-    :raises InvalidArgumentError: for anything else: the text of a float is not certain to be the one that was written.
-        And for half of a surrogate pair, which a text that was cut can end with: no request can carry it.
+    The text of a float is not certain to be the one that was written. Half of a surrogate pair, which a text that was
+    cut can end with, is refused: no request can carry it.
     """
     text = _text(name, value)
     try:
@@ -99,14 +82,7 @@ def _text(name: str, value: object) -> str:
 
 
 def read_identifier(name: str, value: object) -> str:
-    """
-    Read an identifier: a text that is not blank.
-
-    :param name: the argument, for the message.
-    :param value: a text, or an integer that a template made of one.
-    :returns: the text, without blanks at its ends.
-    :raises InvalidArgumentError: for a blank text, and anything else.
-    """
+    """Read an identifier: a text that is not blank, without blanks at its ends."""
     identifier = read_text(name, value).strip()
     if not identifier:
         raise InvalidArgumentError(f"{name} is empty: give the identifier, or leave {name} out.")
@@ -117,10 +93,8 @@ def path_text(value: object) -> Any:
     """
     Return the text of a path object, for the constructor of a task.
 
-    Airflow renders the templates in a text in all its versions, but those in a ``pathlib.Path`` in none.
-
-    :param value: a ``pathlib.Path``, an ``ObjectStoragePath``, or anything else.
-    :returns: the text of the path; anything else as it is.
+    Anything else stays as it is. Airflow renders the templates in a text in all its versions, but those in a
+    ``pathlib.Path`` in none.
     """
     return str(value) if is_path(value) else value
 
@@ -129,20 +103,13 @@ def is_path(value: object) -> bool:
     """
     Return whether a value is a path object: a ``pathlib.Path`` or an ``ObjectStoragePath``.
 
-    :param value: any value. ``ObjectStoragePath`` is not imported, which takes time; it has the methods of a path.
+    The latter is not imported, which takes time; it has the methods of a path.
     """
     return isinstance(value, PurePath) or (hasattr(value, "joinpath") and hasattr(value, "as_uri"))
 
 
 def read_path(name: str, value: object) -> str:
-    """
-    Read the path of a file.
-
-    :param name: the argument, for the message.
-    :param value: a text, a path object, or an integer that a template made of a text.
-    :returns: the path as a text.
-    :raises InvalidArgumentError: for a blank text, and anything else.
-    """
+    """Read the path of a file: a text that is not blank, a path object, or an integer that a template made of one."""
     path = _text(name, path_text(value))
     if not path.strip():
         raise InvalidArgumentError(f"{name} is the path of a file; not {shown(value)}.")
@@ -163,13 +130,9 @@ def _half_a_pair(name: str, text: str, error: UnicodeEncodeError, which: str) ->
 
 def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ...]:
     """
-    Read a list of texts.
+    Read a list of texts, or of integers that templates made of them, or one text with commas; a set is sorted.
 
-    :param name: the argument, for the message.
-    :param value: a list of texts, or of integers that templates made of them; or one text with commas. A set is sorted.
-    :param if_empty: a sentence with the correction of an empty list, for the message.
-    :returns: one entry or more, without blanks at their ends.
-    :raises InvalidArgumentError: for an empty list, an empty entry, the text of a Python list, and anything else.
+    There is one entry or more, and none is blank; ``if_empty`` is a sentence with the correction of an empty list.
     """
     if isinstance(value, str):
         if _TEXT_OF_LIST.fullmatch(value):
@@ -194,41 +157,19 @@ def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ..
 
 
 def ordered(value: Any) -> Any:
-    """
-    Return a list in the place of a set, which has no order of its own: sorted, so that each try has the same.
-
-    :param value: a set, or anything else.
-    :returns: the sorted list; anything else as it is.
-    """
+    """Return a sorted list in the place of a set, so that each try has the same order; anything else as it is."""
     return sorted(value, key=str) if isinstance(value, AbstractSet) else value
 
 
 def read_choice(name: str, value: object, choices: Sequence[str]) -> str:
-    """
-    Read one of a few words.
-
-    :param name: the argument, for the message.
-    :param value: the word.
-    :param choices: the words to choose from.
-    :returns: the word.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read one of a few words."""
     if isinstance(value, str) and value.strip() in choices:
         return value.strip()
     raise refused(name, value, f"is {', '.join(choices[:-1])} or {choices[-1]}" if choices[1:] else f"is {choices[0]}")
 
 
 def read_whole_number(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> int:
-    """
-    Read a whole number.
-
-    :param name: the argument, for the message.
-    :param value: an integer, a float without a fraction, or the text of either.
-    :param minimum: the smallest that will do; None for no bound.
-    :param maximum: the largest that will do; None for no bound.
-    :returns: the number.
-    :raises InvalidArgumentError: for anything else, beyond the bounds, and for a number of more than 100 digits.
-    """
+    """Read a whole number of at most 100 digits: an integer, a float without a fraction, or the text of either."""
     number = _whole(value)
     if number is None or not _is_within(number, minimum, maximum):
         raise refused(name, value, f"is a whole number{_bounds(minimum, maximum)}")
@@ -238,16 +179,7 @@ def read_whole_number(name: str, value: object, *, minimum: int | None = None, m
 
 
 def read_number(name: str, value: object, *, minimum: float | None = None, maximum: float | None = None) -> float:
-    """
-    Read a number.
-
-    :param name: the argument, for the message.
-    :param value: a number, or the text of one.
-    :param minimum: the smallest that will do; None for no bound.
-    :param maximum: the largest that will do; None for no bound.
-    :returns: the number, which is finite.
-    :raises InvalidArgumentError: for anything else, and beyond the bounds.
-    """
+    """Read a finite number, or the text of one."""
     number = _finite(value)
     if number is None or not _is_within(number, minimum, maximum):
         raise refused(name, value, f"is a number{_bounds(minimum, maximum)}")
@@ -255,16 +187,7 @@ def read_number(name: str, value: object, *, minimum: float | None = None, maxim
 
 
 def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum: float | None = None) -> float:
-    """
-    Read a time in seconds.
-
-    :param name: the argument, for the message.
-    :param value: a number of seconds, the text of one, or a ``timedelta``.
-    :param minimum: the smallest that will do; None for no bound.
-    :param maximum: the largest that will do; None for no bound.
-    :returns: the seconds.
-    :raises InvalidArgumentError: for anything else, and beyond the bounds.
-    """
+    """Read a time in seconds: a finite number, the text of one, or a ``timedelta``."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else _finite(value)
     if seconds is None or not _is_within(seconds, minimum, maximum):
         raise refused(name, value, f"is a number of seconds{_bounds(minimum, maximum)}, or a timedelta")
@@ -272,14 +195,7 @@ def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum
 
 
 def read_moment(name: str, value: object) -> datetime:
-    """
-    Read a moment in time.
-
-    :param name: the argument, for the message.
-    :param value: a ``datetime``, or the text of one in ISO 8601; without a time zone it is in UTC.
-    :returns: the moment, in UTC.
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read a moment, in UTC: a ``datetime``, or the text of one in ISO 8601; without a time zone it is in UTC."""
     moment = value if isinstance(value, datetime) else read_iso_time(value)
     if moment is not None:
         with suppress(OverflowError):
@@ -288,14 +204,7 @@ def read_moment(name: str, value: object) -> datetime:
 
 
 def refused(name: str, value: object, rule: str) -> InvalidArgumentError:
-    """
-    Make the error of an argument that cannot be read.
-
-    :param name: the argument.
-    :param value: its value, which is cut if it is long.
-    :param rule: what it must be, as the rest of a sentence, for example ``is True or False``.
-    :returns: the error.
-    """
+    """Make the error of an argument; ``rule`` is the rest of a sentence, for example ``is True or False``."""
     return InvalidArgumentError(f"{name} {rule}; not {shown(value)}.{_hint(value)}")
 
 
@@ -305,24 +214,14 @@ def is_web_address(path: str) -> bool:
 
 
 def unsigned(path: str) -> str:
-    """
-    Return a path as it stands in a message.
-
-    :param path: the path.
-    :returns: the path without a password, a query and, of a web address, a fragment: they may hold a signature.
-    """
+    """Return a path for a message, without password, query and a web address's fragment: they may hold a signature."""
     if found := _WEB_ADDRESS.fullmatch(path):
         return "".join(found.groups())
     return _PASSWORD.sub(r"\1:***@", _QUERY.sub("", path))
 
 
 def shown(value: object) -> str:
-    """
-    Return a value as it stands in a message.
-
-    :param value: the value.
-    :returns: its representation, cut if it is long.
-    """
+    """Return the representation of a value for a message, cut if it is long."""
     try:
         text = repr(value[: _MAX_SHOWN_LENGTH + 1] if isinstance(value, str) else value)
     except ValueError:

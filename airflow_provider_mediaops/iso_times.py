@@ -7,12 +7,7 @@ from datetime import datetime, timezone
 
 
 def read_iso_time(text: object) -> datetime | None:
-    """
-    Read a time in ISO 8601.
-
-    :param text: the text, for example ``2026-11-16T00:00:00Z``; without a time zone it is in UTC.
-    :returns: the time in UTC; None for anything else.
-    """
+    """Read a text such as ``2026-11-16T00:00:00Z`` as a time in UTC, its zone by default; None for anything else."""
     if not isinstance(text, str):
         return None
     given = text.strip()

@@ -30,13 +30,7 @@ class LargeNumberError(ValueError):
 
 
 def parse_json(data: bytes) -> Any:
-    """
-    Parse a JSON document.
-
-    :param data: the document in UTF-8.
-    :returns: its value.
-    :raises ValueError: if it is not valid JSON, or is nested too deep.
-    """
+    """Parse a JSON document in UTF-8; raise ValueError if it is not valid, or is nested too deep."""
     try:
         # To look for repeated values takes as long as to parse them; the keys of records do repeat.
         return _from_json()(data, cache_strings="keys")
@@ -55,12 +49,8 @@ def parse_finite_json(data: bytes) -> Any:
     """
     Parse a JSON document that may hold no number which is too large for a float, such as 1e999.
 
-    NaN and Infinity are read where they are written as such.
-
-    :param data: the document in UTF-8.
-    :returns: its value.
-    :raises LargeNumberError: if it holds such a number.
-    :raises ValueError: if it is not valid JSON, or is nested too deep.
+    NaN and Infinity are read where they are written as such. The errors are those of :func:`parse_json`, and
+    LargeNumberError.
     """
     if _is_shallow(data):
         decode, errors = _decoder()
@@ -105,11 +95,8 @@ def check_depth(value: object, brackets: int) -> None:
     """
     Make sure that a value which the standard library has parsed can be written again, also within another value.
 
-    That takes more of Python's stack than to parse it.
-
-    :param value: a JSON value.
-    :param brackets: how many brackets its text opens. To count them takes less time than to visit all of the value.
-    :raises ValueError: if it is nested too deep.
+    That takes more of Python's stack than to parse it. To count the brackets that its text opens takes less time than
+    to visit all of the value.
     """
     if brackets <= _MAX_DEPTH:
         return
@@ -146,10 +133,8 @@ def text_of(value: object) -> str:
     """
     Convert a value from a list or a table cell to text.
 
-    Many tools store a column of integers with gaps as floats, so a whole number loses its decimal point.
-
-    :param value: the value.
-    :returns: the text; nested values as JSON, and an empty text for None.
+    Many tools store a column of integers with gaps as floats, so a whole number loses its decimal point. Nested values
+    become JSON, and None an empty text.
     """
     if value is None:
         return ""
@@ -161,23 +146,12 @@ def text_of(value: object) -> str:
 
 
 def json_size(value: object) -> int:
-    """
-    Return the size of a value as JSON, as XComs and trigger events are stored.
-
-    :param value: plain values.
-    :returns: bytes; characters beyond ASCII count as their escapes.
-    """
+    """Return the bytes of a value as JSON with escapes beyond ASCII, as XComs and trigger events are stored."""
     return len(json.dumps(value))
 
 
 def fitting(entries: Sequence[T], room_bytes: int) -> list[T]:
-    """
-    Return the first entries of a list, as many as fit.
-
-    :param entries: plain values.
-    :param room_bytes: the maximum size of the list as JSON.
-    :returns: the entries; all of them if they fit.
-    """
+    """Return the first entries of a list, as many as fit into so many bytes of JSON."""
     left = room_bytes - len("[]")
     for position, entry in enumerate(entries):
         left -= json_size(entry) + (len(", ") if position else 0)
@@ -188,10 +162,8 @@ def fitting(entries: Sequence[T], room_bytes: int) -> list[T]:
 
 def storable(text: str, longest: int) -> str:
     """
-    Return a text that any database stores.
+    Cut a text, such as a name that a cluster sent, to so many characters that any database stores.
 
-    :param text: any text, such as a name that a cluster sent.
-    :param longest: the maximum number of characters; the rest is cut off.
-    :returns: the text, with U+FFFD in the place of NUL and of surrogates, which stand for bytes that are not UTF-8.
+    U+FFFD takes the place of NUL and of surrogates, which stand for bytes that are not UTF-8.
     """
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text[:longest])

@@ -15,12 +15,7 @@ LOG_EVERY_SECONDS = 30.0
 
 @dataclass(slots=True)
 class ProgressLog:
-    """
-    Logs the progress of one attempt every 30 seconds.
-
-    :param log: logs a line.
-    :param clock: returns seconds that never run backwards.
-    """
+    """Logs the progress of one attempt every 30 seconds."""
 
     log: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
@@ -38,19 +33,11 @@ class ProgressLog:
         return self.rows / max(self.clock() - self._started, 0.001)
 
     def count(self, rows: int = 1) -> None:
-        """
-        Count rows that are done.
-
-        :param rows: how many.
-        """
+        """Count rows that are done."""
         self.rows += rows
 
     def log_if_due(self, line: Callable[[], str]) -> None:
-        """
-        Log a line if the last one is 30 seconds old.
-
-        :param line: makes the line.
-        """
+        """Make and log a line if the last one is 30 seconds old."""
         if self.is_due():
             self.log(line())
 
@@ -64,11 +51,7 @@ class ProgressLog:
 
 
 def duration(seconds: float) -> str:
-    """
-    Return a time as people write it, for example ``2 h 12 min``.
-
-    :param seconds: the time.
-    """
+    """Return a time as people write it, for example ``2 h 12 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -77,10 +60,5 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """
-    Return a number with its noun, for example ``1 ISBN`` or ``2,500 ISBNs``.
-
-    :param number: the number.
-    :param noun: the noun in the singular; its plural ends in s.
-    """
+    """Return a number with its noun, whose plural ends in s: ``1 ISBN``, ``2,500 ISBNs``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,7 +1,8 @@
 """
 Return the addresses of the pages in Airflow: those of this provider, and Airflow's own of a task instance.
 
-Every process of Airflow imports this module with the plugin, so it imports next to nothing.
+The base address is Airflow's own or its path, such as ``[api] base_url``; empty for a path from the root. Every process
+of Airflow imports this module with the plugin, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +23,7 @@ NOT_MAPPED = -1
 
 
 def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, base_url: str = "") -> str:
-    """
-    Return the address of the report of a task instance: the page alone, as it stands within Airflow's tab.
-
-    :param dag_id: the DAG.
-    :param run_id: its run.
-    :param task_id: the task.
-    :param map_index: the index of a mapped task; -1 if the task is not mapped.
-    :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
-    """
+    """Return the address of the report of a task instance: the page alone, as it stands within Airflow's tab."""
     # The run comes last: its id may contain a slash. As part of the path, its plus signs stay what they are even where
     # Airflow (3.1) inserts it as it is.
     path = "/".join(quote(part, safe="") for part in (dag_id, task_id, str(map_index), run_id))
@@ -38,15 +31,7 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPP
 
 
 def tab_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, base_url: str = "") -> str:
-    """
-    Return the address of the tab *Hot threads* of a task instance in Airflow's web interface.
-
-    :param dag_id: the DAG.
-    :param run_id: its run.
-    :param task_id: the task.
-    :param map_index: the index of a mapped task; -1 if the task is not mapped.
-    :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
-    """
+    """Return the address of the tab *Hot threads* of a task instance in Airflow's web interface."""
     tab = f"plugin/{TAB_ROUTE}"
     return task_instance_url(dag_id, run_id, task_id, map_index, tab=tab, base_url=base_url)
 
@@ -54,16 +39,7 @@ def tab_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED,
 def task_instance_url(
     dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, tab: str, base_url: str = ""
 ) -> str:
-    """
-    Return the address of a tab of a task instance in Airflow's web interface.
-
-    :param dag_id: the DAG.
-    :param run_id: its run.
-    :param task_id: the task.
-    :param map_index: the index of a mapped task; -1 if the task is not mapped.
-    :param tab: the tab, such as ``xcom``.
-    :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
-    """
+    """Return the address of a tab of a task instance, such as ``xcom``, in Airflow's web interface."""
     parts = ["dags", dag_id, "runs", run_id, "tasks", task_id]
     if map_index != NOT_MAPPED:
         parts += ["mapped", str(map_index)]

@@ -82,12 +82,8 @@ def constructing(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]
     """
     Check the arguments of a task in its constructor, and then set the provider's retry policy on it.
 
-    The policy is not set if the task has one, or Airflow has none (below 3.3).
-
-    :param task: an operator or sensor.
-    :param given: the other arguments of the constructor, with the ``default_args`` that Airflow adds.
-    :raises InvalidArgumentError: the error of the check. Of the arguments that it names, it says which ``default_args``
-        gave.
+    The policy is not set if the task has one, or Airflow has none (below 3.3). If the check names arguments that come
+    from ``default_args``, which Airflow adds to those given, its error says so.
     """
     try:
         yield
@@ -108,11 +104,7 @@ def constructing(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]
 
 @contextmanager
 def ending_task() -> Iterator[None]:
-    """
-    Translate permanent errors for an Airflow without retry policies (below 3.3), so that they fail the task at once.
-
-    :raises AirflowFailException: for a permanent error, if Airflow has no retry policies.
-    """
+    """Fail a task at once after a permanent error, also on an Airflow without retry policies (below 3.3)."""
     try:
         yield
     except PERMANENT as error:
@@ -125,9 +117,7 @@ def is_templated(*values: Any) -> bool:
     """
     Return whether any value is known only when the task runs, so that its check has to wait until then.
 
-    :param values: arguments of an operator: texts, lists of texts, paths, XComArgs, callables, numbers.
-    :returns: True for a template, for the result of another task, or for a callable, which Airflow calls when it
-        renders the templates.
+    It is a template, the result of another task, or a callable, which Airflow calls when it renders the templates.
     """
     return any(_is_templated(value) for value in values)
 
@@ -147,9 +137,7 @@ def is_end_templated(path: object) -> bool:
     """
     Return whether the suffix of a path is known only when the task runs.
 
-    :param path: a text, a path object, the result of another task, or a callable.
-    :returns: True if a template stands in the last part of the path, and no suffix behind it; or if Airflow makes the
-        whole path.
+    A template stands in the last part of the path, and no suffix behind it; or Airflow makes the whole path.
     """
     if not (isinstance(path, str) or is_path(path)):
         return is_templated(path)

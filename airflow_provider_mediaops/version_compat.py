@@ -77,33 +77,20 @@ __all__ = [
 
 
 def task_state_store(context: Mapping[str, Any]) -> Any:
-    """
-    Return the task's state store (AIP-103, Airflow 3.3 and later). The check for None can go with 3.3.
-
-    :param context: the task's context.
-    :returns: the store; None if Airflow has none.
-    """
+    """Return the task's state store (AIP-103); None if Airflow has none, which can go with 3.3."""
     return context.get("task_state_store")
 
 
 def asset_state_store(trigger: object) -> Any:
     """
-    Return the state store of the asset that a trigger watches (AIP-103, Airflow 3.3 and later).
+    Return the state store of the asset that a running trigger watches (AIP-103); None if there is none.
 
     It can go with 3.3, which sets the attribute to None for a trigger that watches no asset.
-
-    :param trigger: the trigger, when it runs.
-    :returns: the store; None if Airflow has none, or the trigger belongs to a task.
     """
     return getattr(trigger, "asset_state_store", None)
 
 
 def conn_id_of(path: ObjectStoragePath) -> str | None:
-    """
-    Return the connection of a path on object storage. It can go with 3.2: 3.1 keeps it among the storage options.
-
-    :param path: the path.
-    :returns: the connection's id; None if the path names none.
-    """
+    """Return the connection id of a path, if any. It can go with 3.2: 3.1 keeps it among the storage options."""
     conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
     return conn_id

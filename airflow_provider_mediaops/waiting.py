@@ -39,11 +39,7 @@ _TOLERANCE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """
-    The end of a single poke.
-
-    :param seconds: the pause until the next one.
-    """
+    """The end of a single poke, with the pause until the next one."""
 
     seconds: float
 
@@ -53,25 +49,16 @@ class Readings(Protocol[T_co]):
 
     def next(self, pause: float, deadline: float) -> CallFlow[T_co | None]:
         """
-        Wait, then make a reading.
+        Wait for so many seconds, then make a reading, which raises a MediaOpsError if the service fails.
 
-        :param pause: seconds to wait first; 0 reads at once.
-        :param deadline: the end of the wait, on the clock of whoever waits.
-        :returns: a call flow with the reading; None if it would come more than :data:`LATE_SECONDS` later.
-        :raises MediaOpsError: if the service fails.
+        It is None if it would come more than :data:`LATE_SECONDS` after the deadline, on the clock of whoever waits.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """
-    The time that a wait has.
-
-    :param monotonic: the clock: returns seconds that never run backwards.
-    :param began: when it began.
-    :param deadline: when it ends; no pause goes beyond, and the last reading begins then.
-    """
+    """The time of a wait, by a monotonic clock: no pause goes beyond its end, and the last reading begins then."""
 
     monotonic: Callable[[], float]
     began: float
@@ -90,13 +77,7 @@ class Term:
 
     @classmethod
     def of_dates(cls, monotonic: Callable[[], float], began: float, deadline: float) -> Term:
-        """
-        Return a term on a clock of this process.
-
-        :param monotonic: the clock.
-        :param began: when it began, in seconds since 1970.
-        :param deadline: when it ends, likewise.
-        """
+        """Return a term on a clock of this process, from two times in seconds since 1970."""
         ahead = monotonic() - time.time()
         return cls(monotonic, began + ahead, deadline + ahead)
 
@@ -166,11 +147,7 @@ class Pace:
         Return the pause after a reading.
 
         It needs no count of the readings, which a rescheduled task does not have: a pause that doubles each time is as
-        long as all before it, and the interval.
-
-        :param elapsed: the seconds since the beginning of the wait.
-        :param within: the maximum, if there is one.
-        :returns: seconds.
+        long as all before it, the seconds ``elapsed``, and the interval. It is ``within`` at most.
         """
         pause = self.interval_seconds
         if self.exponential:
@@ -182,10 +159,7 @@ class Pace:
         """
         Return the pause after a reading that failed: the same, and at least a second.
 
-        :param elapsed: as for :meth:`pause`.
-        :param retry_after: the seconds that the service asked for, if any; followed for five minutes at most.
-        :param within: as for :meth:`pause`.
-        :returns: seconds.
+        The seconds that the service asked for, if any, are waited for five minutes at most.
         """
         asked = min(retry_after or 0.0, LONGEST_WITHOUT_NEWS_SECONDS)
         return max(self.pause(elapsed, within), _MIN_PAUSE_SECONDS, asked)
@@ -231,15 +205,12 @@ def wait(
     """
     Make readings until a condition is met, the last one at the deadline.
 
-    :param readings: the source of the readings.
-    :param judge: returns the verdict of a reading; None stands for one that failed, which meets no condition.
-    :param pace: the pauses between the readings.
-    :param progress: the progress so far. Each change of state is logged once.
-    :param term: the time that it has, on the clock of the readings.
-    :param first_pause: seconds before the first reading.
-    :param one_poke: whether to return at the first pause, unless the next reading is due within a time of its own.
-    :returns: a call flow with the verdict; the pause after one poke; None if the deadline has come.
-    :raises Exception: an error that ends the wait; see :data:`RULES`.
+    ``judge`` returns the verdict of a reading; None stands for one that failed, which meets no condition. Each change
+    of state is logged once. With ``one_poke``, the wait ends at the first pause, unless the next reading is due within
+    a time of its own.
+
+    The result is the verdict, the pause after one poke, or None if the deadline has come. :data:`RULES` says which
+    errors end the wait.
     """
     pause = first_pause
     while True:
@@ -293,11 +264,7 @@ def until(
     """
     Keep a reading from waiting past the time limit of a wait, and from logging each retry.
 
-    :param deadline: the time limit, on the clock of ``monotonic``.
-    :param flow: the reading; it ends before the first wait that would end after the deadline.
-    :param monotonic: returns seconds that never run backwards.
-    :param gave_up: called with that wait.
-    :returns: a call flow with the same result; None if it would have had to wait beyond the deadline.
+    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
     """
     try:
         step = advance(flow)

@@ -55,12 +55,7 @@ class Watch(Protocol):
         """Return a call flow that makes one reading; it raises a MediaOpsError if the service fails."""
 
     def judge(self, monotonic: Callable[[], float]) -> Callable[[Any], Verdict]:
-        """
-        Return the function that judges readings; None stands for one that failed.
-
-        :param monotonic: returns seconds that never run backwards.
-        :returns: the function; here, the readings are verdicts.
-        """
+        """Return the function that judges readings, of which None failed; here, the readings are verdicts."""
         return _given
 
     def result(self, value: Any) -> Any:
