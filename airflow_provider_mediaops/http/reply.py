@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.redaction import redacted
-from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json, parse_json
+from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from airflow_provider_mediaops.http.exchange import Response
 
@@ -55,14 +55,10 @@ def read_json(response: Response) -> dict[str, Any]:
     :raises InvalidReplyError: if the body is empty, HTML, cut short or another kind of value, or holds a number that is
         too large for a float, such as 1e999.
     """
-    return _read_object(response, parse_finite_json)
-
-
-def _read_object(response: Response, parse: Callable[[bytes], Any]) -> dict[str, Any]:
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
     try:
-        value = parse(response.body.removeprefix(_BYTE_ORDER_MARK))
+        value = parse_finite_json(response.body.removeprefix(_BYTE_ORDER_MARK))
     except LargeNumberError as error:
         raise InvalidReplyError(f"The reply {error}.") from None
     except ValueError as error:
@@ -109,7 +105,7 @@ def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
     All are None for a body that is empty, HTML, cut short or unknown.
     """
     try:
-        body = _read_object(response, parse_json)
+        body = read_json(response)
     except InvalidReplyError:
         return ErrorDetails()
     # The documents do not show the form of an error: its parts may stand below error, or at the top.
