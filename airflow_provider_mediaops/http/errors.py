@@ -188,7 +188,8 @@ class ErrorRules:
         An :class:`InvalidReplyError` gets all of it. An error of another class has its own.
         """
         finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
-        shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
+        quotes = {"reason": error.reason, "excerpt": error.excerpt}
+        shown = {name: quote and plain_text(quote, request.secrets) for name, quote in quotes.items()}
         if not isinstance(error, InvalidReplyError):
             # A parser knows the path of its request, but not of the base address.
             path = error.path and whole_path(request)
@@ -219,14 +220,8 @@ def _class_of(status: int) -> ErrorClass:
 
 def _of_a_write(request: Request, error: MediaOpsError) -> MediaOpsError:
     """Return the error of a request that may have been carried out."""
-    return error if request.idempotent else _uncertain(error)
-
-
-def _quotes(error: MediaOpsError) -> dict[str, str | None]:
-    return {"reason": error.reason, "excerpt": error.excerpt}
-
-
-def _uncertain(error: MediaOpsError) -> UncertainDeliveryError:
+    if request.idempotent:
+        return error
     return UncertainDeliveryError(
         f"It is not known whether {error.method} {error.path} took effect, and it is not sent again by itself. "
         f"{error.message} Look at the {error.service} before you repeat it.",
