@@ -150,7 +150,7 @@ class BookDatabaseHook(ServiceHook):
             everything that was found is handed out.
         """
         from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-        from airflow_provider_mediaops.http.loop_thread import in_loop_thread
+        from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client

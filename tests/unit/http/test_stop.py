@@ -12,10 +12,10 @@ import pytest
 import requests
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
+from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
-from airflow_provider_mediaops.http.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.loop_thread import in_loop_thread
+from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
