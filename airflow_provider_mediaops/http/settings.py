@@ -7,10 +7,8 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.headers import merge_headers
 
 if TYPE_CHECKING:
@@ -104,22 +102,3 @@ def check_trust(trust: bool | str) -> None:  # noqa: FBT001
     if isinstance(trust, str):
         is_folder = Path(trust).is_dir()
         ssl.create_default_context(cafile=None if is_folder else trust, capath=trust if is_folder else None)
-
-
-def check_address(base: str) -> None:
-    """
-    Make sure that requests can be sent to a base address.
-
-    :raises TransportError: if it is no ``http`` or ``https`` address with a host.
-    """
-    if not _is_address(base):
-        raise TransportError(Failure.CONFIGURATION, "the base address is no http or https address with a host")
-
-
-def _is_address(base: str) -> bool:
-    try:
-        parts = urlsplit(base)
-        _ = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)

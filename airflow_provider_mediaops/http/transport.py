@@ -46,7 +46,6 @@ from airflow_provider_mediaops.http.settings import (
     MAX_CONNECTIONS,
     ClientCertificate,
     TransportSettings,
-    check_address,
     check_trust,
 )
 from airflow_provider_mediaops.http.stop import Stop
@@ -152,12 +151,10 @@ class Transport:
     def _base(self, address: str) -> _Base:
         found = self._bases.get(address)
         if found is None:
-            check_address(address)
-            check_headers(self._headers)
+            normalized = normalized_address(address)
             if address.startswith("https:"):
                 _check_trust(self._trust)
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
-            normalized = normalized_address(address)
             origin = "/".join(normalized.split("/", 3)[:3])
             found = self._bases[address] = _Base(normalized, origin, proxies)
         return found
