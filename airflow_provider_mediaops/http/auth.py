@@ -57,11 +57,7 @@ class Auth(ABC):
         return None
 
     def prepare(self, send: Ask) -> CallFlow[None]:
-        """
-        Fetch the credential that signing needs, unless there is one.
-
-        :raises MediaOpsError: if it cannot be fetched.
-        """
+        """Fetch the credential that signing needs, unless there is one."""
         yield from ()
 
     def is_expired(self, error: AuthenticationError) -> bool:
@@ -197,11 +193,7 @@ class RefreshTokenAuth(Auth):
         return bool(self._access_token) and self.clock.monotonic() < self._expires
 
     def prepare(self, send: Ask) -> CallFlow[None]:
-        """
-        Fetch an access token, or wait for the call that fetches one.
-
-        :raises MediaOpsError: if it cannot be fetched; every call that waited for it gets the same error.
-        """
+        """Fetch an access token, or wait for the call that fetches one, and share its error."""
         while not self.ready:
             with self._lock:
                 refresh, mine = (self._refresh, False) if self._refresh else (_Refresh(), True)

@@ -131,11 +131,7 @@ class Client:
         return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), respects_quota=False)
 
     def restore_quota(self) -> CallFlow[None]:
-        """
-        Report to all who use the key that its quota is restored, because the service answers.
-
-        :raises RateStoreError: if the rate store cannot be used.
-        """
+        """Report to all who use the key that its quota is restored, because the service answers."""
         if self.limiter:
             yield from self.limiter.restore_quota()
 

@@ -18,13 +18,7 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """
-    The source of time and chance.
-
-    :param monotonic: returns seconds that never run backwards.
-    :param now: returns the date and time in UTC.
-    :param uniform: returns a random number between two bounds.
-    """
+    """Seconds that never run backwards, the date and time in UTC, and a random number between two bounds."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc_now

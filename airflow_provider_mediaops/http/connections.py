@@ -93,12 +93,7 @@ class Deadline:
         return time.monotonic() >= self._ends
 
     def left(self, limit: float) -> float:
-        """
-        Return the time that one wait may take.
-
-        :raises TimeoutError: if the deadline has passed.
-        :raises TaskStoppedError: if the task is to end.
-        """
+        """Return the time that one wait may take; raise if there is none, or the task is to end."""
         for stop in self._stops:
             stop.check()
         left = self._ends - time.monotonic()

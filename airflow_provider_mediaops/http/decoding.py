@@ -18,11 +18,7 @@ _GZIP_NAMES = ("gzip", "x-gzip")
 
 
 def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) -> bytes:
-    """
-    Read a whole body, of limited size both as it was sent and decompressed. It may be compressed with gzip.
-
-    :raises TransportError: if the body is larger, compressed in another way, damaged, or ends too early.
-    """
+    """Read a whole body, which may be compressed with gzip, of limited size both as it was sent and decompressed."""
     # Unlike a list of chunks, this returns its content without a copy.
     body = io.BytesIO()
     stream = zlib.decompressobj(_GZIP)

@@ -30,11 +30,7 @@ def merge_headers(headers: Mapping[str, str], own: Mapping[str, str]) -> dict[st
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """
-    Make sure that the values of headers can be sent, before any part of the request is.
-
-    :raises TransportError: if one cannot.
-    """
+    """Raise a TransportError if the value of a header cannot be sent, before any part of the request is."""
     for name, value in headers.items():
         if not is_header_text(value):
             raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")

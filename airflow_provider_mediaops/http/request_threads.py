@@ -54,9 +54,7 @@ class RequestThreads:
     """
     Threads that send requests for event loops.
 
-    :param threads: the maximum number of threads.
-    :param of_one_user: the maximum number of them that one user of the threads occupies, so that a host which does not
-        answer holds up nobody else.
+    One user occupies a part of them at most, so that a host which does not answer holds up nobody else.
     """
 
     def __init__(self, threads: int, of_one_user: int) -> None:
@@ -79,8 +77,6 @@ class RequestThreads:
 
         If the caller is cancelled, a request that has not been sent yet is not sent. One that is under way ends at its
         deadline, and nobody reads its reply.
-
-        :raises TransportError: if no whole reply was received, or there is no thread to send in.
         """
         job = _Job(transport, request)
         self._add(user, job)

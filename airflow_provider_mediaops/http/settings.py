@@ -94,11 +94,7 @@ class TransportSettings:
 
 
 def check_trust(trust: bool | str) -> None:  # noqa: FBT001
-    """
-    Make sure that the certificates to trust can be loaded. This takes tens of milliseconds.
-
-    :raises OSError: if the path cannot be read, or is a file without certificates.
-    """
+    """Load the certificates to trust, for an OSError if that fails. This takes tens of milliseconds."""
     if isinstance(trust, str):
         is_folder = Path(trust).is_dir()
         ssl.create_default_context(cafile=None if is_folder else trust, capath=trust if is_folder else None)

@@ -32,10 +32,8 @@ class Stop:
         """
         Request the end of the task.
 
-        Every later request and wait raises. One that is under way in this thread ends now; requests of other threads
-        are not sent, or their replies are not waited for.
-
-        :raises TaskStoppedError: in the main thread within :meth:`interruptible`, once.
+        Every later request and wait raises a TaskStoppedError. In the main thread, one that is under way raises now;
+        requests of other threads are not sent, or their replies are not waited for.
         """
         self.requested = True
         if self._raises and _in_main_thread():
@@ -43,21 +41,13 @@ class Stop:
             raise TaskStoppedError
 
     def check(self) -> None:
-        """
-        Raise if the end was requested.
-
-        :raises TaskStoppedError: if it was.
-        """
+        """Raise a TaskStoppedError if the end was requested."""
         if self.requested:
             raise TaskStoppedError
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """
-        Let a request for the end raise at any step of the block, if this is the main thread.
-
-        :raises TaskStoppedError: also if the end was requested before.
-        """
+        """Let a request for the end raise at once, and in the main thread at any step of the block."""
         if not _in_main_thread():
             self.check()
             yield
@@ -71,11 +61,7 @@ class Stop:
             self._raises = before
 
     def sleep(self, seconds: float) -> None:
-        """
-        Sleep, unless the task is to end.
-
-        :raises TaskStoppedError: as soon as the end is requested.
-        """
+        """Sleep; raise a TaskStoppedError as soon as the end is requested."""
         with self.interruptible():
             time.sleep(seconds)
 

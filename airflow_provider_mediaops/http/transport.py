@@ -89,12 +89,7 @@ class _PreparedRequest(requests.PreparedRequest):
 
 
 class Transport:
-    """
-    One pooled session over requests.
-
-    :param settings: time limits, proxies, headers and certificates.
-    :param stop: whether the task is to end; then nothing is sent, and a request under way ends.
-    """
+    """One pooled session over requests. Once ``stop`` is requested, nothing is sent, and a request under way ends."""
 
     def __init__(self, settings: TransportSettings, stop: Stop | None = None) -> None:
         self._settings = settings
@@ -106,10 +101,9 @@ class Transport:
 
     def send(self, request: Request, cancelled: Stop | None = None) -> Response:
         """
-        Send one request and read its reply whole, whatever its status. ``cancelled`` ends this request only.
+        Send one request and read its reply whole, whatever its status; raise a TransportError without a whole one.
 
-        :raises TransportError: if no whole reply was received.
-        :raises TaskStoppedError: if the task is to end.
+        ``cancelled`` ends this request only.
         """
         stops = (self._stop, cancelled) if cancelled else (self._stop,)
         for stop in stops:
@@ -184,11 +178,7 @@ def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
 
 
 def normalized_address(base: str) -> str:
-    """
-    Return a base address as it is sent.
-
-    :raises TransportError: if it cannot be.
-    """
+    """Return a base address as it is sent; raise a TransportError if it cannot be."""
     prepared = requests.PreparedRequest()
     try:
         prepared.prepare_url(f"{base}/", None)

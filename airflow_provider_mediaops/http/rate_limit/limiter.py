@@ -40,14 +40,11 @@ _UNNOTICED_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """
-    Permission to send one request.
+    """Permission to send one request."""
 
-    :param at: its entry in the key's log of sends.
-    :param since: the same time on the clock of this process, at the earliest.
-    """
-
+    #: Its entry in the key's log of sends.
     at: float
+    #: The same time on the clock of this process, at the earliest.
     since: float
 
 
