@@ -47,13 +47,21 @@ def test_key_is_free_again_after_a_request(fake: FakeClock) -> None:
 def test_slots_that_are_waited_for_are_reserved(fake: FakeClock) -> None:
     limiter = limiter_of(fake)
     take(limiter, fake)
-    for _ in range(3):
+    for _ in range(40):
         next_step(limiter.acquire())
     fake.wait(0.25)
     found = figures(limiter)
     assert found
-    assert (found["state"], found["reserved"]) == ("reserved", 3)
-    assert found["reserved_seconds"] == pytest.approx(4 * GAP - 0.25)
+    assert (found["state"], found["reserved"]) == ("reserved", 40)
+    assert found["reserved_seconds"] == pytest.approx(41 * GAP - 0.25)
+
+
+def test_slots_of_a_key_whose_rate_is_not_known_have_no_number(fake: FakeClock) -> None:
+    limiter = limiter_of(fake)
+    keep(limiter.backend, "key", reserved=20.0)
+    found = figures_of(*limiter.backend.read("key"))
+    assert found
+    assert (found["state"], found["reserved"], found["reserved_seconds"]) == ("reserved", None, pytest.approx(20.0))
 
 
 @pytest.mark.parametrize(
