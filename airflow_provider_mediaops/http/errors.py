@@ -225,7 +225,7 @@ def _of_a_write(request: Request, error: MediaOpsError) -> MediaOpsError:
     return UncertainDeliveryError(
         f"It is not known whether {error.method} {error.path} took effect, and it is not sent again by itself. "
         f"{error.message} Look at the {error.service} before you repeat it.",
-        **{**error.context(), "retry_after": None},
+        **error.context(),
     )
 
 
