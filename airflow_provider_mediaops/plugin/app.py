@@ -176,7 +176,10 @@ class Pages:
         wanted, notices = asked.filter()
         listed = await self._listed(readable, wanted, asked, start)
         if asked.frame and not listed.is_end and len(listed.rows) < _ROWS:
-            notices = (*notices, f"Of {listed.read} captures, these have such a top frame. “Older” looks further.")
+            notices = (
+                *notices,
+                f"Of {listed.read} captures, these have such a kind of work or top frame. “Older” looks further.",
+            )
         html = list_page(
             listed.rows,
             asked,

@@ -31,7 +31,7 @@ class Asked:
 
     :param dag: a part of the DAG's id.
     :param cluster: a part of the id of the connection to the cluster.
-    :param frame: a part of the hottest top frame.
+    :param frame: a part of the hottest top frame, or of the hottest kind of work.
     :param since: a time in UTC, from which on captures are listed.
     :param until: a time in UTC, up to which captures are listed.
     """
@@ -76,12 +76,13 @@ class Asked:
 
     def fits(self, row: Row) -> bool:
         """
-        Return whether a row has the cluster and the top frame that are asked for.
+        Return whether a row has the cluster and the work that are asked for.
 
         :param row: a row.
         """
-        frame = row.summary.frame if row.summary else ""
-        return self.cluster.casefold() in row.cluster.casefold() and self.frame.casefold() in frame.casefold()
+        works = (row.summary.kind, row.summary.frame) if row.summary else ("",)
+        in_work = any(self.frame.casefold() in work.casefold() for work in works)
+        return in_work and self.cluster.casefold() in row.cluster.casefold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +206,10 @@ def _shown(row: Row, base_url: str) -> dict[str, Any]:
         "task": task,
         "cluster": row.cluster,
         "note": row.note,
+        "kind": summary.kind if summary else "",
+        "share": summary.kind_share if summary else "",
         "frame": summary.frame if summary else "",
         "amount": summary.frame_amount if summary else "",
-        "strip": summary.strip if summary else (),
-        "levels": 1 + max((bar.level for bar in summary.strip), default=0) if summary else 1,
     }
 
 

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.comparison import WAITING, compare
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 from airflow_provider_mediaops.cluster.page.tables import method_cell
-from airflow_provider_mediaops.cluster.page.text import figure
+from airflow_provider_mediaops.cluster.page.text import figure, readable
 from airflow_provider_mediaops.plugin.reading import look_up, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
-from airflow_provider_mediaops.plugin.strip import strip_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.plugin.reading import TextVersion
-    from airflow_provider_mediaops.plugin.strip import StripBar
 
 #: The largest text that is read for a row of the list, in bytes.
 MAX_ROW_BYTES = 4_000_000
@@ -32,15 +31,17 @@ class TextSummary:
     A capture in a row of the list.
 
     :param taken: when it was taken, as its first node says; None if no node does.
+    :param kind: the hottest kind of work; empty if there is none.
+    :param kind_share: its share, and why it is uncertain, if it is.
     :param frame: the hottest top frame at work; empty if there is none.
     :param frame_amount: its amount, with its unit.
-    :param strip: the bars of its strip.
     """
 
     taken: datetime | None
+    kind: str
+    kind_share: str
     frame: str
     frame_amount: str
-    strip: tuple[StripBar, ...]
 
 
 def summarize(report: HotThreadsReport) -> TextSummary:
@@ -52,11 +53,13 @@ def summarize(report: HotThreadsReport) -> TextSummary:
     """
     found = compare([report])
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
+    kinds = hot_kinds(report, found.measure)
     return TextSummary(
         taken=report.taken,
+        kind=readable(kinds[0].label) if kinds else "",
+        kind_share=", ".join(filter(None, (f"{kinds[0].share_percent:.0f} %", kinds[0].caution))) if kinds else "",
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
-        strip=strip_of(report),
     )
 
 

@@ -109,7 +109,7 @@ def test_the_list_of_captures(sign_in_as: SignIn, airflow: LocalAirflow, example
     page = sign_in_as("admin", size=(1366, 400))
     page.goto(f"{airflow.url}/plugin/{LIST_ROUTE}")
     captures = airflow_pages.page_within(page)
-    captures.locator("svg.strip").first.wait_for()
+    captures.locator("[data-column='Kind of work']").first.wait_for()
     # The hottest frames of the sandbox differ from run to run.
     fixed = captures.locator("h1, p, form, thead, [data-column=DAG], [data-column=Cluster]")
     pictures.keep("captures_list", page.screenshot(), "\n".join(fixed.all_inner_texts()))

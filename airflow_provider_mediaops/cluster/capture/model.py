@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.reason import Reason
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -73,6 +74,14 @@ class Capture:
         from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         return parse(self.text)
+
+    @cached_property
+    def kinds(self) -> tuple[HotKind, ...]:
+        """The kinds of work of the hot threads, the hottest first."""
+        from airflow_provider_mediaops.cluster.folded import measures
+        from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
+
+        return hot_kinds(self.report, measures([self.report])[0])
 
     def with_tasks(self, sampling: TaskSampling) -> Capture:
         """
@@ -120,14 +129,15 @@ class Capture:
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
-            return _json_of(self._circumstances(), self.running_tasks, self.report)
+            return _json_of(self)
         if format == "folded":
             from airflow_provider_mediaops.cluster.folded import folded
 
             return folded([self.report]).encode()
         raise InvalidArgumentError(f"format is txt, json or folded for a single capture; not {format!r}.")
 
-    def _circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> dict[str, Any]:
+        """Return in plain values when and why it was taken, and of which nodes."""
         return {
             "taken": self.taken and self.taken.isoformat(timespec="milliseconds"),
             "reason": self.reason,
@@ -275,17 +285,15 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
     )
 
 
-def _json_of(circumstances: dict[str, Any], tasks: RunningTasks | None, report: HotThreadsReport) -> bytes:
-    from airflow_provider_mediaops.cluster.folded import measures
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
-
+def _json_of(capture: Capture) -> bytes:
+    report, tasks = capture.report, capture.running_tasks
     # Node by node: the plain values of a whole report take several times the memory of its text.
     written = BytesIO()
     # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
-    written.write(b'{\n "capture": ' + _indented(circumstances, 1) + b",\n")
+    written.write(b'{\n "capture": ' + _indented(capture.circumstances(), 1) + b",\n")
     if tasks is not None:
         written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
-    kinds = [kind.to_dict() for kind in hot_kinds(report, measures([report])[0])[:_MOST_KINDS]]
+    kinds = [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]]
     written.write(b' "kinds": ' + _indented(kinds, 1) + b",\n")
     written.write(b' "nodes": [')
     for number, node in enumerate(report.nodes):

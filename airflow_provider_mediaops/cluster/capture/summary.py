@@ -6,8 +6,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
-from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, measures, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
+from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
 from airflow_provider_mediaops.cluster.page.text import figure, readable
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 46_000
 
 _HOTTEST = 5
+_KINDS_IN_LOG = 3
 # The maximum of entries, and of bytes as JSON, of each list in the summary of one capture.
 _LISTED = 50
 _ROOM = {"nodes": 3_000, "cpu": 4_000, "missing": 1_500, "hottest": 2_800, "kinds": 1_800, "groups": 2_400}
@@ -45,7 +45,7 @@ def summary_of(capture: Capture) -> dict[str, Any]:
     """
     nodes, hottest = capture.report.nodes, _hottest(capture, _HOTTEST)
     busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
-    kinds = hot_kinds(capture.report, measures([capture.report])[0])[:_HOTTEST]
+    kinds = capture.kinds[:_HOTTEST]
     lists: dict[str, Sequence[Any]] = {
         "nodes": nodes,
         "cpu": busiest,
@@ -83,10 +83,11 @@ def summary_of(capture: Capture) -> dict[str, Any]:
 
 def hottest_sentence(capture: Capture) -> str:
     """
-    Return the hottest thread, its node and its top method in one line of a log.
+    Return the hottest thread and the hottest kinds of work in one line of a log.
 
     :param capture: the capture.
-    :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step``.
+    :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step; work: 75 % Script run for
+        each document, 25 % Merging segments: logs, shard 3``.
     """
     if not capture.report.understood:
         return "nothing was understood"
@@ -96,7 +97,13 @@ def hottest_sentence(capture: Capture) -> str:
     amount = figure(thread.amount or 0.0, Measure(kind_of(thread), "bytes" if thread.kind == "mem" else "percent"))
     method = top_method(thread)
     doing = "" if method == NO_STACK else f", {'.'.join(method.split('.')[-2:])}"
-    return readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
+    thread_words = readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
+    return f"{thread_words}; work: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"
+
+
+def _share_of(kind: HotKind) -> str:
+    caution = f" ({kind.caution})" if kind.caution else ""
+    return f"{kind.share_percent:.0f} % {readable(kind.label, _LONGEST_KIND_NAME)}{caution}"
 
 
 def _hottest(capture: Capture, most: int) -> list[tuple[HotNode, HotThread]]:

@@ -71,7 +71,8 @@ class TestAsCallback:
         (line,) = lines
         assert line == (
             f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.{{txt,json}}; "
-            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run; "
+            "work: 100 % Search: which kind is not visible (by its thread pool only)"
         )
 
     @pytest.mark.usefixtures("cluster")

@@ -172,7 +172,8 @@ class TestLog:
             "INFO: Waiting: no node's CPU is at 85 % or more",
             (
                 f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; "
-                "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+                "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run; "
+                "work: 100 % Search: which kind is not visible (by its thread pool only)"
             ),
         ]
 

@@ -162,7 +162,8 @@ class TestResult:
         assert warning.startswith("WARNING: Not in the report: node-2.")
         assert info == (
             f"INFO: Captured the hot threads of 1 node(s): {destination.with_suffix('')}.{{txt,json,folded}}; "
-            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run; "
+            "work: 100 % Search: which kind is not visible (by its thread pool only)"
         )
         assert page == "INFO: Wrote the page of 1 capture(s): hot.html"
 

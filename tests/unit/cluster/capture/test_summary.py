@@ -12,10 +12,13 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.triggers.event import done_event
-from tests.unit.hot_threads_text import cpu, section, split, thread, unique
+from tests.unit.hot_threads_text import cpu, section, split, stack, thread, unique
 from tests.unit.search_cluster import report, stats
 
 LIMIT = 48_000
+OTHER = "Other: no frame tells a known kind"
+SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
+MERGE = "org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(ConcurrentMergeScheduler.java:1)"
 
 
 def result_of(series: dict[str, Any]) -> int:
@@ -65,22 +68,38 @@ class TestSentence:
         [
             (
                 section("n", thread("[search][T#3]", split(97, 88, other=9), unique("org.x.Run.step(R:1)"))),
-                "hottest: 88.0 % [search][T#3] on n, Run.step",
+                "hottest: 88.0 % [search][T#3] on n, Run.step; "
+                "work: 100 % Search: which kind is not visible (by its thread pool only)",
             ),
-            (section("n", thread("t", cpu(5))), "hottest: 5.0 % t on n"),
-            (section("n", thread("t", "1.5kb memory allocated")), "hottest: 1.5 kB t on n"),
+            (section("n", thread("t", cpu(5))), f"hottest: 5.0 % t on n; work: 100 % {OTHER}"),
+            (section("n", thread("t", "1.5kb memory allocated")), f"hottest: 1.5 kB t on n; work: 100 % {OTHER}"),
             (section("n", thread("t", cpu(0))), "no thread was hot"),
             (section("n"), "no thread was hot"),
             ("hello world", "nothing was understood"),
-            (section("n", thread("a\x1b[31m", cpu(5))), r"hottest: 5.0 % a\x1b[31m on n"),
+            (section("n", thread("a\x1b[31m", cpu(5))), rf"hottest: 5.0 % a\x1b[31m on n; work: 100 % {OTHER}"),
         ],
     )
     def test_it_names_the_hottest_thread(self, text: str, sentence: str) -> None:
         assert hottest_sentence(Capture(text)) == sentence
 
     def test_it_is_one_bounded_line(self) -> None:
-        sentence = hottest_sentence(Capture(section("n", thread("t" * 10_000, cpu(5)))))
-        assert len(sentence) <= 300
+        merges = (f"opensearch[n][[{'i' * 250}{shard}][{shard}]: Lucene Merge Thread #1]" for shard in range(9))
+        threads = [thread("t" * 10_000, cpu(50)), *(thread(name, cpu(5), unique(MERGE)) for name in merges)]
+        sentence = hottest_sentence(Capture(section("n", *threads)))
+        assert "\n" not in sentence
+        assert len(sentence) <= 800
+
+    def test_it_names_the_three_hottest_kinds_of_work_with_their_shares_and_cautions(self) -> None:
+        threads = [
+            thread("opensearch[n][search][T#1]", cpu(60), stack(10, SCRIPT)),
+            thread("opensearch[n][[logs][3]: Lucene Merge Thread #7]", cpu(25), unique(MERGE)),
+            thread("opensearch[n][write][T#1]", cpu(10)),
+            thread("opensearch[n][search][T#2]", cpu(5)),
+        ]
+        assert hottest_sentence(Capture(section("n", *threads))).partition("; ")[2] == (
+            "work: 60 % Script run for each document, 25 % Merging segments: logs, shard 3 (from one snapshot), "
+            "10 % Indexing: which part is not visible (by its thread pool only)"
+        )
 
 
 class TestSeries:
