@@ -41,8 +41,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
     :param timeout: how long the cluster may wait for its nodes.
-    :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
-        commas.
+    :param formats: the files to write: any of ``txt``, ``json``, ``folded``, ``kinds`` and ``html``, in a list or in
+        one text with commas.
     :param running_tasks: whether the busiest nodes are asked what they run while the report is taken; it is in the JSON
         file and on the page.
     :param show_queries: whether the queries of running tasks are in the files as they were sent, and not only their

@@ -91,8 +91,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         spike, but no capture of it worked, the task fails with the last error and is retried.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
-    :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
-        commas.
+    :param formats: the files to write: any of ``txt``, ``json``, ``folded``, ``kinds`` and ``html``, in a list or in
+        one text with commas.
     :param running_tasks: whether the hot nodes are asked what they run while the report is taken; it is in the JSON
         file and on the page, and the heaviest groups are in the result.
     :param show_queries: whether the queries of running tasks are in the files as they were sent, and not only their

@@ -96,12 +96,14 @@ class CapturePaths(TypedDict, total=False):
     :param txt: the report as the cluster sent it.
     :param json: the report as JSON.
     :param folded: a line for each stack.
+    :param kinds: the same, each line with its kind of work at the beginning.
     :param html: the page; with several captures, one for all.
     """
 
     txt: str
     json: str
     folded: str
+    kinds: str
     html: str
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 
 #: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
-#: for flame-graph tools, and a page for people.
-FORMATS = ("txt", "json", "folded", "html")
+#: for flame-graph tools, the same below their kinds of work, and a page for people.
+FORMATS = ("txt", "json", "folded", "kinds", "html")
 #: The most captures of one spike: their summaries share one XCom, and their reports one page.
 MOST_CAPTURES = 50
 

@@ -123,18 +123,18 @@ class Capture:
         :param format: one of :data:`FORMATS` but for the page, which may show several captures.
         :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the circumstances of the capture, the
             running tasks if they were asked for, the kinds of work, and the report, in ASCII; for ``folded`` a line a
-            stack.
+            stack, and for ``kinds`` the same with the kind of work at the beginning.
         :raises ValueError: for any other format.
         """
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
             return _json_of(self)
-        if format == "folded":
+        if format in {"folded", "kinds"}:
             from airflow_provider_mediaops.cluster.folded import folded
 
-            return folded([self.report]).encode()
-        raise InvalidArgumentError(f"format is txt, json or folded for a single capture; not {format!r}.")
+            return folded([self.report], kinds_first=format == "kinds").encode()
+        raise InvalidArgumentError(f"format is txt, json, folded or kinds for a single capture; not {format!r}.")
 
     def circumstances(self) -> dict[str, Any]:
         """Return in plain values when and why it was taken, and of which nodes."""

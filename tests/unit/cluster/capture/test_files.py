@@ -42,11 +42,12 @@ class TestOne:
         kept = files(tmp_path)
         told = kept.keep(captured("node-1"), 1)
         kept.finish()
-        assert names_in(tmp_path) == ["hot.folded", "hot.html", "hot.json", "hot.txt"]
+        assert names_in(tmp_path) == ["hot.folded", "hot.html", "hot.json", "hot.kinds", "hot.txt"]
         written = {name: Path(path).read_text() for name, path in told["paths"].items()}
         assert written["txt"] == report("node-1")
         assert json.loads(written["json"])["nodes"][0]["name"] == "node-1"
         assert written["folded"].startswith("node-1;search;")
+        assert written["kinds"] == f"Search: which kind is not visible;{written['folded']}"
         assert "<title>Hot threads of docs</title>" in written["html"]
 
     def test_what_is_told_of_it_is_its_summary_its_time_and_its_files(self, tmp_path: Path) -> None:

@@ -259,6 +259,7 @@ class TestFiles:
             ("/out/r.json", ["json"], {"json": "/out/r.json"}),
             ("/out/r.html", ["html", "txt"], {"txt": "/out/r.txt", "html": "/out/r.html"}),
             ("/out/r.folded", ["folded"], {"folded": "/out/r.folded"}),
+            ("/out/r.txt", "folded,kinds", {"folded": "/out/r.folded", "kinds": "/out/r.kinds"}),
             ("s3://c@b.example/2026.03/r.v1", ["txt"], {"txt": "s3://c@b.example/2026.03/r.v1.txt"}),
         ],
     )
@@ -272,11 +273,12 @@ class TestFiles:
             "txt": "/out/r.3.txt",
             "json": "/out/r.3.json",
             "folded": "/out/r.3.folded",
+            "kinds": "/out/r.3.kinds",
             "html": "/out/r.html",
         }
 
     def test_the_page_is_no_content_of_one(self) -> None:
-        with pytest.raises(ValueError, match=r"^format is txt, json or folded"):
+        with pytest.raises(ValueError, match=r"^format is txt, json, folded or kinds"):
             Capture(report("node-1")).content("html")
 
     @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])

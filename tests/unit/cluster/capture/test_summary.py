@@ -68,8 +68,10 @@ class TestSentence:
         [
             (
                 section("n", thread("[search][T#3]", split(97, 88, other=9), unique("org.x.Run.step(R:1)"))),
-                "hottest: 88.0 % [search][T#3] on n, Run.step; "
-                "work: 100 % Search: which kind is not visible (by its thread pool only)",
+                (
+                    "hottest: 88.0 % [search][T#3] on n, Run.step; "
+                    "work: 100 % Search: which kind is not visible (by its thread pool only)"
+                ),
             ),
             (section("n", thread("t", cpu(5))), f"hottest: 5.0 % t on n; work: 100 % {OTHER}"),
             (section("n", thread("t", "1.5kb memory allocated")), f"hottest: 1.5 kB t on n; work: 100 % {OTHER}"),
