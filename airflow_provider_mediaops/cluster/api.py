@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.cluster.plain_values import mapping_of
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
 from airflow_provider_mediaops.cluster.refusals import WRONG_ADDRESS, advice, error_class
 from airflow_provider_mediaops.exceptions import (
@@ -38,6 +39,8 @@ _MOST_FAILURES = 20
 _JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 # Each node's section of a report begins so, in every version.
 _SECTION = b":::"
+# A node in trouble may be slow, and the report is at hand.
+_MOST_SECONDS_FOR_COUNTERS = 5.0
 # More cores than this are a fault of the reply.
 _MOST_CORES = 100_000
 
@@ -105,6 +108,19 @@ def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
     selectors = node_list(nodes)
     request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"})
     return Call(request, lambda response: _read_stats(selectors, request, response))
+
+
+def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str, Any]]:
+    """
+    Ask once, and not for long, for the heap, the collectors, the thread pools and the cgroup of nodes.
+
+    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
+    :returns: the call; its result is the value of ``nodes`` in the reply, which may hold anything.
+    :raises ValueError: for an empty list.
+    """
+    path, headers = _path(node_list(nodes), "stats/os,jvm,thread_pool"), {"Accept": "application/json"}
+    request = Request("GET", path, headers=headers, is_retried=False, max_seconds=_MOST_SECONDS_FOR_COUNTERS)
+    return Call(request, lambda response: mapping_of(read_json(response).get("nodes")))
 
 
 def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]:

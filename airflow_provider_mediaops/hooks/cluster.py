@@ -173,11 +173,14 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.capture.model import take_capture
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
+        from airflow_provider_mediaops.cluster.statistics import read_statistics
         from airflow_provider_mediaops.http.clock import Clock
 
         ask = self.service.client.ask
         sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
-        return (yield from take_capture(ask, HotThreadsQuery(nodes, **query), sampler=sampler))
+        asked = HotThreadsQuery(nodes, **query)
+        capture = yield from take_capture(ask, asked, sampler=sampler)
+        return capture.with_statistics((yield from read_statistics(ask, asked)))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.exchange import Response
@@ -10,6 +11,10 @@ from tests.unit.loopback import http_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+#: The address of the heap, collectors and thread pools of any nodes.
+COUNTERS = re.compile(r"/stats/os,jvm,thread_pool$")
 
 
 def node_id(name: str) -> str:

@@ -39,6 +39,11 @@ class CaptureFiles:
         """Whether there is a page, which shows the cores of the nodes if they are given to :meth:`finish`."""
         return "html" in self._destination.paths(1)
 
+    @property
+    def shows_statistics(self) -> bool:
+        """Whether there is a file that shows the statistics of the nodes."""
+        return not {"json", "html"}.isdisjoint(self._destination.paths(1))
+
     def check(self) -> None:
         """
         Make sure that the files can be written, before there is anything to write.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _DECODER = json.JSONDecoder()
 _BLANKS = " \t\r\n"
 # What follows may take megabytes.
-_AFTER_THE_HEAD = frozenset({"kinds", "nodes", "unparsed", "digest"})
+_AFTER_THE_HEAD = frozenset({"statistics", "kinds", "nodes", "unparsed", "digest"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ class JsonHead:
 
 def read_head(start: str) -> JsonHead:
     """
-    Read the values before ``kinds`` and ``nodes``. Nothing is raised: what is not understood is left out.
+    Read the values before ``statistics``, ``kinds`` and ``nodes``.
+
+    Nothing is raised: what is not understood is left out.
 
     :param start: the beginning of the file, or all of it.
     :returns: the head; that of another JSON has neither time nor reason.

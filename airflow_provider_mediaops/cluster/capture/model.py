@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
+    from airflow_provider_mediaops.cluster.statistics import NodeStatistics
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 # Merges of each shard are a kind of their own.
@@ -56,6 +57,7 @@ class Capture:
     :param reason: why it was taken, in one word; None if it is unknown.
     :param running_tasks: what the nodes ran meanwhile; None if they were not asked.
     :param task_warnings: sentences about that for the log.
+    :param statistics: the heap, collectors, thread pools and throttling of the nodes; None if they are not known.
     """
 
     text: str
@@ -67,6 +69,7 @@ class Capture:
     reason: Reason | None = None
     running_tasks: RunningTasks | None = None
     task_warnings: tuple[str, ...] = ()
+    statistics: tuple[NodeStatistics, ...] | None = None
 
     @cached_property
     def report(self) -> HotThreadsReport:
@@ -92,9 +95,20 @@ class Capture:
         from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
 
         tasks = assessed(sampling, self.report)
-        capture = replace(self, running_tasks=tasks, task_warnings=tuple(sampling.warnings))
+        return self._with(running_tasks=tasks, task_warnings=tuple(sampling.warnings))
+
+    def with_statistics(self, statistics: tuple[NodeStatistics, ...] | None) -> Capture:
+        """
+        Return this capture with the statistics of its nodes.
+
+        :param statistics: the statistics; None if they are not known.
+        """
+        return self._with(statistics=statistics)
+
+    def _with(self, **changes: Any) -> Capture:
+        capture = replace(self, **changes)
         # A large report is not parsed again.
-        vars(capture)["report"] = self.report
+        vars(capture).update({name: vars(self)[name] for name in ("report", "kinds") if name in vars(self)})
         return capture
 
     @property
@@ -122,8 +136,9 @@ class Capture:
 
         :param format: one of :data:`FORMATS` but for the page, which may show several captures.
         :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the circumstances of the capture, the
-            running tasks if they were asked for, the kinds of work, and the report, in ASCII; for ``folded`` a line a
-            stack, and for ``kinds`` the same with the kind of work at the beginning.
+            running tasks if they were asked for, the statistics of the nodes if they are known, the kinds of work, and
+            the report, in ASCII; for ``folded`` a line a stack, and for ``kinds`` the same with the kind of work at the
+            beginning.
         :raises ValueError: for any other format.
         """
         if format == "txt":
@@ -293,6 +308,8 @@ def _json_of(capture: Capture) -> bytes:
     written.write(b'{\n "capture": ' + _indented(capture.circumstances(), 1) + b",\n")
     if tasks is not None:
         written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
+    if capture.statistics is not None:
+        written.write(b' "statistics": ' + _indented(capture.statistics, 1) + b",\n")
     kinds = [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]]
     written.write(b' "kinds": ' + _indented(kinds, 1) + b",\n")
     written.write(b' "nodes": [')

@@ -18,6 +18,7 @@ from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
+from airflow_provider_mediaops.cluster.statistics import read_statistics
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -52,6 +53,11 @@ class Keeper(Protocol):
     @property
     def shows_cores(self) -> bool:
         """Whether :meth:`finish` has a use for the cores of the nodes."""
+        ...
+
+    @property
+    def shows_statistics(self) -> bool:
+        """Whether :meth:`keep` has a use for the statistics of the nodes."""
         ...
 
     def check(self) -> None:
@@ -224,6 +230,8 @@ class _Series:
             reason=reason_of(self.plan.watch, timed_out=self.timed_out),
             sampler=self._sampler,
         )
+        if self.keeper.shows_statistics:
+            capture = capture.with_statistics((yield from read_statistics(self.ask, query)))
         self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
 
     def go_on(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+    from airflow_provider_mediaops.cluster.statistics import NodeStatistics
 
 # A series that takes less when compressed needs no file.
 _MOST_IN_MEMORY_BYTES = 1 << 20
@@ -41,6 +42,7 @@ class SpooledCapture:
     :param read_text: reads the text.
     :param read_cpu: reads the CPU of the nodes; None if it is unknown.
     :param read_tasks: reads the tasks that ran on the nodes; None if nobody asked for them.
+    :param read_nodes: reads the statistics of the nodes; None if they are not known.
     """
 
     taken: datetime | None
@@ -51,6 +53,7 @@ class SpooledCapture:
     read_text: Callable[[], str]
     read_cpu: Callable[[], str] | None
     read_tasks: Callable[[], str] | None = None
+    read_nodes: Callable[[], str] | None = None
 
     @property
     def text(self) -> str:
@@ -80,6 +83,11 @@ class SpooledCapture:
 
         return RunningTasks.from_dict(json.loads(self.read_tasks()))
 
+    @property
+    def statistics(self) -> Sequence[NodeStatistics] | None:
+        """The statistics of the nodes, read from the disk at each access."""
+        return None if self.read_nodes is None else json.loads(self.read_nodes())
+
 
 class CaptureSpool(Sequence[SpooledCapture]):
     """
@@ -107,12 +115,13 @@ class CaptureSpool(Sequence[SpooledCapture]):
             read_cpu = None if nodes is None else self._write(json.dumps(nodes))
             tasks = capture.running_tasks
             read_tasks = None if tasks is None else self._write(json.dumps(tasks.to_dict()))
+            read_nodes = None if capture.statistics is None else self._write(json.dumps(capture.statistics))
         except OSError as error:
             message = f"The captures of a page cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
             raise OSError(error.errno, f"{message}. Make room there, or set TMPDIR to another folder") from error
         tally = tally_of(capture.report)
         about = (capture.taken, capture.all_remarks, path, capture.cause, tally)
-        self._captures.append(SpooledCapture(*about, read_text, read_cpu, read_tasks))
+        self._captures.append(SpooledCapture(*about, read_text, read_cpu, read_tasks, read_nodes))
 
     def __len__(self) -> int:
         return len(self._captures)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
 from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
 from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
 if TYPE_CHECKING:
@@ -83,22 +84,26 @@ def summary_of(capture: Capture) -> dict[str, Any]:
 
 def hottest_sentence(capture: Capture) -> str:
     """
-    Return the hottest thread and the hottest kinds of work in one line of a log.
+    Return hot collectors and full queues, the hottest thread and the hottest kinds of work in one line of a log.
 
     :param capture: the capture.
     :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step; work: 75 % Script run for
         each document, 25 % Merging segments: logs, shard 3``.
     """
+    return "; ".join([*alarms(capture.statistics or ()), *_hottest_words(capture)])
+
+
+def _hottest_words(capture: Capture) -> list[str]:
     if not capture.report.understood:
-        return "nothing was understood"
+        return ["nothing was understood"]
     if not (hottest := _hottest(capture, 1)) or not hottest[0][1].amount:
-        return "no thread was hot"
+        return ["no thread was hot"]
     ((node, thread),) = hottest
     amount = figure(thread.amount or 0.0, Measure(kind_of(thread), "bytes" if thread.kind == "mem" else "percent"))
     method = top_method(thread)
     doing = "" if method == NO_STACK else f", {'.'.join(method.split('.')[-2:])}"
     thread_words = readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
-    return f"{thread_words}; work: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"
+    return [thread_words, f"work: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"]
 
 
 def _share_of(kind: HotKind) -> str:

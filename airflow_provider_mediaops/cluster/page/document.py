@@ -24,11 +24,13 @@ from airflow_provider_mediaops.cluster.page.tables import (
     method_table,
     node_table,
     pool_table,
+    statistics_table,
     thread_table,
     used,
 )
 from airflow_provider_mediaops.cluster.page.task_tables import task_section
 from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+    from airflow_provider_mediaops.cluster.statistics import NodeStatistics
 
 #: The maximum number of characters of the raw texts on a page, over all captures.
 MOST_TEXT = 1_000_000
@@ -104,6 +107,11 @@ class ShownCapture(Protocol):
         """The tasks that ran on its nodes meanwhile; None if nobody asked for them."""
         ...
 
+    @property
+    def statistics(self) -> Sequence[NodeStatistics] | None:
+        """The heap, collectors, thread pools and throttling of its nodes; None if they are unknown."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PageCapture:
@@ -117,6 +125,7 @@ class PageCapture:
     path: str | None = None
     cause: str = ""
     running_tasks: RunningTasks | None = None
+    statistics: Sequence[NodeStatistics] | None = None
 
     @property
     def tally(self) -> Tally:
@@ -236,6 +245,7 @@ def _findings(
         "pools": pool_table(found),
         "methods": method_table(found),
         "by_node": node_table(found, readings, cores),
+        "statistics": statistics_table([capture.statistics for capture in captures], labels),
         "by_thread": thread_table(found),
         "cause": readable(captures[0].cause),
         "tasks": task_section(labels, (capture.running_tasks for capture in captures)),
@@ -313,6 +323,7 @@ def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: i
         "time": time,
         "taken": f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else "at an unknown time",
         "machine": moment and f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+        "alarms": alarms(capture.statistics or ()),
         "remarks": [readable(remark) for remark in capture.remarks],
         "failures": [(readable(node_label(node)), readable(node.failure or "")) for node in failed[:_MOST_FAILURES]],
         "failures_beyond": max(0, len(failed) - _MOST_FAILURES),

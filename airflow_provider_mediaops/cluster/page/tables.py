@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.cluster.comparison import WAITING
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.page.text import count, figure, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
-    from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeCpu
+    from airflow_provider_mediaops.cluster.statistics import Heap, NodeStatistics
 
 #: The maximum number of rows of most tables; the raw text holds the rest.
 MOST_ROWS = 15
 _MOST_NODES = 100
+_MOST_POOLS = 3
 
 _USED = {"cpu": "CPU", "wait": "Waiting", "block": "Blocked", "mem": "Allocated"}
 
@@ -199,6 +201,78 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
         beyond=max(0, len(names) - _MOST_NODES),
         falls_by=len(read) + (2 if known else 1),
     )
+
+
+def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: Sequence[str]) -> Table:
+    """
+    Return the table of heap, collectors, thread pools and throttling.
+
+    :param found: the statistics of the nodes of each capture; None if they are unknown.
+    :param labels: the labels of the captures.
+    :returns: a row for each node and capture.
+    """
+    several = len(labels) > 1
+    pairs = [(label, node) for label, nodes in zip(labels, found, strict=True) for node in nodes or ()]
+    columns = ("Heap", "Collector", "Queues", "Rejected", "Throttled")
+    return Table(
+        caption="Heap, garbage collection and thread pools, by node",
+        columns=("Node", *(["Capture"] if several else []), *columns),
+        rows=tuple(
+            (
+                Cell(text=readable(node["node"])),
+                *([Cell(text=label)] if several else []),
+                _heap_cell(node["heap"]),
+                _collector_cell(node),
+                _pools_cell(node, "queue"),
+                _pools_cell(node, "rejected"),
+                _throttling_cell(node),
+            )
+            for label, node in pairs[:_MOST_NODES]
+        ),
+        beyond=max(0, len(pairs) - _MOST_NODES),
+        falls_by=None if several else 1,
+    )
+
+
+def _heap_cell(heap: Heap | None) -> Cell:
+    if heap is None:
+        return Cell(text="unknown", number=-1)
+    percent, limit = heap["used_percent"], heap["max_bytes"]
+    after = f"of {figure(limit, Measure('mem', 'bytes'))}" if limit else ""
+    return Cell(text=f"{percent:.0f} %", after=after, number=percent, bar=min(100.0, percent))
+
+
+def _collector_cell(node: NodeStatistics) -> Cell:
+    collector = node["collector"]
+    if collector is None:
+        return Cell(text="unknown", number=-1)
+    share = collector["share_percent"]
+    after = (
+        f"{count(collector['collections'], 'collection')}, {collector['milliseconds'] / 1000:,.1f} s {_within(node)}"
+    )
+    return Cell(text=f"{share} %", after=after, number=share)
+
+
+def _pools_cell(node: NodeStatistics, figures: Literal["queue", "rejected"]) -> Cell:
+    pools = sorted((pool for pool in node["pools"] if pool[figures]), key=lambda pool: -pool[figures])
+    if not pools:
+        return Cell(text="0", number=0)
+    more = f", {len(pools) - _MOST_POOLS} more" if len(pools) > _MOST_POOLS else ""
+    text = ", ".join(f"{readable(pool['pool'])} {pool[figures]:,}" for pool in pools[:_MOST_POOLS])
+    after = _within(node) if figures == "rejected" else ""
+    return Cell(text=f"{text}{more}", after=after, number=sum(pool[figures] for pool in pools))
+
+
+def _throttling_cell(node: NodeStatistics) -> Cell:
+    throttling = node["throttling"]
+    if throttling is None:
+        return Cell(text="no limit known", number=-1)
+    periods = f"of {count(throttling['periods'], 'period')} {_within(node)}"
+    return Cell(text=f"{throttling['throttled']:,}", after=periods, number=throttling["throttled"])
+
+
+def _within(node: NodeStatistics) -> str:
+    return f"in {node['seconds']:.1f} s" if node["seconds"] else "since its start"
 
 
 def _cores_of(name: str, readings: Iterable[Mapping[str, NodeCpu]], cores: Mapping[str, int]) -> int | None:

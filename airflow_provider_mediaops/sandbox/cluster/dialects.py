@@ -164,8 +164,8 @@ class Document(OpenSearch2):
     OpenSearch 2 has it, but for the errors, which are all of one shape.
     """
 
-    # The document has the first two; the others are as in OpenSearch, for captures that ask for running tasks.
-    metrics = ("os", "process", "thread_pool", "indices")
+    # The document has the first two; the others are as in OpenSearch, for what captures show beside the stacks.
+    metrics = ("os", "process", "jvm", "thread_pool", "indices")
     routes_come_first = False
     timeout_settings: ClassVar[Mapping[str, str]] = {}
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 INDEX_METRICS = ("search", "indexing", "merge")
 # The other figures are shown where they are named, and not among all.
 _AMONG_ALL = ("os", "process")
+_HEAP_BYTES = 4 * 1024**3
 
 
 def figures_of(load: NodeLoad, now: float, metrics: list[str], *, by_shard: bool) -> dict[str, Any]:
@@ -27,13 +28,51 @@ def figures_of(load: NodeLoad, now: float, metrics: list[str], *, by_shard: bool
     timestamp = int(now * 1_000)
     load_average = {"1m": round(max(0.0, load.machine) / 25, 2)}
     known = {
-        "os": {"timestamp": timestamp, "cpu": {"percent": round(load.machine), "load_average": load_average}},
+        "os": {
+            "timestamp": timestamp,
+            "cpu": {"percent": round(load.machine), "load_average": load_average},
+            "cgroup": _cgroup(now),
+        },
         "process": {"timestamp": timestamp, "cpu": {"percent": round(load.process)}},
+        "jvm": _java_machine(load, now),
         "thread_pool": _thread_pools(load),
         "indices": _index_statistics(load, now, by_shard=by_shard),
     }
     wanted = _AMONG_ALL if metrics == ["_all"] else metrics
     return {metric: figures for metric, figures in known.items() if metric in wanted}
+
+
+def _java_machine(load: NodeLoad, now: float) -> dict[str, Any]:
+    """Return the heap, which is fuller the busier a node is, and the collectors, which run for 3 % of the time."""
+    percent = 30 + round(max(0.0, load.process) * 0.6)
+    young = {"collection_count": int(now), "collection_time_in_millis": int(now * 30)}
+    return {
+        "timestamp": int(now * 1_000),
+        "uptime_in_millis": int(now * 1_000),
+        "mem": {
+            "heap_used_in_bytes": _HEAP_BYTES * percent // 100,
+            "heap_used_percent": percent,
+            "heap_max_in_bytes": _HEAP_BYTES,
+        },
+        "gc": {"collectors": {"young": young, "old": {"collection_count": 0, "collection_time_in_millis": 0}}},
+    }
+
+
+def _cgroup(now: float) -> dict[str, Any]:
+    """Return the control group of a node: a container of eight cores that reaches its limit in one period of twenty."""
+    periods = int(now * 10)
+    return {
+        "cpu": {
+            "control_group": "/",
+            "cfs_period_micros": 100_000,
+            "cfs_quota_micros": 800_000,
+            "stat": {
+                "number_of_elapsed_periods": periods,
+                "number_of_times_throttled": periods // 20,
+                "time_throttled_nanos": periods * 1_000_000,
+            },
+        }
+    }
 
 
 def _thread_pools(load: NodeLoad) -> dict[str, Any]:

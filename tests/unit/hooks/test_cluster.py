@@ -19,7 +19,7 @@ from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.search_cluster import error, http, replied, report, stats
+from tests.unit.search_cluster import COUNTERS, error, http, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -140,18 +140,19 @@ class TestCpu:
 def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
     requests_mock.get(STATS, json=stats({"a": 91}))
     requests_mock.get(HOT_THREADS, text=report("a"))
+    requests_mock.get(COUNTERS, json={"nodes": {"a": {"thread_pool": {"search": {"queue": 7}}}}})
     with SearchClusterHook() as hook:
         taken = hook.capture(threads=5)
     assert taken.text == report("a")
     assert taken.summary()["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
-    request = requests_mock.last_request
-    assert request is not None
-    assert request.qs == {"threads": ["5"]}
+    (statistics,) = taken.statistics or ()
+    assert statistics["pools"] == [{"pool": "search", "active": 0, "queue": 7, "rejected": 0}]
+    assert requests_mock.request_history[1].qs == {"threads": ["5"]}
 
 
 class TestOnTheEventLoop:
     async def test_call_flows_share_one_session(self, connect_cluster: Any) -> None:
-        replies = [replied(stats({"a": 7})), replied(report("a")), replied(stats({"a": 7}))]
+        replies = [replied(stats({"a": 7})), replied(report("a")), replied({}), replied(stats({"a": 7}))]
         with Loopback(answering(*map(http, replies))) as server:
             connect_cluster(server.base)
             with SearchClusterHook() as hook:

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from tests.callback_contexts import of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.search_cluster import connection, http, replied, report, stats
+from tests.unit.search_cluster import COUNTERS, connection, http, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -47,6 +47,7 @@ def logs(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor, tmp_path: Path
 def cluster(requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
     requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
     requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
+    requests_mock.get(COUNTERS, json={})
     return requests_mock
 
 
@@ -121,9 +122,7 @@ class TestAsCallback:
         )
         notifier({"params": {"nodes": "a,b", "threads": 9999, "type": "wait", "name": "hot"}})
         assert (tmp_path / "hot.txt").exists()
-        request = cluster.last_request
-        assert request is not None
-        assert request.qs == {"threads": ["9999"], "type": ["wait"]}
+        assert cluster.request_history[1].qs == {"threads": ["9999"], "type": ["wait"]}
 
     @pytest.mark.parametrize(("name", "rendered"), [("snapshots", "few"), ("type", "mem"), ("destination", "/out/")])
     def test_notifier_whose_rendered_argument_is_wrong_logs_it_and_spends_no_request(

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
-from tests.unit.search_cluster import connection, report, stats
+from tests.unit.search_cluster import COUNTERS, connection, report, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ def cluster(requests_mock: requests_mock.Mocker, supervisor: Supervisor) -> requ
     requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
     requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
     requests_mock.get(f"{BASE}/_nodes/os", json={"nodes": {}})
+    requests_mock.get(COUNTERS, json={})
     return requests_mock
 
 

@@ -43,6 +43,7 @@ class TaskCluster(Cluster):
     ) -> None:
         super().__init__([cpu], [REPORT])
         self._answers: dict[str, Response | None] = {
+            "os,jvm,thread_pool": replied({}),
             "thread_pool": replied(pools()),
             "level=shards": replied(shards(orders=100)),
             "/_tasks?": tasks,
@@ -167,7 +168,7 @@ class TestBothForms:
     def test_nothing_is_asked_for_unless_it_is_wanted(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
         cluster = TaskCluster()
         result = Task(tmp_path, supervisor, form, formats="json").run_at(cluster)
-        assert cluster.count("_tasks") == cluster.count("thread_pool") == 0
+        assert cluster.count("_tasks") == cluster.count("stats/thread_pool") == 0
         assert "groups" not in result
         assert "running_tasks" not in written(tmp_path)
 

@@ -23,7 +23,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.log_lines import log_lines
-from tests.unit.search_cluster import connection, error, report, stats
+from tests.unit.search_cluster import COUNTERS, connection, error, report, stats
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,7 @@ def _connection(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> 
     supervisor.connect("mediaops_cluster_default", connection(BASE))
     # The cores of the nodes, for the page.
     requests_mock.get(re.compile(r"/_nodes(/.*)?/os\?timeout"), json={})
+    requests_mock.get(COUNTERS, json={})
 
 
 @pytest.fixture
@@ -288,9 +289,7 @@ class TestArguments:
         serve(requests_mock, report("a", "b"), {"a": 1, "b": 2}, nodes="a,b")
         paths = operator.execute({})["paths"]
         assert paths == {"txt": f"{tmp_path}/wait.txt", "json": f"{tmp_path}/wait.json"}
-        request = requests_mock.last_request
-        assert request is not None
-        assert request.qs == {
+        assert requests_mock.request_history[1].qs == {
             "ignore_idle_threads": ["false"],
             "interval": ["2s"],
             "snapshots": ["4"],

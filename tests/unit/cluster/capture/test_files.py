@@ -29,7 +29,7 @@ def captured(*nodes: str) -> Capture:
     return Capture(report(*nodes), None, NodeStats.read(stats(dict.fromkeys(nodes, 95))), (), START)
 
 
-def files(folder: Path, formats: Sequence[str] = FORMATS, captures: int = 1) -> CaptureFiles:
+def files(folder: Path, formats: str | Sequence[str] = FORMATS, captures: int = 1) -> CaptureFiles:
     return CaptureFiles(CaptureDestination(f"{folder}/deep/hot.txt", formats, captures), LOG)
 
 
@@ -94,6 +94,10 @@ class TestCheck:
     def test_what_can_be_written_leaves_nothing_behind(self, tmp_path: Path) -> None:
         files(tmp_path).check()
         assert names_in(tmp_path) == []
+
+    @pytest.mark.parametrize(("formats", "shown"), [("txt,json", True), ("html", True), ("txt,folded,kinds", False)])
+    def test_only_json_and_page_show_statistics(self, tmp_path: Path, formats: str, *, shown: bool) -> None:
+        assert files(tmp_path, formats).shows_statistics is shown
 
     def test_an_older_file_stays(self, tmp_path: Path) -> None:
         older = tmp_path / "deep" / "hot.txt"

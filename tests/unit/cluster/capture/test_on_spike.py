@@ -49,11 +49,14 @@ NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized param
 class Shelf:
     """Keeps captures in a list; writable unless it is told otherwise."""
 
-    def __init__(self, *, unwritable: str | None = None, shows_cores: bool = False) -> None:
+    def __init__(
+        self, *, unwritable: str | None = None, shows_cores: bool = False, shows_statistics: bool = False
+    ) -> None:
         self.captures: list[Capture] = []
         self.finished = 0
         self.cores: Mapping[str, int] | None = None
         self.shows_cores = shows_cores
+        self.shows_statistics = shows_statistics
         self._unwritable = unwritable
 
     def check(self) -> None:
@@ -166,6 +169,19 @@ class TestDetection:
         assert capture.cause == "CPU ≥ 85 %, any of the watched nodes"
         assert capture.reason == "spike"
         assert captured.shelf.finished == 1
+
+    def test_the_statistics_are_asked_for_after_the_threads_and_again_a_second_later(self) -> None:
+        def counters(at: int) -> Response:
+            gc = {"collectors": {"young": {"collection_count": 1, "collection_time_in_millis": at // 2}}}
+            return replied({"nodes": {"a": {"jvm": {"timestamp": 10**12 + at, "uptime_in_millis": at, "gc": gc}}}})
+
+        shelf = Shelf(shows_statistics=True)
+        captured = Captured(plan(), HOT, REPORT, counters(1_000), counters(3_000), shelf=shelf)
+        counted = f"/_nodes/{node_id('node-1')}/stats/os,jvm,thread_pool"
+        assert captured.asked == ["/_nodes/stats/os,process", HOT_THREADS, counted, counted]
+        (statistics,) = shelf.captures[0].statistics or ()
+        assert statistics["seconds"] == 2.0
+        assert statistics["collector"] == {"collections": 0, "milliseconds": 1000.0, "share_percent": 50.0}
 
     def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
         body = {"nodes": {node_id("node-1"): {"os": {"available_processors": 4, "allocated_processors": 2}}, "x": 1}}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.statistics import alarms, statistics_of
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from tests.unit.sandbox.credentials import OPERATOR
@@ -221,10 +222,27 @@ async def test_statistics_show_the_sets_asked_for(sandbox: Sandbox) -> None:
     assert "os" not in node
 
 
+async def test_counters_of_nodes_grow_with_the_time(sandbox: Sandbox) -> None:
+    path, query = "/_nodes/stats/os,jvm,thread_pool", {"timeout": "5s"}
+    before = (await ask(sandbox, path, **query)).json()["nodes"]
+    sandbox.clock.seconds += 10
+    after = (await ask(sandbox, path, **query)).json()["nodes"]
+
+    found = statistics_of(after, before)
+    assert len(found) == 3
+    for node in found:
+        assert node["seconds"] == 10
+        assert node["collector"] == {"collections": 10, "milliseconds": 300, "share_percent": 3.0}
+        assert node["throttling"] == {"periods": 100, "throttled": 5}
+        assert node["heap"] is not None
+        assert 30 <= node["heap"]["used_percent"] <= 90
+    assert alarms(found) == []
+
+
 @pytest.mark.parametrize(
     ("path", "query", "named"),
     [
-        ("/_nodes/stats/os,jvm", {}, "[jvm]"),
+        ("/_nodes/stats/os,fs", {}, "[fs]"),
         ("/_nodes/stats/os", {"level": "node"}, "[level]"),
         ("/_nodes/stats/os", {"timeout": "5"}, "[timeout]"),
     ],

@@ -1,0 +1,292 @@
+"""Read the causes that no stack shows: heap, garbage collection, the queues of thread pools, throttling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow_provider_mediaops.cluster.api import node_counters
+from airflow_provider_mediaops.cluster.page.text import readable
+from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, mapping_of, number_of, text_of
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.json_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
+
+# The servers measure once a second, and return the same figures until then.
+_BETWEEN_SECONDS = 1.1
+# From here on the servers themselves write the collector's share into their logs (monitor.jvm.gc.overhead.info).
+_HOT_COLLECTOR_PERCENT = 25.0
+# The size of the queue of searches, by default.
+_LONG_QUEUE = 1_000
+_MOST_ALARMS = 3
+_LONGEST_NAME = 200
+_MOST_POOLS = 50
+
+
+class Heap(TypedDict):
+    """
+    The heap of a node.
+
+    :param used_bytes: the used part; None if the node does not say.
+    :param max_bytes: the limit.
+    :param used_percent: the used part in percent.
+    """
+
+    used_bytes: float | None
+    max_bytes: float | None
+    used_percent: float
+
+
+class Collector(TypedDict):
+    """
+    The work of the garbage collectors of a node, without those that work beside its threads all the time.
+
+    :param collections: the number of collections.
+    :param milliseconds: the time that they took.
+    :param share_percent: this time in percent of the period.
+    """
+
+    collections: int
+    milliseconds: float
+    share_percent: float
+
+
+class Pool(TypedDict):
+    """
+    A thread pool with a queue, or with rejections.
+
+    :param pool: its name.
+    :param active: the number of its threads that were at work.
+    :param queue: the number of tasks that waited.
+    :param rejected: the number of tasks that it refused in the period.
+    """
+
+    pool: str
+    active: int
+    queue: int
+    rejected: int
+
+
+class Throttling(TypedDict):
+    """
+    The periods of the scheduler in which a container had work.
+
+    :param periods: their number.
+    :param throttled: the number of those in which the container was stopped at its limit.
+    """
+
+    periods: int
+    throttled: int
+
+
+class NodeStatistics(TypedDict):
+    """
+    The statistics of a node right after a capture.
+
+    :param node_id: its id.
+    :param node: its name, or its id.
+    :param seconds: the length of the period that the counters are of; None if that is the time since the node's start.
+    :param heap: the heap; None if the node does not say, as all others.
+    :param collector: the garbage collection in the period.
+    :param pools: the thread pools with a queue, or with rejections in the period, the longest queue first.
+    :param throttling: the throttling of the container in the period; None if the node runs in none with a limit.
+    """
+
+    node_id: str
+    node: str
+    seconds: float | None
+    heap: Heap | None
+    collector: Collector | None
+    pools: list[Pool]
+    throttling: Throttling | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """The counters of a node, which begin at its start."""
+
+    at_ms: float | None
+    uptime_ms: float | None
+    collections: float | None
+    collected_ms: float | None
+    rejected: Mapping[str, float]
+    periods: float | None
+    throttled: float | None
+
+    def since(self, before: _Counters | None) -> _Counters | None:
+        """Return the differences to earlier counters; None if they are of another start, or of the same moment."""
+        if before is None or None in (self.at_ms, self.uptime_ms, before.at_ms, before.uptime_ms):
+            return None
+        at, uptime = _difference(self.at_ms, before.at_ms), _difference(self.uptime_ms, before.uptime_ms)
+        if not at or not uptime:
+            return None
+        return _Counters(
+            at,
+            uptime,
+            _difference(self.collections, before.collections),
+            _difference(self.collected_ms, before.collected_ms),
+            {pool: max(0.0, number - before.rejected.get(pool, number)) for pool, number in self.rejected.items()},
+            _difference(self.periods, before.periods),
+            _difference(self.throttled, before.throttled),
+        )
+
+
+def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStatistics, ...] | None]:
+    """
+    Ask for the statistics of the captured nodes, and again a second later: most of them are counters.
+
+    :param ask: makes a call flow of a call.
+    :param query: the captured nodes.
+    :returns: a call flow with the statistics; None if the cluster does not give them, for they are an extra.
+    """
+    try:
+        before = yield from ask(node_counters(query.nodes))
+    except MediaOpsError:
+        return None
+    if not any(_counters_of(mapping_of(node)).at_ms for node in before.values()):
+        return statistics_of(before, {}) or None
+    yield Wait(_BETWEEN_SECONDS, "the counters of the collector and the thread pools")
+    try:
+        after = yield from ask(node_counters(query.nodes))
+    except MediaOpsError:
+        return statistics_of(before, {})
+    return statistics_of(after, before)
+
+
+def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[NodeStatistics, ...]:
+    """
+    Parse the statistics of nodes.
+
+    :param nodes: the values of ``nodes`` in the reply.
+    :param before: those of an earlier reply; without a node, its counters are since its start.
+    :returns: the nodes that give any of the figures, the fullest heap first.
+    """
+    found = [
+        _node(node_id, mapping_of(node), _counters_of(mapping_of(before.get(node_id))))
+        for node_id, node in nodes.items()
+    ]
+    known = [node for node in found if node["heap"] or node["collector"] or node["pools"] or node["throttling"]]
+    return tuple(sorted(known, key=lambda node: -(node["heap"] or {"used_percent": 0.0})["used_percent"]))
+
+
+def alarms(statistics: Sequence[NodeStatistics]) -> list[str]:
+    """
+    Return sentences about hot collectors and full queues, without a full stop.
+
+    :param statistics: the statistics of the nodes of one capture.
+    :returns: three at most, and the number of others.
+    """
+    found = [f"{readable(node['node'])}: {sentence}" for node in statistics for sentence in _alarms_of(node)]
+    more = [f"{len(found) - _MOST_ALARMS} more nodes or thread pools"] if len(found) > _MOST_ALARMS else []
+    return [*found[:_MOST_ALARMS], *more]
+
+
+def _alarms_of(node: NodeStatistics) -> list[str]:
+    found: list[str] = []
+    seconds, collector = node["seconds"], node["collector"]
+    if seconds and collector and collector["share_percent"] >= _HOT_COLLECTOR_PERCENT:
+        found.append(f"garbage collection took {collector['share_percent']:.0f} % of {seconds:.1f} s")
+    for pool in node["pools"]:
+        name = readable(pool["pool"])
+        if seconds and pool["rejected"]:
+            found.append(f"the queue of {name} is full, {pool['rejected']:,} rejected in {seconds:.1f} s")
+        elif pool["queue"] >= _LONG_QUEUE:
+            found.append(f"{pool['queue']:,} tasks wait in the queue of {name}")
+    return found
+
+
+def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStatistics:
+    own = _counters_of(node)
+    period = own.since(before)
+    counted = period or own
+    # Since the start, the time that has passed is that for which the node is up.
+    length_ms = counted.uptime_ms
+    return {
+        "node_id": storable(node_id, _LONGEST_NAME),
+        "node": storable(text_of(node.get("name")) or node_id, _LONGEST_NAME),
+        "seconds": None if period is None else round((period.at_ms or 0.0) / 1000, 1),
+        "heap": _heap(mapping_of(mapping_of(node.get("jvm")).get("mem"))),
+        "collector": None
+        if counted.collected_ms is None or not length_ms
+        else {
+            "collections": int(counted.collections or 0),
+            "milliseconds": counted.collected_ms,
+            "share_percent": round(min(100.0, 100 * counted.collected_ms / length_ms), 1),
+        },
+        "pools": _pools(mapping_of(node.get("thread_pool")), counted.rejected),
+        "throttling": None
+        if counted.periods is None or counted.throttled is None
+        else {"periods": int(counted.periods), "throttled": int(counted.throttled)},
+    }
+
+
+def _heap(memory: Mapping[str, Any]) -> Heap | None:
+    percent = _figure(memory.get("heap_used_percent"))
+    used, limit = _figure(memory.get("heap_used_in_bytes")), _figure(memory.get("heap_max_in_bytes"))
+    if percent is None and used is not None and limit:
+        percent = 100 * used / limit
+    return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
+
+
+def _pools(pools: Mapping[str, Any], rejected: Mapping[str, float]) -> list[Pool]:
+    found: list[Pool] = [
+        {
+            "pool": storable(name, _LONGEST_NAME),
+            "active": int(_figure(mapping_of(pool).get("active")) or 0),
+            "queue": int(_figure(mapping_of(pool).get("queue")) or 0),
+            "rejected": int(rejected.get(name, 0)),
+        }
+        for name, pool in pools.items()
+    ]
+    shown = sorted((pool for pool in found if pool["queue"] or pool["rejected"]), key=_fullest_first)
+    return shown[:_MOST_POOLS]
+
+
+def _fullest_first(pool: Pool) -> tuple[int, int, str]:
+    return -pool["queue"], -pool["rejected"], pool["pool"]
+
+
+def _counters_of(node: Mapping[str, Any]) -> _Counters:
+    machine = mapping_of(node.get("jvm"))
+    collectors = [
+        mapping_of(figures)
+        for name, figures in mapping_of(mapping_of(machine.get("gc")).get("collectors")).items()
+        # Of ZGC and Shenandoah: a cycle runs beside the threads, and stops none.
+        if not name.endswith("Cycles")
+    ]
+    processor = mapping_of(mapping_of(mapping_of(node.get("os")).get("cgroup")).get("cpu"))
+    scheduler = mapping_of(processor.get("stat"))
+    has_limit = (_figure(processor.get("cfs_quota_micros")) or 0.0) > 0
+    rejected = {
+        name: _figure(mapping_of(pool).get("rejected")) or 0.0
+        for name, pool in mapping_of(node.get("thread_pool")).items()
+    }
+    return _Counters(
+        at_ms=_figure(machine.get("timestamp")),
+        uptime_ms=_figure(machine.get("uptime_in_millis")),
+        collections=_sum(collectors, "collection_count"),
+        collected_ms=_sum(collectors, "collection_time_in_millis"),
+        rejected=rejected,
+        periods=_figure(scheduler.get("number_of_elapsed_periods")) if has_limit else None,
+        throttled=_figure(scheduler.get("number_of_times_throttled")) if has_limit else None,
+    )
+
+
+def _sum(collectors: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    figures = [figure for collector in collectors if (figure := _figure(collector.get(name))) is not None]
+    return sum(figures) if figures else None
+
+
+def _figure(value: object) -> float | None:
+    number = number_of(value, HIGHEST_FIGURE)
+    return number if number is not None and number >= 0 else None
+
+
+def _difference(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None or now < before else now - before
