@@ -69,6 +69,7 @@ __all__ = [
     "RetryPolicy",
     "TaskDeferralError",
     "TaskDeferralTimeout",
+    "airflow_stats",
     "asset_state_store",
     "conf",
     "conn_id_of",
@@ -88,6 +89,19 @@ def asset_state_store(trigger: object) -> Any:
     It can go with 3.3, which sets the attribute to None for a trigger that watches no asset.
     """
     return getattr(trigger, "asset_state_store", None)
+
+
+def airflow_stats() -> Any:
+    """
+    Import and return Airflow's metrics. The fallback can go with 3.2: the common-compat of 3.1.0 has no such names.
+
+    :returns: an object with ``incr``, ``timing`` and ``gauge``.
+    """
+    try:
+        from airflow.providers.common.compat.sdk import Stats  # noqa: TID251 the fallback is here
+    except ImportError:
+        from airflow.stats import Stats
+    return Stats
 
 
 def conn_id_of(path: ObjectStoragePath) -> str | None:

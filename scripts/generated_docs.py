@@ -237,6 +237,20 @@ def _kinds(_name: str) -> str:
     return "\n".join(parts)
 
 
+def _metrics(_name: str) -> str:
+    """Return the tables of the metrics and of the words in their names."""
+    from airflow_provider_mediaops.metrics import METRICS, WORDS
+
+    rows = ([f"`mediaops.{name}`", kind, unit, meaning] for name, kind, unit, meaning in METRICS)
+    named = ([f"`{{{word}}}`", ", ".join(f"`{one}`" for one in ones)] for word, ones in WORDS.items())
+    return f"{_table(['name', 'kind', 'unit', 'meaning'], rows)}\n{_table(['word', 'one of'], named)}"
+
+
+def _mapping(_name: str) -> str:
+    """Return the mapping of the metrics for the exporter of StatsD."""
+    return f"```yaml\n{statsd_mapping()}```\n"
+
+
 def _without_markup(text: str) -> str:
     return re.sub(r"([\\`*_<>|\[\]{}])", r"\\\1", text)
 
@@ -250,6 +264,25 @@ def _table(header: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in [header, ["---"] * len(header), *rows])
 
 
+def statsd_mapping() -> str:
+    """
+    Return the mapping by which the exporter of StatsD makes labels of the words in names.
+
+    :returns: the file's text.
+    """
+    from airflow_provider_mediaops.metrics import METRICS
+
+    lines = ["mappings:"]
+    for metric in METRICS:
+        words = re.findall(r"\{(\w+)\}", metric.name)
+        rest = re.sub(r"\{\w+\}\.?", "", metric.name).rstrip(".").replace(".", "_")
+        lines += [f"  - match: airflow.mediaops.{re.sub(r'{.*?}', '*', metric.name)}", f"    name: mediaops_{rest}"]
+        if words:
+            labels = ", ".join(f'{word}: "${number}"' for number, word in enumerate(words, 1))
+            lines.append(f"    labels: {{{labels}}}")
+    return "\n".join(lines) + "\n"
+
+
 _MAKERS: dict[str, Callable[[str], str]] = {
     "parameters": _parameters,
     "fields": _fields,
@@ -259,6 +292,8 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "sandbox": _sandbox,
     "faults": _faults,
     "kinds": _kinds,
+    "metrics": _metrics,
+    "mapping": _mapping,
     "figures": _figures,
     "benchmarks": _benchmarks,
 }

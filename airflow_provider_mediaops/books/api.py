@@ -61,7 +61,7 @@ def get_book(isbn13: str) -> Call[Book]:
         words (:class:`~.not_found.Words`). No such error alone says that there is no such book:
         :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
     """
-    return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}"), partial(_read_book, isbn13))
+    return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}", kind="book"), partial(_read_book, isbn13))
 
 
 def _read_book(isbn13: str, response: Response) -> Book:
@@ -110,7 +110,8 @@ def get_books(isbns: Sequence[str]) -> Call[BulkReply]:
     """
     body = json.dumps({"isbns": list(isbns)}).encode()
     # It changes nothing at the service, so it may be sent twice.
-    request = Request("POST", "/books", headers={"Content-Type": "application/json"}, body=body, idempotent=True)
+    headers = {"Content-Type": "application/json"}
+    request = Request("POST", "/books", headers=headers, body=body, idempotent=True, kind="bulk")
     return Call(request, _read_books)
 
 
@@ -145,7 +146,7 @@ def get_key_usage() -> Call[KeyUsage]:
 
     :returns: the call.
     """
-    return Call(Request("GET", "/key"), _read_key_usage)
+    return Call(Request("GET", "/key", kind="key"), _read_key_usage)
 
 
 def _read_key_usage(response: Response) -> KeyUsage:

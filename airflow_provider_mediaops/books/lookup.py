@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.books.api import BOOK_PATH, KeyUsage, get_book, get_key_usage
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
@@ -96,12 +97,17 @@ class RequestCount:
 def read_key_usage(ask: Ask) -> CallFlow[KeyUsage | None]:
     """Ask for the key's daily quota; None if the service has no such call, which is not in its specification."""
     try:
-        return (yield from ask(get_key_usage()))
+        return _shown((yield from ask(get_key_usage())))
     except (AuthenticationError, InvalidConnectionError):
         raise
     except PermanentError:
         # A gateway may refuse in any way what it does not know.
         return None
+
+
+def _shown(usage: KeyUsage) -> KeyUsage:
+    metrics.gauge("books.quota.left", usage.left)
+    return usage
 
 
 def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
@@ -113,7 +119,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     """
     usage = None
     with suppress(PermanentError):
-        usage = yield from ask(get_key_usage())
+        usage = _shown((yield from ask(get_key_usage())))
     if usage and (canary is None or usage.left <= 0):
         # A key without quota left cannot ask for a book.
         return usage

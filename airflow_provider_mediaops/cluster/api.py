@@ -67,6 +67,7 @@ def hot_threads(query: HotThreadsQuery) -> Call[str]:
         headers={"Accept": "text/plain, */*;q=0.5"},
         read_timeout=query.read_timeout,
         large_reply=True,
+        kind="hot_threads",
     )
     return Call(request, lambda response: _read_text(query, request, response))
 
@@ -106,7 +107,7 @@ def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
     :raises InvalidArgumentError: for an empty list.
     """
     selectors = node_list(nodes)
-    request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"})
+    request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"}, kind="cpu")
     return Call(request, lambda response: _read_stats(selectors, request, response))
 
 
@@ -119,7 +120,9 @@ def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str,
     :raises ValueError: for an empty list.
     """
     path, headers = _path(node_list(nodes), "stats/os,jvm,thread_pool"), {"Accept": "application/json"}
-    request = Request("GET", path, headers=headers, is_retried=False, max_seconds=_MOST_SECONDS_FOR_COUNTERS)
+    request = Request(
+        "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=_MOST_SECONDS_FOR_COUNTERS
+    )
     return Call(request, lambda response: mapping_of(read_json(response).get("nodes")))
 
 
@@ -132,7 +135,7 @@ def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]
     :raises ValueError: for an empty list.
     """
     headers, path = {"Accept": "application/json"}, _path(node_list(nodes), "os")
-    request = Request("GET", path, (("timeout", "5s"),), headers, is_retried=False)
+    request = Request("GET", path, (("timeout", "5s"),), headers, is_retried=False, kind="cores")
     return Call(request, lambda response: _read_cores(read_json(response)))
 
 

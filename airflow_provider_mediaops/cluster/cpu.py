@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -306,6 +307,7 @@ class SpikeVerdict:
         unknown = watch.unknown(stats)
         remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
         if hot:
+            metrics.count("cluster.spikes")
             return Done(Spike(tuple(hot), stats), remark)
         # Two readings that are minutes apart would prove no streak.
         seen = watch.seen(stats) if within is None else watch.open_question()

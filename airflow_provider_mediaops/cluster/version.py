@@ -19,7 +19,7 @@ def cluster_version() -> Call[str | None]:
 
     :returns: the call; its result is for example ``OpenSearch 2.19.1``, or None if the reply has no version.
     """
-    request = Request("GET", "/", headers={"Accept": "application/json"}, is_retried=False)
+    request = Request("GET", "/", headers={"Accept": "application/json"}, is_retried=False, kind="version")
     return Call(request, lambda response: _read_version(response, read_json(response)))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.enrichment.deferred_list import list_beside
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
@@ -172,6 +173,7 @@ class Attempt:
         )
         self._limits, self._refreshes = LimitWarnings(warn, clock=clock), RefreshWarnings(warn, clock=clock)
         self._changed = False
+        self._counted = self._checkpoint.progress.counts
         # Of each row that is read and not done: its number and its note.
         self._read: deque[tuple[int, str | None]] = deque()
         self._source_rows = self._read_source() if self._keeps else iter(())
@@ -300,6 +302,10 @@ class Attempt:
         self._spending.committed(state)
         self._checkpoint.committed()
         self._changed = False
+        counts = self._checkpoint.progress.counts
+        for status, rows in counts.items():
+            metrics.count(f"books.rows.{status}", rows - self._counted[status])
+        self._counted = counts
 
     def _isbns_left(self) -> Iterator[str]:
         """Yield the ISBNs of the rows that are left, unless an attempt has looked them up."""

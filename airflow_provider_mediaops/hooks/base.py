@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 # The modules that every call flow on an event loop imports.
 _RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.hooks.metrics",
     "airflow_provider_mediaops.http.client",
     "airflow_provider_mediaops.http.transport",
     "asgiref.sync",
@@ -158,6 +159,9 @@ class ServiceHook(BaseHook):
         return self._service
 
     def _fetched(self) -> Service:
+        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
+
+        use_airflow_metrics()
         with self._naming_the_connection():
             connection = self._connection or self.get_connection(self.conn_id)
         service = self._service_of(connection)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
-from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
@@ -113,7 +114,14 @@ class VideoPlatformHook(ServiceHook):
 
         bulletin = Bulletin(text, video_id, playlist_id)
         posting = self.service.client.ask(insert_bulletin(bulletin, self._kind_prefix))
-        return (yield from delivery.around(posting) if delivery else posting)
+        try:
+            activity = yield from delivery.around(posting) if delivery else posting
+        except UncertainDeliveryError:
+            metrics.count("video.posts.uncertain")
+            raise
+        if not (delivery and delivery.already_posted):
+            metrics.count("video.posts.posted")
+        return activity
 
     def list_subscriptions(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]

@@ -243,6 +243,7 @@ class RefreshTokenAuth(Auth):
             base=f"{parts.scheme}://{parts.netloc}",
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode(form).encode(),
+            kind="token",
         )
         return Call(request, self._accept)
 

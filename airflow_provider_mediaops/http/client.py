@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
@@ -116,6 +117,7 @@ class Client:
                     raise
                 reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
                 yield Wait(pause, reason, is_retry=True)
+                metrics.count_wait(self.rules.service, "retry", pause)
 
     def report_limit(self, error: MediaOpsError) -> CallFlow[None]:
         """Report a rate limit or quota to all who use the key, if the reply to a single request did not show it."""
@@ -159,6 +161,7 @@ class Client:
         if not isinstance(answer, QuotaExhausted):
             return answer
         if self.respects_quota:
+            metrics.count_not_sent(self.rules.service, "quota")
             raise quota_error(request, self.rules.service, answer, self.clock.now())
         return None
 
@@ -197,9 +200,11 @@ class Client:
             reading = partial(self._outcome, call, request, response, rules, for_token=for_token)
             outcome = (yield Blocking(reading)) if len(response.body) >= _LARGE_REPLY_BYTES else reading()
             if not isinstance(outcome, MediaOpsError):
+                metrics.count_request(self.rules.service, request.kind, None)
                 yield from self._on_sent(permit, response.sent_at)
                 return outcome
             error, sent_at = outcome, response.sent_at
+        metrics.count_request(self.rules.service, request.kind, error)
         if not request.idempotent and not isinstance(error, UncertainDeliveryError):
             yield Emit(NotCarriedOut(error))
         yield from self._on_sent(permit, sent_at)

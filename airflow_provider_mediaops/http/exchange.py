@@ -36,6 +36,7 @@ class Request:
     :param body: the body, in bytes.
     :param base: the base address: scheme, host, optional port and path. The client fills it in.
     :param idempotent: whether sending it twice is the same as sending it once.
+    :param kind: the word for it in the names of metrics.
     :param is_retried: whether a temporary failure is retried; False for a reply that is worth no wait.
     :param read_timeout: the seconds to wait for the reply; the connection's limit applies if that is longer.
     :param max_bytes: the limit of the reply's size, in bytes after decompression.
@@ -51,6 +52,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
     base: str = ""
     idempotent: bool = True
+    kind: str = "other"
     is_retried: bool = True
     read_timeout: float = 0.0
     max_bytes: int = MAX_REPLY_BYTES

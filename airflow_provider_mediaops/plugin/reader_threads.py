@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from airflow_provider_mediaops import metrics
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
@@ -32,6 +34,7 @@ class NoAnswerError(Exception):
 
     def __init__(self, store: str, reason: str) -> None:
         super().__init__(f"{store} {reason}")
+        metrics.count("pages.reads.no_answer")
 
 
 class ReaderThreads:

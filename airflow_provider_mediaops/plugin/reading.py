@@ -8,6 +8,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, without_password
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
@@ -23,6 +24,10 @@ _MEGABYTE = 1_000_000
 
 class NoFileError(NothingToShowError):
     """There is no such file."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        metrics.count("pages.reads.missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,7 @@ def _decoded(data: bytes) -> str:
 def _unreadable(path: str, error: Exception) -> NothingToShowError:
     # A client's message may contain anything, a signed address for example; the page names the kind of error only.
     path = without_password(path)
+    metrics.count("pages.reads.unreadable")
     _log.warning("The text of a capture, %s, cannot be read.", path, exc_info=error)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
     return NothingToShowError(f"{path} cannot be read: {reason}. The log of the API server says more.")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     InvalidArgumentError,
@@ -333,6 +334,7 @@ class Delivery:
     def _decide_uncertain(self, reason: str) -> str:
         if self.on_uncertain == "retry":
             return f"{reason} on_uncertain='retry': it is posted, perhaps for the second time."
+        metrics.count("video.posts.uncertain")
         raise UncertainDeliveryError(
             f"{reason} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is "
             f"there, mark the task as success; if not, {self.record.removal}, and clear the task. A notifier runs no "

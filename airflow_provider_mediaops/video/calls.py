@@ -25,6 +25,7 @@ def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
         headers={"Content-Type": "application/json; charset=utf-8"},
         body=json.dumps(body, ensure_ascii=False).encode(),
         idempotent=False,
+        kind="bulletin",
     )
     return Call(request, _read_activity)
 
@@ -65,7 +66,7 @@ def list_page(query: SubscriptionQuery, token: str | None = None) -> Call[Subscr
         params.append(("order", query.order))
     if token:
         params.append(("pageToken", token))
-    return Call(Request("GET", "/v3/subscriptions", params=tuple(params)), _read_page)
+    return Call(Request("GET", "/v3/subscriptions", params=tuple(params), kind="subscriptions"), _read_page)
 
 
 def _read_page(response: Response) -> SubscriptionPage:

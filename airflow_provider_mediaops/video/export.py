@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
@@ -108,6 +109,8 @@ class ExportAttempt:
         if isinstance(listed, ListedPage):
             self._staging.commit(listed.fresh, state_of(self._listing))
             self._progress.count(len(listed.fresh))
+            metrics.count("video.export.pages")
+            metrics.count("video.export.rows", len(listed.fresh))
         elif self._changes:
             self._changes.save(listed, state_of(self._listing))
         self._progress.log_if_due(self._progress_line)

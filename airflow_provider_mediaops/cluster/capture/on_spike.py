@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
 from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
@@ -221,18 +222,25 @@ class _Series:
         """Take a capture and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
-        capture = yield from take_capture(
-            self.ask,
-            query,
-            reading,
-            now=self.clock.now,
-            cause=cause_of(self.plan.watch, timed_out=self.timed_out),
-            reason=reason_of(self.plan.watch, timed_out=self.timed_out),
-            sampler=self._sampler,
-        )
+        try:
+            capture = yield from take_capture(
+                self.ask,
+                query,
+                reading,
+                now=self.clock.now,
+                cause=cause_of(self.plan.watch, timed_out=self.timed_out),
+                reason=reason_of(self.plan.watch, timed_out=self.timed_out),
+                sampler=self._sampler,
+            )
+        except MediaOpsError:
+            metrics.count("cluster.captures.failed")
+            raise
+        if reading:
+            metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
         if self.keeper.shows_statistics:
             capture = capture.with_statistics((yield from read_statistics(self.ask, query)))
         self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
+        metrics.count("cluster.captures.kept")
 
     def go_on(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
         """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""

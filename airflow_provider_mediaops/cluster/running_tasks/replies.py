@@ -137,7 +137,16 @@ class ShardTimes:
 def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
     headers = {"Accept": "application/json"}
     # Another try would come too late.
-    return Request("GET", path, params, headers, is_retried=False, max_bytes=max_bytes, max_seconds=_MAX_SECONDS)
+    return Request(
+        "GET",
+        path,
+        params,
+        headers,
+        kind="tasks",
+        is_retried=False,
+        max_bytes=max_bytes,
+        max_seconds=_MAX_SECONDS,
+    )
 
 
 def task_list(nodes: Sequence[str]) -> Call[TaskList]:

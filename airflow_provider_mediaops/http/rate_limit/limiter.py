@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -50,12 +51,18 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
-    """Grants permits at the rate of a key; ``name`` is that of its state in the back end, and does not show the key."""
+    """
+    Grants permits at the rate of a key.
+
+    :param name: the name of its state in the back end, which does not show the key.
+    :param service: the service, for metrics.
+    """
 
     backend: RateBackend
     name: str
     per_second: float
     clock: Clock = field(default_factory=Clock)
+    service: str = ""
 
     def acquire(self) -> CallFlow[Permit | QuotaExhausted]:
         """
@@ -71,14 +78,17 @@ class RateLimiter:
             if isinstance(answer, Granted):
                 return Permit(answer.at, since)
             if isinstance(answer, BookedOut):
+                metrics.count_not_sent(self.service, "rate")
                 raise self._booked_out(answer)
             if isinstance(answer, Later):
                 question, slot = schedule.confirm, (answer.slot,)
                 yield Wait(answer.seconds, "the key's rate")
+                metrics.count_wait(self.service, "rate", answer.seconds)
             elif answer.seconds > _SHORT_QUOTA_SECONDS:
                 return answer
             else:
                 yield Wait(answer.seconds, "the reset of the key's quota")
+                metrics.count_wait(self.service, "quota", answer.seconds)
 
     def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """
@@ -155,4 +165,5 @@ def _told(report: Callable[..., Schedule]) -> _Question[None]:
 
 def limiter_for(service: str, key: str, per_second: float, backend: RateBackend) -> RateLimiter:
     """Return the limiter of the key by which a service counts; the back end gets only a digest of both."""
-    return RateLimiter(backend, hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32], per_second)
+    name = hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32]
+    return RateLimiter(backend, name, per_second, service=service)

@@ -1,0 +1,304 @@
+"""The counts that are handed to the sink: their names and numbers, from what the hooks, operators and pages do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from airflow_provider_mediaops import metrics
+from airflow_provider_mediaops.books.api import BOOK_RULES, get_book, get_books, get_key_usage
+from airflow_provider_mediaops.books.models import Status
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_cores, node_stats
+from airflow_provider_mediaops.cluster.version import cluster_version
+from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    QuotaExceededError,
+    RateLimitedError,
+    UncertainDeliveryError,
+)
+from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Response
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError
+from airflow_provider_mediaops.plugin.reading import NoFileError, look_up
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
+from airflow_provider_mediaops.video.errors import VIDEO_RULES
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, book
+from tests.unit.book_database import connection as books_connection
+from tests.unit.call_flows import FakeClock, replay
+from tests.unit.http.rate_limit.keys import keep, memory_backend
+from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Task
+from tests.unit.search_cluster import replied, stats
+from tests.unit.task_state import KeptState
+from tests.unit.video.delivering import begun
+from tests.unit.video_platform import connection as video_connection
+from tests.unit.video_platform import error, page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import requests_mock
+
+    from airflow_provider_mediaops.http.errors import ErrorRules
+    from airflow_provider_mediaops.http.exchange import Call
+    from airflow_provider_mediaops.metrics import Kind
+    from tests.unit.conftest import Supervisor
+
+BOOKS, VIDEO = "https://books.example", "https://video.example"
+
+
+def in_table(kind: Kind, name: str) -> bool:
+    """Return whether the table has a metric; a word in braces is one of some."""
+
+    def words(mark: re.Match[str]) -> str:
+        return "|".join(metrics.WORDS[mark[1]]).join("()")
+
+    patterns = [
+        re.sub(r"\{(\w+)\}", words, metric.name.replace(".", r"\."))
+        for metric in metrics.METRICS
+        if metric.kind == kind
+    ]
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+class Sink:
+    """Notes what is handed to it, all of which the table has to have."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.values: dict[str, float] = {}
+        self.strange: list[str] = []
+
+    def __call__(self, kind: Kind, name: str, value: float) -> None:
+        if kind == "counter":
+            self.counts[name] += int(value)
+        else:
+            self.values[name] = value
+        if not in_table(kind, name):
+            self.strange.append(name)
+
+    def of(self, start: str) -> dict[str, int]:
+        return {name: number for name, number in self.counts.items() if name.startswith(start)}
+
+
+@pytest.fixture(autouse=True)
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    """Take what is counted, in place of Airflow, which the first hook of a process sets."""
+    use_airflow_metrics()
+    sink = Sink()
+    monkeypatch.setattr(metrics, "_sink", sink)
+    yield sink
+    assert not sink.strange, "these are not in the table"
+
+
+@pytest.fixture
+def video(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the default connection of the video platform."""
+    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", video_connection(VIDEO))
+
+
+def ok(body: Any) -> Response:
+    return Response(200, {"content-type": "application/json"}, json.dumps(body).encode())
+
+
+CALLS: list[tuple[ErrorRules, Call[Any], str, Response]] = [
+    (VIDEO_RULES, SubscriptionQuery(mine=True).page(), "video.requests.subscriptions", ok(page(1))),
+    (CLUSTER_RULES, node_stats(), "cluster.requests.cpu", replied(stats({"node-1": 10}))),
+    (BOOK_RULES, get_book(CRIME), "books.requests.book", ok(book(CRIME))),
+    (
+        BOOK_RULES,
+        get_books([CRIME]),
+        "books.requests.bulk",
+        ok({"total": 1, "requested": 1, "data": [book(CRIME)["book"]]}),
+    ),
+    (BOOK_RULES, get_key_usage(), "books.requests.key", ok({"plan_limit": {"total": 9, "left": 4}})),
+]
+
+
+@pytest.mark.parametrize(("rules", "call", "name", "reply"), CALLS, ids=[name for _, _, name, _ in CALLS])
+def test_each_try_counts_by_its_outcome_and_the_pause_before_it(
+    sink: Sink, rules: ErrorRules, call: Call[Any], name: str, reply: Response
+) -> None:
+    clock = FakeClock()
+    client = Client(("https://a.example",), rules, clock=clock.clock)
+
+    replay(client.ask(call), [Response(503), Response(429), reply], clock=clock)
+
+    service = name.partition(".")[0]
+    assert sink.counts == {
+        f"{name}.service_unavailable": 1,
+        f"{name}.rate_limited": 1,
+        f"{name}.ok": 1,
+        f"{service}.waits.retry": 2,
+        f"{service}.wait_milliseconds.retry": round(clock.seconds * 1000),
+    }
+
+
+@pytest.mark.parametrize(("call", "word"), [(node_cores(), "cores"), (cluster_version(), "version")])
+def test_call_that_is_not_retried_counts_its_refusal_alone(sink: Sink, call: Call[Any], word: str) -> None:
+    client = Client(("https://a.example",), CLUSTER_RULES)
+    with pytest.raises(MediaOpsError):
+        replay(client.ask(call), [Response(403)])
+    assert sink.counts == {f"cluster.requests.{word}.permission_denied": 1}
+
+
+@pytest.mark.parametrize("body", ["<html>Not here</html>", json.dumps(NO_SUCH_BOOK), json.dumps(LIMIT_404)])
+def test_each_404_of_a_book_counts_as_not_found(sink: Sink, body: str) -> None:
+    client = Client(("https://a.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1))
+    with pytest.raises(MediaOpsError):
+        replay(client.ask(get_book(CRIME)), [Response(404, {}, body.encode())])
+    assert sink.counts == {"books.requests.book.not_found": 1}
+
+
+def test_table_has_every_status_of_a_row() -> None:
+    assert metrics.WORDS["status"] == get_args(Status)
+
+
+def test_wait_for_the_rate_counts_with_its_length(sink: Sink) -> None:
+    clock = FakeClock()
+    limiter = limiter_for("video platform", "key", 1.0, memory_backend(clock))
+    limiter = replace(limiter, clock=clock.clock)
+
+    replay(limiter.acquire(), [], clock=clock)
+    replay(limiter.acquire(), [], clock=clock)
+
+    assert sink.counts["video.waits.rate"] > 0
+    assert sink.counts["video.wait_milliseconds.rate"] == pytest.approx(clock.seconds * 1000, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("state", "raised", "counted"),
+    [
+        ({"exhausted": 3600.0}, QuotaExceededError, {"books.not_sent.quota": 1}),
+        ({"reserved": 3_601.0}, RateLimitedError, {"books.not_sent.rate": 1}),
+    ],
+)
+def test_request_that_the_key_does_not_allow_counts_as_not_sent(
+    sink: Sink, state: dict[str, float], raised: type[Exception], counted: dict[str, int]
+) -> None:
+    clock = FakeClock()
+    limiter = limiter_for("book database", "key", 1.0, memory_backend(clock))
+    keep(limiter.backend, limiter.name, **state)
+    client = Client(("https://a.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), limiter=limiter)
+    with pytest.raises(raised):
+        replay(client.ask(get_book(CRIME)), [], clock=clock)
+    assert sink.counts == counted
+
+
+@pytest.mark.usefixtures("supervisor")
+class TestTasks:
+    def test_list_counts_its_saved_rows_by_status_and_shows_the_quota(
+        self, sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", books_connection(BOOKS))
+        requests_mock.get(f"{BOOKS}/book/{CRIME}", json=book(CRIME))
+        requests_mock.get(f"{BOOKS}/book/{CALENDAR}", status_code=404, json=NO_SUCH_BOOK)
+        requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 1000, "left": 321}})
+        isbns = [CRIME, CALENDAR, "x", None] * 25
+
+        def enrich() -> Any:
+            operator = EnrichIsbnsOperator(task_id="e", isbns=isbns, destination=str(tmp_path / "books.jsonl"))
+            return operator.execute({})
+
+        enrich()
+        assert sink.of("books.rows.") == {
+            f"books.rows.{status}": 25 for status in ("found", "not_found", "missing", "invalid")
+        }
+        assert sink.values == {"books.quota.left": 321}
+
+    @pytest.mark.usefixtures("video")
+    def test_export_counts_its_saved_pages_and_rows(
+        self, sink: Sink, tmp_path: Path, requests_mock: requests_mock.Mocker
+    ) -> None:
+        replies = [page(1, 2, next_token="T2"), page(2, 3)]
+        requests_mock.get(f"{VIDEO}/v3/subscriptions", [{"json": reply} for reply in replies])
+        ExportSubscriptionsOperator(task_id="e", destination=str(tmp_path / "subs.jsonl"), mine=True).execute({})
+        assert sink.of("video.export.") == {"video.export.pages": 2, "video.export.rows": 3}
+
+    @pytest.mark.parametrize(
+        ("reply", "counted"),
+        [
+            ({"json": {"id": "act-1"}}, {"video.posts.posted": 1}),
+            ({"status_code": 500, "json": error(500, "backendError")}, {"video.posts.uncertain": 1}),
+            ({"status_code": 403, "json": error(403, "forbidden")}, {}),
+        ],
+    )
+    @pytest.mark.usefixtures("video")
+    def test_bulletin_counts_as_posted_or_uncertain(
+        self, sink: Sink, requests_mock: requests_mock.Mocker, reply: dict[str, Any], counted: dict[str, int]
+    ) -> None:
+        requests_mock.post(f"{VIDEO}/v3/activities", **reply)
+        # The kind of the error depends on the version of Airflow.
+        with suppress(Exception) if "status_code" in reply else nullcontext():
+            PostBulletinOperator(task_id="p", text="Hi").execute({})
+        assert sink.of("video.posts.") == counted
+
+    def test_bulletin_that_an_earlier_try_left_uncertain_counts_so(self, sink: Sink) -> None:
+        store = KeptState()
+        begun(store).intend()
+        with pytest.raises(UncertainDeliveryError):
+            begun(store)
+        assert sink.counts == {"video.posts.uncertain": 1}
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_capture_counts_its_spike_the_failed_ones_and_the_time_since_the_reading(
+        self, sink: Sink, tmp_path: Path, supervisor: Supervisor, form: str
+    ) -> None:
+        Task(tmp_path, supervisor, form).run([COOL, HOT, HOT], [DOWN, REPORT])
+        assert sink.of("cluster.spikes") == {"cluster.spikes": 2}
+        assert sink.of("cluster.captures") == {"cluster.captures.failed": 1, "cluster.captures.kept": 1}
+        assert sink.values["cluster.capture_delay"] >= 0
+
+
+class TestPages:
+    def test_read_that_finds_no_file_counts(self, sink: Sink, tmp_path: Path) -> None:
+        with pytest.raises(NoFileError):
+            look_up(str(tmp_path / "none.txt"))
+        assert sink.counts == {"pages.reads.missing": 1}
+
+    def test_read_that_the_system_refuses_counts(self, sink: Sink, tmp_path: Path) -> None:
+        with pytest.raises(Exception, match="cannot be read"):
+            look_up(str(tmp_path / ("n" * 300)))
+        assert sink.counts == {"pages.reads.unreadable": 1}
+
+    def test_store_that_gives_no_answer_counts(self, sink: Sink) -> None:
+        NoAnswerError("s3", "did not answer")
+        assert sink.counts == {"pages.reads.no_answer": 1}
+
+
+@pytest.mark.usefixtures("supervisor", "video")
+class TestHostileBackend:
+    def test_backend_that_raises_fails_no_task(
+        self, monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(111, "no backend")
+
+        monkeypatch.setattr(metrics, "_sink", refuse)
+        requests_mock.post(f"{VIDEO}/v3/activities", json={"id": "act-1"})
+        assert PostBulletinOperator(task_id="p", text="Hi").execute({})["id"] == "act-1"
+
+    def test_airflow_without_metrics_fails_no_hook(
+        self, monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker
+    ) -> None:
+        def missing() -> None:
+            raise ImportError("no Stats")
+
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.metrics._stats", None)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.metrics.airflow_stats", missing)
+        monkeypatch.setattr(metrics, "_sink", None)
+        requests_mock.get(f"{VIDEO}/v3/subscriptions", json=page(1))
+        with VideoPlatformHook() as hook:
+            assert hook.list_subscriptions(mine=True).items
