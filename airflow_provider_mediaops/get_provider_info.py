@@ -30,6 +30,16 @@ _CONFIG: dict[str, Any] = {
                 # It may hold a password.
                 "sensitive": True,
             },
+            "pages": {
+                "description": (
+                    "Whether Airflow has the pages about hot threads: a tab of each task instance, and a list. The API "
+                    "server reads it when it starts."
+                ),
+                "version_added": "0.1.0",
+                "type": "boolean",
+                "example": "False",
+                "default": "True",
+            },
         },
     },
 }

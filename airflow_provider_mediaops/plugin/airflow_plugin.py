@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 #: knows requests of its own scripts only, which send a header. This can go with 3.1.0.
 HAS_SESSION_COOKIES = not airflow_version.startswith("3.1.0")
 
+# With a fallback: Airflow 3.1 imports a plugin before it knows the defaults of a provider's options.
+_HAS_PAGES = HAS_SESSION_COOKIES and conf.getboolean("mediaops", "pages", fallback=True)
+
 
 class PagesApp:
     """The app of the pages, for ASGI servers. It is built at its first request."""
@@ -58,17 +61,19 @@ class PagesApp:
     def _build(self) -> None:
         with self._lock:
             if self._app is None:
+                from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
                 from airflow_provider_mediaops.plugin.app import build_app
 
+                use_airflow_metrics()
                 self._app = build_app()
 
 
 def _fastapi_apps() -> list[dict[str, Any]]:
-    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if HAS_SESSION_COOKIES else []
+    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if _HAS_PAGES else []
 
 
 def _external_views() -> list[dict[str, Any]]:
-    if not HAS_SESSION_COOKIES:
+    if not _HAS_PAGES:
         return []
     base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     return [

@@ -54,6 +54,34 @@ def test_airflow_finds_the_tab_the_list_and_the_app() -> None:
     assert ours["nav"]["href"] == path
 
 
+def test_pages_that_are_turned_off_are_neither_shown_nor_served() -> None:
+    prefixes, views, errors = fresh_python.result_of(PLUGINS, env={"AIRFLOW__MEDIAOPS__PAGES": "False"})
+    assert not errors
+    assert "/mediaops" not in prefixes
+    assert not [view for view in views if view["url_route"].startswith("mediaops")]
+
+
+@pytest.mark.parametrize("pages", ["False", "True"])
+@pytest.mark.airflow(">=3.1.1")
+def test_airflows_own_api_server_serves_the_pages_unless_they_are_turned_off(pages: str) -> None:
+    """For an address that nobody serves, it sends its own start page."""
+    script = (
+        "from airflow.api_fastapi.app import create_app\n"
+        "from starlette.testclient import TestClient\n"
+        "app = create_app()\n"
+        "result = TestClient(app, raise_server_exceptions=False).get('/mediaops/hot-threads').text\n"
+    )
+    page = fresh_python.result_of(script, env={"AIRFLOW__MEDIAOPS__PAGES": pages})
+    assert ("Not signed in" in page) == (pages == "True")
+
+
+@pytest.mark.airflow(">=3.1.1")
+def test_option_that_is_no_boolean_is_an_import_error_of_the_plugin_alone() -> None:
+    prefixes, _, errors = fresh_python.result_of(PLUGINS, env={"AIRFLOW__MEDIAOPS__PAGES": "perhaps"})
+    assert "/mediaops" not in prefixes
+    assert [error for error in errors.values() if "perhaps" in error or "boolean" in error]
+
+
 @pytest.mark.airflow("<3.1.1")
 def test_airflow_without_what_the_pages_need_loads_the_provider_and_says_so_once() -> None:
     prefixes, views, errors = fresh_python.result_of(PLUGINS)
