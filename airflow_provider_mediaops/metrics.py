@@ -74,7 +74,12 @@ METRICS = (
     Metric("video.export.pages", "counter", "pages", "Pages of exports that were saved."),
     Metric("video.export.rows", "counter", "rows", "Subscriptions of exports that were saved."),
     Metric("video.posts.{result}", "counter", "bulletins", "Bulletins that were `posted`, or are `uncertain`."),
-    Metric("cluster.spikes", "counter", "spikes", "Spikes that a sensor, an operator or a trigger has seen."),
+    Metric(
+        "cluster.spikes",
+        "counter",
+        "spikes",
+        "Readings that showed a spike to a sensor, an operator or a trigger: one for each try to capture it.",
+    ),
     Metric("cluster.captures.{result}", "counter", "captures", "Captures that were `kept`, or have `failed`."),
     Metric(
         "cluster.capture_delay",

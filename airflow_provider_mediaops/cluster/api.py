@@ -40,7 +40,7 @@ _JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 # Each node's section of a report begins so, in every version.
 _SECTION = b":::"
 # A node in trouble may be slow, and the report is at hand.
-_MOST_SECONDS_FOR_COUNTERS = 5.0
+MOST_SECONDS_FOR_COUNTERS = 2.0
 # More cores than this are a fault of the reply.
 _MOST_CORES = 100_000
 
@@ -121,7 +121,7 @@ def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str,
     """
     path, headers = _path(node_list(nodes), "stats/os,jvm,thread_pool"), {"Accept": "application/json"}
     request = Request(
-        "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=_MOST_SECONDS_FOR_COUNTERS
+        "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=MOST_SECONDS_FOR_COUNTERS
     )
     return Call(request, lambda response: mapping_of(read_json(response).get("nodes")))
 

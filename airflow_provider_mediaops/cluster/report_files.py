@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 #: The size of the largest report that is read; a task takes no larger one either.
 MAX_REPORT_BYTES = MAX_LARGE_REPLY_BYTES
 
+_JSON_LIST = re.compile(r'\s*\[\s*["\[{\]]')
 _HEAD_BYTES = 4096
 _LONGEST_LINE = 80
 _STARTS = {
@@ -49,7 +52,8 @@ def read_report(data: bytes) -> Capture:
 def _other(text: str) -> str:
     first = text.lstrip().partition("\n")[0].strip()
     start = first[:15].lower()
-    if first.startswith(("{", "[")):
+    # A line in the log of a server begins with a time in brackets.
+    if first.startswith("{") or _JSON_LIST.match(text):
         return "it is JSON, not the text of a report; a capture keeps the text in its .txt file"
     if start.startswith(("<!doctype html", "<html")):
         return "it is a web page, not the text of a report; a capture keeps the text in its .txt file"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from airflow_provider_mediaops.cluster.api import node_counters
+from airflow_provider_mediaops.cluster.api import MOST_SECONDS_FOR_COUNTERS, node_counters
 from airflow_provider_mediaops.cluster.page.text import readable
 from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, mapping_of, number_of, text_of
-from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The servers measure once a second, and return the same figures until then.
 _BETWEEN_SECONDS = 1.1
+#: The longest time that they take.
+MOST_SECONDS = 2 * MOST_SECONDS_FOR_COUNTERS + _BETWEEN_SECONDS
 # From here on the servers themselves write the collector's share into their logs (monitor.jvm.gc.overhead.info).
 _HOT_COLLECTOR_PERCENT = 25.0
 # The size of the queue of searches, by default.
@@ -141,22 +143,25 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
     """
     Ask for the statistics of the captured nodes, and again a second later: most of them are counters.
 
+    They are an extra: neither an error nor a stop of the task costs the report that is at hand. The next request of a
+    stopped task raises again.
+
     :param ask: makes a call flow of a call.
     :param query: the captured nodes.
-    :returns: a call flow with the statistics; None if the cluster does not give them, for they are an extra.
+    :returns: a call flow with the statistics; None if the cluster does not give them.
     """
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
     try:
         before = yield from ask(node_counters(query.nodes))
-    except MediaOpsError:
-        return None
-    if not any(_counters_of(mapping_of(node)).at_ms for node in before.values()):
-        return statistics_of(before, {}) or None
-    yield Wait(_BETWEEN_SECONDS, "the counters of the collector and the thread pools")
-    try:
-        after = yield from ask(node_counters(query.nodes))
-    except MediaOpsError:
-        return statistics_of(before, {})
-    return statistics_of(after, before)
+        if any(_counters_of(mapping_of(node)).at_ms for node in before.values()):
+            yield Wait(_BETWEEN_SECONDS, "the counters of the collector and the thread pools")
+            after = yield from ask(node_counters(query.nodes))
+    except (MediaOpsError, TaskStoppedError):
+        if before is None:
+            return None
+    earlier, latest = (before, after) if after is not None else ({}, before)
+    return (yield Blocking(lambda: statistics_of(latest, earlier))) or None
 
 
 def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[NodeStatistics, ...]:
@@ -229,7 +234,7 @@ def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStati
 def _heap(memory: Mapping[str, Any]) -> Heap | None:
     percent = _figure(memory.get("heap_used_percent"))
     used, limit = _figure(memory.get("heap_used_in_bytes")), _figure(memory.get("heap_max_in_bytes"))
-    if percent is None and used is not None and limit:
+    if percent is None and used is not None and limit is not None and limit >= 1:
         percent = 100 * used / limit
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
 

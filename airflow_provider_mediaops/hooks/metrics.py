@@ -20,6 +20,8 @@ def use_airflow_metrics() -> None:
     if _stats is None:
         try:
             _stats = airflow_stats()
+            # Without a name it sends nothing, and Airflow makes its client: that looks up the name of a host.
+            _stats.timer()
         except Exception:  # noqa: BLE001 no metric backend is worth a task
             return
         metrics.hand_to(_to_airflow)
@@ -32,4 +34,5 @@ def _to_airflow(kind: Kind, name: str, value: float) -> None:
     elif kind == "timer":
         _stats.timing(name, timedelta(seconds=value))
     else:
-        _stats.gauge(name, value)
+        # OpenTelemetry refuses all metrics of a process for one integer of more than 64 bits.
+        _stats.gauge(name, float(value))

@@ -106,7 +106,7 @@ def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> 
             found.append(ReadCapture(text, parsed(text.text, text.version.path), tasks.read(number, text.version)))
             max_bytes = max(1, max_bytes - text.version.size)
     if not found:
-        raise NoFileError(missing[0])
+        raise NothingToShowError(missing[0])
     return ReadCaptures(tuple(found), (*missing, *tasks.missing))
 
 

@@ -197,6 +197,9 @@ class Delivery:
         """Read the record, and decide: :attr:`already_posted`, or this delivery may post, or it raises."""
         try:
             self._read_and_decide()
+        except UncertainDeliveryError:
+            metrics.count("video.posts.uncertain")
+            raise
         except OSError as error:
             raise _unsent(error) from error
 
@@ -334,7 +337,6 @@ class Delivery:
     def _decide_uncertain(self, reason: str) -> str:
         if self.on_uncertain == "retry":
             return f"{reason} on_uncertain='retry': it is posted, perhaps for the second time."
-        metrics.count("video.posts.uncertain")
         raise UncertainDeliveryError(
             f"{reason} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is "
             f"there, mark the task as success; if not, {self.record.removal}, and clear the task. A notifier runs no "

@@ -16,7 +16,6 @@ from airflow_provider_mediaops.http.exchange import (
     Request,
     Response,
     Returned,
-    TransportError,
     Wait,
     advance,
 )
@@ -87,7 +86,7 @@ class FakeClock:
 
 def replay(
     flow: CallFlow[T],
-    replies: Iterable[Response | TransportError],
+    replies: Iterable[Response | BaseException],
     *,
     steps: list[Step] | None = None,
     clock: FakeClock | None = None,
@@ -107,14 +106,14 @@ def replay(
     return value
 
 
-def _replay(flow: CallFlow[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None) -> T:
+def _replay(flow: CallFlow[T], left: list[Response | BaseException], steps: list[Step], clock: FakeClock | None) -> T:
     step = advance(flow)
     while not isinstance(step, Returned):
         steps.append(step)
         if isinstance(step, Request):
             assert left, f"the call flow sends more than was expected: {step}"
             reply = left.pop(0)
-            step = advance(flow, error=reply) if isinstance(reply, TransportError) else advance(flow, reply)
+            step = advance(flow, error=reply) if isinstance(reply, BaseException) else advance(flow, reply)
             continue
         if isinstance(step, (Blocking, Beside)):
             try:
@@ -131,7 +130,7 @@ def _replay(flow: CallFlow[T], left: list[Response | TransportError], steps: lis
 
 
 def _one_by_one(
-    both: Beside[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None
+    both: Beside[T], left: list[Response | BaseException], steps: list[Step], clock: FakeClock | None
 ) -> tuple[T, None]:
     """Carry out two call flows, the one beside first and in a time that stands still."""
     _replay(both.side, left, steps, None)

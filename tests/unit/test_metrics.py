@@ -252,6 +252,18 @@ class TestTasks:
             begun(store)
         assert sink.counts == {"video.posts.uncertain": 1}
 
+    def test_bulletin_that_another_try_leaves_uncertain_meanwhile_counts_once(self, sink: Sink) -> None:
+        store = KeptState()
+        late = begun(store)
+        late.intend()
+        late.withdraw()
+        begun(store).intend()
+        late.withdraw()
+        with pytest.raises(UncertainDeliveryError):
+            late.intend()
+        # The hook counts it.
+        assert sink.counts == {}
+
     @pytest.mark.parametrize("form", FORMS)
     def test_capture_counts_its_spike_the_failed_ones_and_the_time_since_the_reading(
         self, sink: Sink, tmp_path: Path, supervisor: Supervisor, form: str

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
-from airflow_provider_mediaops.cluster.statistics import read_statistics
+from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -232,22 +232,30 @@ class _Series:
                 reason=reason_of(self.plan.watch, timed_out=self.timed_out),
                 sampler=self._sampler,
             )
-        except MediaOpsError:
+            if reading:
+                metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
+            if self.keeper.shows_statistics and self._is_time_for_statistics(number):
+                capture = capture.with_statistics((yield from read_statistics(self.ask, query)))
+            self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
+        except (MediaOpsError, OSError):
             metrics.count("cluster.captures.failed")
             raise
-        if reading:
-            metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
-        if self.keeper.shows_statistics:
-            capture = capture.with_statistics((yield from read_statistics(self.ask, query)))
-        self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
         metrics.count("cluster.captures.kept")
+
+    def _is_time_for_statistics(self, number: int) -> bool:
+        """Return whether the next capture, if there is one, does not wait for the statistics of this one."""
+        time_left = self._due(number + 1) - self.clock.monotonic()
+        return number == self.plan.captures or time_left >= MOST_SECONDS
+
+    def _due(self, number: int) -> float:
+        # From beginning to beginning: a report may take longer than the pause.
+        return self._began + (number - 1) * self.plan.every
 
     def go_on(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
         """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""
         for number in range(2, self.plan.captures + 1):
-            # From beginning to beginning: a report may take longer than the pause.
-            due = self._began + (number - 1) * self.plan.every
-            yield Wait(max(due - self.clock.monotonic(), 0.0), f"capture {number} of {self.plan.captures}")
+            pause = max(self._due(number) - self.clock.monotonic(), 0.0)
+            yield Wait(pause, f"capture {number} of {self.plan.captures}")
             try:
                 yield from self.take(query, number)
             except MediaOpsError as error:

@@ -160,6 +160,8 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
         (b"\x1f\x8b\x08", "it is compressed with gzip; unpack it first"),
         (b"PK\x03\x04", "it is a ZIP archive; unpack it first"),
         (b'{"nodes": []}', "it is JSON, not the text of a report; a capture keeps the text in its .txt file"),
+        (b"[10:15:31][DEBUG] no", "it holds no report of hot threads; its first line is '[10:15:31][DEBUG] no'"),
+        (b'[{"nodes": []}]', "it is JSON, not the text of a report; a capture keeps the text in its .txt file"),
         (b"<!DOCTYPE html>", "it is a web page, not the text of a report; a capture keeps the text in its .txt file"),
         (b"# Read me\nmore", "it holds no report of hot threads; its first line is '# Read me'"),
     ],

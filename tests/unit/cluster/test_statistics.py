@@ -186,7 +186,7 @@ class TestRequests:
 
     def test_cluster_without_these_figures_is_asked_once(self) -> None:
         found, steps = asked(replied({"nodes": {"a": {"name": "data-1"}}}))
-        assert (found, len(steps)) == (None, 1)
+        assert (found, len(requests_of(steps))) == (None, 1)
 
 
 def words_of(html: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
@@ -20,6 +21,7 @@ from airflow_provider_mediaops.exceptions import (
     PermissionDeniedError,
     ReplyTimeoutError,
     ServiceUnavailableError,
+    TaskStoppedError,
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
@@ -72,13 +74,20 @@ class Shelf:
         self.cores = cores
 
 
+class FullShelf(Shelf):
+    """Has no room for a capture."""
+
+    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        raise OSError(28, "disk full")
+
+
 class Captured:
     """What a plan comes to at a cluster that gives these replies."""
 
     def __init__(
         self,
         plan: CapturePlan,
-        *replies: Response | TransportError,
+        *replies: Response | BaseException,
         deadline: float = float("inf"),
         shelf: Shelf | None = None,
         late: bool = False,
@@ -182,6 +191,25 @@ class TestDetection:
         (statistics,) = shelf.captures[0].statistics or ()
         assert statistics["seconds"] == 2.0
         assert statistics["collector"] == {"collections": 0, "milliseconds": 1000.0, "share_percent": 50.0}
+
+    def test_stop_while_the_statistics_are_awaited_costs_no_report(self) -> None:
+        shelf = Shelf(shows_statistics=True)
+        with pytest.raises(TaskStoppedError):
+            Captured(plan(captures=2), HOT, REPORT, TaskStoppedError(), TaskStoppedError(), shelf=shelf)
+        assert [(capture.text, capture.statistics) for capture in shelf.captures] == [(report("node-1"), None)]
+
+    def test_capture_asks_for_no_statistics_that_the_next_one_would_wait_for(self) -> None:
+        shelf = Shelf(shows_statistics=True)
+        captured = Captured(plan(captures=2, every=2), HOT, REPORT, HOT, REPORT, replied("{}"), shelf=shelf)
+        counted = f"/_nodes/{node_id('node-1')}/stats/os,jvm,thread_pool"
+        assert [number for number, path in enumerate(captured.asked) if path == counted] == [4]
+
+    def test_capture_that_cannot_be_kept_counts_as_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        counts: list[str] = []
+        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        with pytest.raises(OSError, match="disk full"):
+            Captured(plan(), HOT, REPORT, shelf=FullShelf())
+        assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
 
     def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
         body = {"nodes": {node_id("node-1"): {"os": {"available_processors": 4, "allocated_processors": 2}}, "x": 1}}
