@@ -87,6 +87,9 @@ class TestUnderLoad:
         written = json.loads((tmp_path / "hot.json").read_bytes())
         assert written.pop("capture")["reason"] == "at_once"
         assert written.pop("kinds")
+        statistics = written.pop("statistics")
+        assert sorted(node["node"] for node in statistics) == sorted(cluster.node_names)
+        assert all(node["heap"]["used_percent"] > 0 for node in statistics)
         shown = [thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]]
         assert any(shown)
         assert written == report.to_dict()
