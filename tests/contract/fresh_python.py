@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,10 @@ def printed_by(module: str, *arguments: str, home: Path) -> Any:
 
 
 def result_of(script: str, *, env: Mapping[str, str] | None = None) -> Any:
-    """Run a script that binds ``result`` to plain values, and give them; whatever else it prints is left out."""
-    done = run("-c", f"{script}\nimport json\nprint()\nprint(json.dumps(result))", env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    """Run a script that binds ``result`` to plain values, and give them. It may print before and after: logs do."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        save = f"import pathlib, json\npathlib.Path({str(path)!r}).write_text(json.dumps(result))"
+        done = run("-c", f"{script}\n{save}", env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(path.read_text())
