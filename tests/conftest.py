@@ -4,8 +4,9 @@ Set up what every suite shares: a scratch Airflow, the files that tests read, an
 The suite of a test is the folder below `tests/` that holds it. `REQUIRE=all`, or a comma-separated list of
 suites, turns a skip in those suites into a failure. A test for some versions of Airflow only is marked
 `@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is no skip, another environment runs it. A test that takes
-seconds is marked `@pytest.mark.long`: `make test` leaves it to `make test-all`. Tests of reports that other people
-published (the fixture `shared_data`) are left out where those are not beside the checkout.
+seconds is marked `@pytest.mark.long`: `make test` leaves it to `make test-all`. A contract test of the documents or of
+the log, which no Airflow touches, is marked `@pytest.mark.once`: the oldest Airflow leaves it out. Tests of reports
+that other people published (the fixture `shared_data`) are left out where those are not beside the checkout.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ hypothesis.settings.load_profile("mediaops")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "airflow(versions): run only where Airflow's version is one of these")
     config.addinivalue_line("markers", "long: takes seconds; `make test` leaves it out")
+    config.addinivalue_line("markers", "once: is about no Airflow; `make floor` leaves it out")
 
 
 def pytest_unconfigure() -> None:

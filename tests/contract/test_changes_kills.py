@@ -9,7 +9,7 @@ import pytest
 from tests.contract.exporting_changes import FORMATS, FORMS
 from tests.contract.fresh_python import printed_by
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.once]
 
 # The whole of an attempt takes more steps, and its publication alone, on any machine.
 LEAST_STEPS = {"jsonl": 15, "csv": 9, "parquet": 9}

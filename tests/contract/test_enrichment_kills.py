@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.book_server import BookServer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.once]
 
 # A part takes more steps, and the whole more attempts, on any machine.
 LEAST_STEPS, LEAST_STEPS_OF_PUBLICATION, LEAST_KILLS = 10, 10, 20

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.page_server import Pages
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.once]
 
 # A part takes a few more steps, and the whole a few more attempts, on any machine.
 LEAST_STEPS, LEAST_STEPS_OF_PUBLICATION, LEAST_KILLS = 10, 10, 20

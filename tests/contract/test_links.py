@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"(?<![`!])\[[^\]]*\]\((?!\w+:)([^)\s]+)\)")

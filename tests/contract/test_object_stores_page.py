@@ -13,6 +13,8 @@ from airflow_provider_mediaops.storage import refusals
 from airflow_provider_mediaops.storage.path_checks import _PACKAGES
 from tests.contract.page_tables import sections, table
 
+pytestmark = pytest.mark.once
+
 PAGE = (Path(__file__).parents[2] / "docs" / "object_stores.md").read_text()
 SECTIONS = sections(PAGE)
 STORES = table(PAGE.partition("## ")[0])

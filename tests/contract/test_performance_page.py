@@ -17,6 +17,8 @@ from tests.contract.page_tables import sections, table
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.once
+
 
 def test_page_has_each_table_of_what_users_ask() -> None:
     page = PAGE.read_text(encoding="utf-8")

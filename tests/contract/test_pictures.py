@@ -8,6 +8,8 @@ import pytest
 
 from tests.browser import pictures
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -17,6 +17,8 @@ from packaging.version import Version
 
 from tests.contract.page_tables import sections, table
 
+pytestmark = pytest.mark.once
+
 # Python 3.10 has it as a package only.
 _toml = pytest.importorskip("tomllib" if importlib.util.find_spec("tomllib") else "tomli")
 

@@ -16,6 +16,8 @@ from airflow_provider_mediaops import exceptions
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TaskStoppedError
 from tests.contract.page_tables import sections, table
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 PACKAGE = ROOT / "airflow_provider_mediaops"

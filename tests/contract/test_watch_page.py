@@ -6,10 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from airflow_provider_mediaops.metrics import METRICS, WORDS
 from scripts.generated_docs import filled, statsd_mapping
+
+pytestmark = pytest.mark.once
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "watch_it.md").read_text(encoding="utf-8")
