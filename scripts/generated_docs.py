@@ -101,7 +101,7 @@ def _parameters(name: str) -> str:
     meanings, parameters = meanings_of(cls), parameters_of(cls)
     rows = [[f"`{each}`", meanings[each], _default(value)] for each, value in parameters.items()]
     fields = set(getattr(cls, "template_fields", ()))
-    plain = [f"`{each}`" for each in parameters if each not in fields and not (each.endswith("_conn_id") and fields)]
+    plain = [f"`{each}`" for each in parameters if each not in fields]
     rest = f" but {', '.join(plain)}" if plain else ""
     templates = f"\nTemplates: all{rest}. Values: [what each kind takes]({_VALUES}).\n" if fields else ""
     return _table(["parameter", "meaning", "default"], rows) + templates

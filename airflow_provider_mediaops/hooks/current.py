@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
@@ -136,6 +136,15 @@ class CurrentHook:
             # A request of another call that is under way goes on: its connection is closed after its reply.
             hook.close()
         return hook is not self._hook
+
+
+async def carried_out(flow: CallFlow[T]) -> T:
+    """Carry out a wait in the triggerer: it sends nothing itself, since its readings are steps of their own."""
+    return await runner.arun(flow, _send_nothing, in_thread=to_its_end)
+
+
+async def _send_nothing(request: Request) -> NoReturn:
+    raise RuntimeError(f"{request.method} {request.path} is no step of a wait.")
 
 
 def _fields_of(connection: Any) -> ConnectionFields | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import ordered, path_text
+from airflow_provider_mediaops.arguments import ordered, path_text, read_flag
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
@@ -20,8 +20,8 @@ from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
     deferral_timeout,
     ending_at_execution_timeout,
-    read_deferrable,
 )
+from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         reuse_for: timedelta | float | str = _REUSE_FOR,
         reuse_not_found_for: timedelta | float | str = _REUSE_NOT_FOUND_FOR,
         max_requests: int | str | None = None,
-        deferrable: bool | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
     ) -> None:
@@ -183,7 +183,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self.reuse_for = reuse_for
         self.reuse_not_found_for = reuse_not_found_for
         self.max_requests = max_requests
-        self.deferrable = read_deferrable(deferrable)
+        self.deferrable = read_flag("deferrable", deferrable)
         self.books_conn_id = books_conn_id
         with constructing(self, kwargs):
             check_known(self._given)

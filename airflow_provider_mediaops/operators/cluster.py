@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, files_of, plan_of, whole_limit
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
@@ -21,7 +21,6 @@ from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
     deferral_timeout,
     is_over_execution_timeout,
-    read_deferrable,
 )
 from airflow_provider_mediaops.triggers.event import summary_of
 from airflow_provider_mediaops.version_compat import (
@@ -29,6 +28,7 @@ from airflow_provider_mediaops.version_compat import (
     AirflowSkipException,
     AirflowTaskTimeout,
     TaskDeferralTimeout,
+    conf,
 )
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         formats: str | Sequence[str] = ("txt", "json", "folded", "html"),
         running_tasks: bool | str = False,
         show_queries: bool | str = False,
-        deferrable: bool | str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
@@ -175,7 +175,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         self.captures, self.every = captures, every
         self.formats = formats
         self.running_tasks, self.show_queries = running_tasks, show_queries
-        self.deferrable = read_deferrable(deferrable)
+        self.deferrable = read_flag("deferrable", deferrable)
         self.cluster_conn_id = cluster_conn_id
         with constructing(self, kwargs):
             self._check_known()

@@ -27,9 +27,8 @@ from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
     deferral_timeout,
     ending_at_execution_timeout,
-    read_deferrable,
 )
-from airflow_provider_mediaops.version_compat import AirflowSkipException
+from airflow_provider_mediaops.version_compat import AirflowSkipException, conf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -267,7 +266,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         require_complete: bool | str = False,
         changes: str | PurePath | ObjectStoragePath | None = None,
         on_unchanged: OnUnchanged = "success",
-        deferrable: bool | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -286,7 +285,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         self.require_complete = require_complete
         self.changes = None if changes is None else path_text(changes)
         self.on_unchanged = on_unchanged
-        self.deferrable = read_deferrable(deferrable)
+        self.deferrable = read_flag("deferrable", deferrable)
         self.video_conn_id = video_conn_id
         with constructing(self, kwargs):
             check_arguments(self)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated
+from airflow_provider_mediaops.arguments import read_flag, read_identifier
+from airflow_provider_mediaops.task_failure import PERMANENT, constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
     deferral_timeout,
     is_over_execution_timeout,
-    read_deferrable,
 )
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import (
@@ -30,22 +29,21 @@ from airflow_provider_mediaops.version_compat import (
     AirflowTaskTimeout,
     TaskDeferralError,
     TaskDeferralTimeout,
+    conf,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow.sdk import Context
-    from airflow.triggers.base import BaseTrigger
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
+    from airflow_provider_mediaops.triggers.base import WatchTrigger
     from airflow_provider_mediaops.waiting import Later, Progress
-    from airflow_provider_mediaops.watch import Done, Watch
+    from airflow_provider_mediaops.watch import Done
 
-# The argument in messages; each sensor has a name of its own for it.
-_CONN_ID = "the id of the connection"
 # The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
 _FIRST_READING_SECONDS = 5.0
 
@@ -58,55 +56,86 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     for example wrong credentials, fails the task at once; with ``never_fail`` it is skipped instead, after the error
     was logged. ``soft_fail`` makes a skip of the timeout only, so that it hides no such error.
 
-    :param conn_id: the connection's id.
     :param deferrable: whether to wait in the triggerer, which holds no worker slot; the default is that of
         ``[operators] default_deferrable``.
     :param kwargs: those of ``BaseSensorOperator``: ``poke_interval``, ``timeout``, ``mode``, ``soft_fail``, …
     """
 
-    def __init__(self, *, conn_id: str, deferrable: bool | str | None = None, **kwargs: Any) -> None:
+    #: The argument with the connection's id.
+    conn_id_field: ClassVar[str]
+    #: The condition, as ``module:class``, and the arguments of the sensor that are its fields. Constructors check with
+    #: it.
+    watch_class: ClassVar[str]
+    watch_fields: ClassVar[tuple[str, ...]]
+    #: The trigger that waits in this sensor's place, as ``module:class``; it is imported when the task runs.
+    trigger_class: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        if not is_templated(conn_id):
-            read_identifier(_CONN_ID, conn_id)
-        self.conn_id = conn_id
-        self.deferrable = read_deferrable(deferrable)
+        self.deferrable = read_flag("deferrable", deferrable)
         self._hook: CurrentHook | None = None
 
-    @abstractmethod
-    def make_hook(self) -> ServiceHook:
-        """Make the hook of the connection."""
+    def check_known(self, given: Mapping[str, Any]) -> None:
+        """
+        Check the arguments that are not templated, at the end of the constructor.
 
-    @abstractmethod
-    def make_watch(self) -> Watch:
-        """Return the condition that the rendered arguments describe; raise ValueError if they are wrong."""
+        :param given: the other arguments of the constructor, those of Airflow's base class.
+        :raises InvalidArgumentError: for an argument that cannot be used.
+        """
+        with constructing(self, given):
+            conn_id = getattr(self, self.conn_id_field)
+            if not is_templated(conn_id):
+                read_identifier(self.conn_id_field, conn_id)
+            arguments = self._watch_arguments()
+            if is_templated(*arguments.values()):
+                self._check_partly(arguments)
+            else:
+                self.make_watch()
 
-    @abstractmethod
-    def make_trigger(self, began: float, pause: float) -> BaseTrigger:
-        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
+    def _check_partly(self, arguments: dict[str, Any]) -> None:
+        """Check the fields of the watch of which at least one is templated."""
+
+    def _watch_arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.watch_fields}
+
+    def make_watch(self) -> Any:
+        """Make the condition of the rendered arguments; raise ValueError if they are wrong."""
+        return resolve_name(self.watch_class)(**self._watch_arguments())
+
+    def _make_hook(self) -> ServiceHook:
+        hook_class = resolve_name(resolve_name(self.trigger_class).hook_class)
+        hook: ServiceHook = hook_class(getattr(self, self.conn_id_field))
+        return hook.stopped_by(self.stop)
 
     def looks_first(self) -> bool:
         """Return whether the deferrable form makes one reading in the worker before it defers."""
         return True
 
-    def trigger_arguments(self, began: float, pause: float) -> dict[str, Any]:
+    def make_trigger(self, began: float, pause: float) -> WatchTrigger:
         """
-        Return the trigger's arguments: plain values, with the watch as its fields.
+        Make the trigger that waits in this sensor's place, of plain values.
 
         :param began: when the wait began, in seconds since 1970.
         :param pause: the seconds until the first reading of the trigger.
         """
-        return {
-            "conn_id": read_identifier(_CONN_ID, self.conn_id),
-            "watch": asdict(self.make_watch()),
-            "began": began,
-            "deadline": began + self.timeout,
-            "first_reading": time.time() + pause,
-            "poke_interval": self.poke_interval,
-            "exponential_backoff": self.exponential_backoff,
-            "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
-            "silent_fail": self.silent_fail,
-            "answered": self._progress.answered,
-        }
+        trigger: WatchTrigger = resolve_name(self.trigger_class)(
+            conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
+            watch=asdict(self.make_watch()),
+            began=began,
+            deadline=began + self.timeout,
+            first_reading=time.time() + pause,
+            poke_interval=self.poke_interval,
+            exponential_backoff=self.exponential_backoff,
+            max_wait=self.max_wait.total_seconds() if self.max_wait else None,
+            silent_fail=self.silent_fail,
+            answered=self._progress.answered,
+        )
+        return trigger
 
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
@@ -196,7 +225,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         from airflow_provider_mediaops.waiting import Pace, Term, wait
 
         if self._hook is None:
-            self._hook = CurrentHook(lambda: self.make_hook().stopped_by(self.stop), time.monotonic)
+            self._hook = CurrentHook(self._make_hook, time.monotonic)
         watch, now = self.make_watch(), time.monotonic()
         looking = wait(
             OwnReadings(self._hook, watch.look)

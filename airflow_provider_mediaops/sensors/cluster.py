@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import constructing, is_templated
+from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
-    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-
-_ARGUMENTS = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
 
 
 class ClusterCpuSensor(ServiceSensor):
@@ -40,7 +36,18 @@ class ClusterCpuSensor(ServiceSensor):
         request.
     """
 
-    template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "require", "reading_interval", "conn_id")
+    conn_id_field = "cluster_conn_id"
+    watch_class = "airflow_provider_mediaops.cluster.cpu:CpuWatch"
+    watch_fields = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
+    trigger_class = "airflow_provider_mediaops.triggers.cluster:CpuSensorTrigger"
+    template_fields: Sequence[str] = (
+        "threshold",
+        "sustained_for",
+        "nodes",
+        "require",
+        "reading_interval",
+        "cluster_conn_id",
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {"nodes": "json"}
 
     def __init__(
@@ -56,26 +63,18 @@ class ClusterCpuSensor(ServiceSensor):
     ) -> None:
         if "when_cpu_above" in kwargs:
             raise InvalidArgumentError("when_cpu_above is called threshold in this sensor.")
-        super().__init__(conn_id=cluster_conn_id, **kwargs)
+        super().__init__(**kwargs)
         self.threshold = threshold
         self.sustained_for = sustained_for
         self.nodes = nodes
         self.require = require
         self.reading_interval = reading_interval
-        with constructing(self, kwargs):
-            self._check_known()
-
-    def make_hook(self) -> SearchClusterHook:
-        """Make the hook of the connection."""
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
-        return SearchClusterHook(self.conn_id)
+        self.cluster_conn_id = cluster_conn_id
+        self.check_known(kwargs)
 
     def make_watch(self) -> CpuWatch:
         """Make the watch from the rendered arguments."""
-        from airflow_provider_mediaops.cluster.cpu import CpuWatch
-
-        watch = CpuWatch(**self._arguments())
+        watch: CpuWatch = super().make_watch()
         if watch.sustained_for and watch.sustained_for >= self.timeout:
             raise InvalidArgumentError(
                 f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "
@@ -83,25 +82,12 @@ class ClusterCpuSensor(ServiceSensor):
             )
         return watch
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _ARGUMENTS}
-
-    def _check_known(self) -> None:
+    def _check_partly(self, arguments: dict[str, Any]) -> None:
         from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
-        arguments = self._arguments()
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
-        if known.keys() == arguments.keys():
-            self.make_watch()
-        else:
-            CpuWatch(**{"threshold": 0, **known})
+        CpuWatch(**{"threshold": 0, **known})
 
     def looks_first(self) -> bool:
         """Return whether the deferrable form makes one reading before it defers: if a single one decides."""
         return not self.make_watch().sustained_for
-
-    def make_trigger(self, began: float, pause: float) -> CpuSensorTrigger:
-        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
-        from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-
-        return CpuSensorTrigger(**self.trigger_arguments(began, pause))

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import constructing, is_templated
+from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-    from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
 
 class SubscriptionSensor(ServiceSensor):
@@ -30,7 +26,11 @@ class SubscriptionSensor(ServiceSensor):
     :raises ValueError: if an argument cannot be used: here, or, if it is templated, before the first request.
     """
 
-    template_fields: Sequence[str] = ("channel_id", "ids", "mine", "for_channel_ids", "conn_id")
+    conn_id_field = "video_conn_id"
+    watch_class = "airflow_provider_mediaops.video.subscription_exists:SubscriptionWatch"
+    watch_fields = ("channel_id", "ids", "mine", "for_channel_ids")
+    trigger_class = "airflow_provider_mediaops.triggers.video:SubscriptionTrigger"
+    template_fields: Sequence[str] = ("channel_id", "ids", "mine", "for_channel_ids", "video_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "for_channel_ids"), "json")
 
     def __init__(
@@ -43,33 +43,15 @@ class SubscriptionSensor(ServiceSensor):
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-
-        super().__init__(conn_id=video_conn_id, **kwargs)
+        super().__init__(**kwargs)
         self.channel_id = channel_id
         self.ids = ids
         self.mine = mine
         self.for_channel_ids = for_channel_ids
-        with constructing(self, kwargs):
-            SubscriptionQuery.check(self._filter(), is_templated)
+        self.video_conn_id = video_conn_id
+        self.check_known(kwargs)
 
-    def make_hook(self) -> VideoPlatformHook:
-        """Make the hook of the connection."""
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+    def _check_partly(self, arguments: dict[str, Any]) -> None:
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
-        return VideoPlatformHook(self.conn_id)
-
-    def make_watch(self) -> SubscriptionWatch:
-        """Return the condition that the rendered arguments describe."""
-        from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
-
-        return SubscriptionWatch(**self._filter())
-
-    def _filter(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("channel_id", "ids", "mine", "for_channel_ids")}
-
-    def make_trigger(self, began: float, pause: float) -> SubscriptionTrigger:
-        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
-        from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-
-        return SubscriptionTrigger(**self.trigger_arguments(began, pause))
+        SubscriptionQuery.check(arguments, is_templated)

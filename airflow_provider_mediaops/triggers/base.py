@@ -8,7 +8,8 @@ from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -24,13 +25,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Readings
     from airflow_provider_mediaops.watch import Watch
 
-# A DAG file is parsed without them, and the event loop does not wait for their import.
-_RUN_TIME_MODULES = (
-    "airflow_provider_mediaops.hooks.current",
-    "airflow_provider_mediaops.triggers.waits",
-    "airflow_provider_mediaops.waiting",
-    "airflow_provider_mediaops.watch",
-)
+# A DAG file is parsed without it, and the event loop does not wait for its import.
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
 _NAMED = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
@@ -128,6 +124,10 @@ class WatchTrigger(TaskTrigger):
     :param answered: whether the service has answered a reading of the sensor.
     """
 
+    #: The hook of the service and its watch, as ``module:class``.
+    hook_class: ClassVar[str]
+    watch_class: ClassVar[str]
+
     def __init__(
         self,
         *,
@@ -154,13 +154,15 @@ class WatchTrigger(TaskTrigger):
         self.silent_fail = silent_fail
         self.answered = answered
 
-    @abstractmethod
     def _make_hook(self) -> ServiceHook:
         """Make the hook of the connection; nothing is fetched yet."""
+        hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
+        return hook
 
-    @abstractmethod
     def _make_watch(self) -> Watch:
         """Make the watch of its fields; raise TypeError or ValueError for those of another version."""
+        watch: Watch = resolve_name(self.watch_class)(**self.watch)
+        return watch
 
     async def _result(self) -> Any:
         await import_in_thread(*_RUN_TIME_MODULES)
@@ -170,7 +172,7 @@ class WatchTrigger(TaskTrigger):
         return await self._wait(watch)
 
     async def _wait(self, watch: Watch) -> Any:
-        from airflow_provider_mediaops.triggers.waits import carried_out
+        from airflow_provider_mediaops.hooks.current import carried_out
         from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
         from airflow_provider_mediaops.watch import Done
 

@@ -13,33 +13,18 @@ from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.book_exists import BookWatch
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.hooks.books import BookDatabaseHook
     from airflow_provider_mediaops.storage.dataset import Staging
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
-_RUN_TIME_MODULES = (
-    "airflow_provider_mediaops.books.batch.rows",
-    "airflow_provider_mediaops.books.batch.options",
-    "airflow_provider_mediaops.books.batch.runner",
-    "airflow_provider_mediaops.enrichment.attempt",
-    "airflow_provider_mediaops.hooks.books",
-)
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.enrichment.attempt", "airflow_provider_mediaops.hooks.books")
 
 
 class BookTrigger(WatchTrigger):
     """Waits in the triggerer for a book's record; its ``watch`` has the fields of ``BookWatch``."""
 
-    def _make_hook(self) -> BookDatabaseHook:
-        from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-
-        return BookDatabaseHook(self.conn_id)
-
-    def _make_watch(self) -> BookWatch:
-        from airflow_provider_mediaops.books.book_exists import BookWatch
-
-        return BookWatch(**self.watch)
+    hook_class = "airflow_provider_mediaops.hooks.books:BookDatabaseHook"
+    watch_class = "airflow_provider_mediaops.books.book_exists:BookWatch"
 
 
 class EnrichmentTrigger(DatasetTrigger):
@@ -81,10 +66,10 @@ class EnrichmentTrigger(DatasetTrigger):
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
         with BookDatabaseHook(self.conn_id) as hook:
+            client = (await hook.aservice()).client
             attempt = await to_its_end(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
             batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
-                client = (await hook.aservice()).client
                 await hook.arun(attempt.start(client, hook.plan))
                 async with aclosing(batch) as updates:
                     async for update in updates:

@@ -25,8 +25,7 @@ from airflow_provider_mediaops.version_compat import asset_state_store
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis, Spike
-    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+    from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
     from airflow_provider_mediaops.watch import Watch
@@ -34,19 +33,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
-_RUN_TIME_MODULES = (
-    "airflow_provider_mediaops.cluster.cpu",
-    "airflow_provider_mediaops.triggers.shared_readings",
-    "airflow_provider_mediaops.triggers.spike_series",
-)
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
 _CAPTURE_MODULES = (
-    "airflow_provider_mediaops.cluster.capture.destination",
     "airflow_provider_mediaops.cluster.capture.files",
     "airflow_provider_mediaops.cluster.capture.on_spike",
     "airflow_provider_mediaops.cluster.capture.plan",
-    "airflow_provider_mediaops.cluster.capture.reason",
     "airflow_provider_mediaops.triggers.shared_readings",
-    "airflow_provider_mediaops.triggers.waits",
 )
 # As seconds, some thirty years: a trigger that fails on a longer time would be started again every two seconds.
 _LARGEST = 1e9
@@ -61,15 +53,8 @@ class CpuSensorTrigger(WatchTrigger):
     All triggers of a triggerer that wait on one connection share its session and its readings.
     """
 
-    def _make_hook(self) -> SearchClusterHook:
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
-        return SearchClusterHook(self.conn_id)
-
-    def _make_watch(self) -> CpuWatch:
-        from airflow_provider_mediaops.cluster.cpu import CpuWatch
-
-        return CpuWatch(**self.watch)
+    hook_class = "airflow_provider_mediaops.hooks.cluster:SearchClusterHook"
+    watch_class = "airflow_provider_mediaops.cluster.cpu:CpuWatch"
 
     @asynccontextmanager
     async def _readings(self, watch: Watch) -> AsyncIterator[SharedReadings]:
@@ -77,7 +62,7 @@ class CpuSensorTrigger(WatchTrigger):
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         async with shared_cluster(self.conn_id) as cluster:
-            yield cluster.readings(self._make_watch().nodes, self.poke_interval)
+            yield cluster.readings(self.watch.get("nodes"), self.poke_interval)
 
 
 class CaptureHotThreadsTrigger(WorkTrigger):
@@ -124,8 +109,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.hooks.current import carried_out
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-        from airflow_provider_mediaops.triggers.waits import carried_out
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)

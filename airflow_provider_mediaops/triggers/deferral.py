@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.arguments import read_flag
-from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout, conf
+from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -27,19 +26,6 @@ SETTLED_AFTER_SECONDS = 10.0
 MAX_ARGUMENTS_BYTES = 48_000
 # Airflow's own limit of a deferral comes so much later than that of the trigger: it is for a triggerer that is gone.
 _SLACK_SECONDS = 60.0
-
-
-def read_deferrable(value: object) -> bool:
-    """
-    Read the argument ``deferrable`` of an operator or sensor.
-
-    :param value: a flag, or None for the option ``default_deferrable`` of Airflow's section ``[operators]``.
-    :returns: whether the task waits in the triggerer.
-    :raises InvalidArgumentError: if it is no flag.
-    """
-    if value is None:
-        value = conf.getboolean("operators", "default_deferrable", fallback=False)
-    return read_flag("deferrable", value)
 
 
 def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:

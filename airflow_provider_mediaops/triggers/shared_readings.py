@@ -26,9 +26,8 @@ from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.hooks.current import CurrentHook
+from airflow_provider_mediaops.hooks.current import CurrentHook, carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.waits import carried_out
 from airflow_provider_mediaops.waiting import LATE_SECONDS
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
+from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-from airflow_provider_mediaops.triggers.waits import carried_out
 from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
 

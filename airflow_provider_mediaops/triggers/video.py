@@ -14,16 +14,13 @@ from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import TemporaryError
-    from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.video.export import Export
     from airflow_provider_mediaops.video.long_waits import LongWaits
-    from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.hooks.video",
-    "airflow_provider_mediaops.progress",
     "airflow_provider_mediaops.video.export",
     "airflow_provider_mediaops.video.long_waits",
 )
@@ -32,15 +29,8 @@ _RUN_TIME_MODULES = (
 class SubscriptionTrigger(WatchTrigger):
     """Waits in the triggerer for a subscription; its ``watch`` holds the fields of ``SubscriptionWatch``."""
 
-    def _make_hook(self) -> VideoPlatformHook:
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-
-        return VideoPlatformHook(self.conn_id)
-
-    def _make_watch(self) -> SubscriptionWatch:
-        from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
-
-        return SubscriptionWatch(**self.watch)
+    hook_class = "airflow_provider_mediaops.hooks.video:VideoPlatformHook"
+    watch_class = "airflow_provider_mediaops.video.subscription_exists:SubscriptionWatch"
 
 
 class ExportSubscriptionsTrigger(DatasetTrigger):

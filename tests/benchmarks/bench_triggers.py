@@ -208,8 +208,7 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
-    from airflow_provider_mediaops.triggers.waits import carried_out
+    from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings, carried_out
     from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 
     class AloneTrigger(BaseTrigger):

@@ -55,8 +55,7 @@ class Kind:
     @property
     def fields(self) -> set[str]:
         """The arguments that become template fields."""
-        connection = next((name for name in self.names if name.endswith("_conn_id")), "")
-        return {connection if field == "conn_id" else field for field in self.cls.template_fields}
+        return set(self.cls.template_fields)
 
     def make(self, **given: Any) -> Any:
         arguments = {**self.arguments, **given}
@@ -122,10 +121,6 @@ def run(made: Any) -> None:
             raise
 
 
-def field_of(made: Any, argument: str) -> str:
-    return argument if argument in made.template_fields else "conn_id"
-
-
 @pytest.fixture(autouse=True)
 def _no_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(conn_id: object) -> None:
@@ -156,7 +151,7 @@ def test_a_callable_is_called_when_the_task_runs(kind: Kind) -> None:
         made = {name: kind.make(**{name: _from_the_context}) for name in kind.fields}
     for argument, task in made.items():
         task.render_template_fields({"value": f"the {argument}"})
-        assert getattr(task, field_of(task, argument)) == f"the {argument}"
+        assert getattr(task, argument) == f"the {argument}"
 
 
 def _from_the_context(context: Mapping[str, Any], jinja_env: object) -> Any:
@@ -170,14 +165,14 @@ def test_a_native_template_gives_the_value_itself(kind: Kind) -> None:
         made = {name: kind.make(**{name: "{{ value }}"}) for name in kind.fields}
     for argument, task in made.items():
         task.render_template_fields({"value": ["a", 5], "dag": dag})
-        assert getattr(task, field_of(task, argument)) == ["a", 5]
+        assert getattr(task, argument) == ["a", 5]
 
 
 @pytest.mark.parametrize(("kind", "argument"), TEMPLATED, ids=name_of)
 def test_a_rendered_value_is_read_or_refused_in_words(kind: Kind, argument: str) -> None:
     for value in [*TEXTS, *VALUES]:
         made = kind.make(**{argument: "{{ value }}"})
-        setattr(made, field_of(made, argument), value)
+        setattr(made, argument, value)
         run(made)
 
 

@@ -36,8 +36,7 @@ def dag(tmp_path: Path) -> DAG:
 
 def with_template(task: Task, field: str, template: str) -> Any:
     """Make the task with a template in the argument that becomes this field."""
-    argument = task.connection if field == "conn_id" else field
-    arguments = {**task.arguments, argument: template}
+    arguments = {**task.arguments, field: template}
     if task.instead and task.instead[0] == field:
         del arguments[task.instead[1]]
     if field == "once_per":
@@ -70,8 +69,7 @@ def test_a_templated_field_is_rendered(task: Task, field: str) -> None:
 def test_the_connection_may_be_templated(task: Task) -> None:
     with DAG("contract", schedule=None):
         made = rendered(task.make(**{task.connection: "{{ wanted }}_conn"}))
-    named = made.conn_id if hasattr(made, "conn_id") else getattr(made, task.connection)
-    assert named == "rendered_conn"
+    assert getattr(made, task.connection) == "rendered_conn"
 
 
 @pytest.mark.parametrize("task", TASKS, ids=name_of)

@@ -182,7 +182,7 @@ class TestEveryForm:
             task: ClusterCpuSensor = sensor(timeout=0.3, **wrong, **flag)(**more)
             task.threshold = 850 if "threshold" in wrong else task.threshold
             task.nodes = "" if "nodes" in wrong else task.nodes
-            task.conn_id = " " if "cluster_conn_id" in wrong else task.conn_id
+            task.cluster_conn_id = " " if "cluster_conn_id" in wrong else task.cluster_conn_id
             return task
 
         with pytest.raises(InvalidArgumentError if HAS_RETRY_POLICY else AirflowFailException):
@@ -291,11 +291,3 @@ class TestDeferral:
             "silent_fail": True,
             "answered": False,
         }
-
-    @pytest.mark.parametrize("default", [True, False])
-    def test_airflows_setting_decides_unless_the_sensor_says(
-        self, monkeypatch: pytest.MonkeyPatch, *, default: bool
-    ) -> None:
-        monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(default))
-        assert sensor()().deferrable is default
-        assert sensor()(deferrable=not default).deferrable is not default

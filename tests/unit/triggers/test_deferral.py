@@ -5,27 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.virtual_time import START, in_virtual_time
-
-
-def test_a_task_that_says_nothing_follows_airflows_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_deferrable(None) is False
-    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "true")
-    assert read_deferrable(None) is True
-    assert read_deferrable("no") is False
-
-
-def test_what_is_no_flag_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="deferrable is True or False; not 'maybe'"):
-        read_deferrable("maybe")
 
 
 class TestSettled:

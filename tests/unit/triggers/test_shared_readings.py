@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
+from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-from airflow_provider_mediaops.triggers.waits import carried_out
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
 from tests.unit.triggers.waiting_together import names, now, together, watch

@@ -1,0 +1,60 @@
+"""The habits of the official providers, which users expect of any other: compared with classes of theirs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from airflow.providers.http.sensors.http import HttpSensor
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.providers.standard.sensors.filesystem import FileSensor
+
+from tests.contract import fresh_python
+from tests.contract.tasks import TASKS
+
+OURS: list[Any] = [task.kind for task in TASKS]
+OFFICIAL: list[Any] = [HttpSensor, TriggerDagRunOperator, FileSensor]
+
+
+def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+    """Give the arguments of a constructor, with those that it passes on to the base classes."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base):
+            found = {**inspect.signature(base).parameters, **found}
+    return found
+
+
+def name_of(kind: type) -> str:
+    return kind.__name__
+
+
+DEFERRABLE = [kind for kind in OURS + OFFICIAL if "deferrable" in parameters_of(kind)]
+
+
+@pytest.mark.parametrize("kind", OURS + OFFICIAL, ids=name_of)
+def test_operator_is_given_each_template_field_as_the_argument_of_that_name(kind: Any) -> None:
+    assert set(kind.template_fields) <= set(parameters_of(kind))
+
+
+@pytest.mark.parametrize("kind", DEFERRABLE, ids=name_of)
+def test_deferrable_is_a_boolean_whose_default_the_signature_shows(kind: type) -> None:
+    deferrable = parameters_of(kind)["deferrable"]
+    assert (deferrable.annotation, deferrable.default) == ("bool", False)
+
+
+@pytest.mark.long
+def test_airflows_setting_makes_all_that_can_defer_do_so() -> None:
+    places = {kind.__name__: kind.__module__ for kind in DEFERRABLE}
+    assert len(places) == len(DEFERRABLE) >= 6
+    deferred = fresh_python.result_of(
+        "import importlib, inspect\n"
+        "result = {}\n"
+        f"for name, module in {places}.items():\n"
+        "    kinds = getattr(importlib.import_module(module), name).__mro__\n"
+        "    found = [inspect.signature(kind).parameters.get('deferrable') for kind in kinds]\n"
+        "    result[name] = next(one for one in found if one).default\n",
+        env={"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"},
+    )
+    assert deferred == dict.fromkeys(places, True)
