@@ -8,19 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.sdk import BaseOperator
-
 from airflow_provider_mediaops.arguments import ordered, path_text, read_flag
+from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
-from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.task_failure import constructing, ending_task
-from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    can_defer,
-    deferral_timeout,
-    ending_at_execution_timeout,
-)
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -39,7 +31,7 @@ if TYPE_CHECKING:
 _REUSE_FOR, _REUSE_NOT_FOUND_FOR = timedelta(days=90), timedelta(days=7)
 
 
-class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
+class EnrichIsbnsOperator(ServiceOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
@@ -109,6 +101,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    # The columns that the dataset takes from its source, with their types, once this attempt knows them.
+    _columns: Mapping[str, ColumnType] | None = None
     operator_extra_links = (DatasetLink(),)
     template_fields: Sequence[str] = (
         "isbns",
@@ -256,11 +250,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         lists["reuse"] = read_reuse(self.reuse)
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
-    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
-        with ending_at_execution_timeout(self):
-            return super().resume_execution(next_method, next_kwargs, context)
-
     def _version(self, arguments: EnrichmentArguments) -> str | None:
         from airflow_provider_mediaops.storage.source_list import ListSource
 
@@ -306,11 +295,9 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
         from airflow_provider_mediaops.enrichment.deferred_list import list_beside, write_list
-        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.storage.source_list import ListSource
         from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 
-        warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         dataset.check(enrichment.owned_by())
         if isbns is not None:
@@ -320,11 +307,5 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             listed = ListSource([str(path)], ["isbn"])
             enrichment = replace(enrichment, source=[str(path)], version=listed.version(), column=["isbn"])
         trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
-        if not can_defer(self, trigger):
-            return
-        self.defer(
-            trigger=trigger,
-            method_name="execute_complete",
-            kwargs={"columns": dict(enrichment.columns)},
-            timeout=deferral_timeout(self, started),
-        )
+        kwargs = {"columns": dict(enrichment.columns)}
+        self._defer_to(trigger, self.destination, started=started, kwargs=kwargs)

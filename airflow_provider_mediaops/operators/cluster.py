@@ -7,27 +7,18 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.sdk import BaseOperator
-
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
+from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, files_of, plan_of, whole_limit
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
-from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
-from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    can_defer,
-    deferral_timeout,
-    is_over_execution_timeout,
-)
+from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout
 from airflow_provider_mediaops.triggers.event import summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
     AirflowSkipException,
-    AirflowTaskTimeout,
-    TaskDeferralTimeout,
     conf,
 )
 
@@ -41,9 +32,10 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 
-class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
+class CaptureHotThreadsOperator(ServiceOperator):
     """
     Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
@@ -235,19 +227,16 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         with ending_task():
             return self._result(context, summary_of(event))
 
-    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume after the triggerer. If no triggerer ran for the whole wait, end as at its time limit."""
-        try:
-            return super().resume_execution(next_method, next_kwargs, context)
-        except TaskDeferralTimeout as error:
-            with ending_task():
-                if is_over_execution_timeout(self, whole_limit(*plan_of(self._arguments()))):
-                    raise AirflowTaskTimeout(f"The capture took longer than {self.execution_timeout}.") from error
-                waited = self.when_cpu_above is not None
-                if waited and self.on_timeout != "capture":
-                    return self._result(context, {"timed_out": True})
-                self._prepare(context)
-                return self._result(context, self._capture_here(context, timed_out=waited))
+    def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
+        # If no triggerer ran for the whole wait, it ends as at its time limit.
+        with ending_task():
+            if is_over_execution_timeout(self, whole_limit(*plan_of(self._arguments()))):
+                return super()._after_deferral_timeout(error, context)
+            waited = self.when_cpu_above is not None
+            if waited and self.on_timeout != "capture":
+                return self._result(context, {"timed_out": True})
+            self._prepare(context)
+            return self._result(context, self._capture_here(context, timed_out=waited))
 
     def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
@@ -262,9 +251,10 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import read_formats
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
+        # The trigger finds it out again; here it costs no wait.
+        files.check()
         trigger = CaptureHotThreadsTrigger(
             conn_id=self.cluster_conn_id,
             plan=plan.to_dict(),
@@ -273,16 +263,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
             deadline=time.time() + limit,
             taken_for=asdict(TakenFor.from_context(context)),
         )
-        if not can_defer(self, trigger):
-            return
-        warn_if_deferred_to_local(self.destination, self.log.warning)
-        # There it is found out again, for the triggerer; here it costs no wait.
-        files.check()
-        self.defer(
-            trigger=trigger,
-            method_name="execute_complete",
-            timeout=deferral_timeout(self, started, whole_limit(plan, limit)),
-        )
+        self._defer_to(trigger, self.destination, started=started, limit=whole_limit(plan, limit))
 
     def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
         if captures := outcome.get("captures"):

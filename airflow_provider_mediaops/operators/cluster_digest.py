@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
-from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
 from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
-from airflow_provider_mediaops.task_stop import StoppableTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
 
-class HotThreadsDigestOperator(LineageTask, StoppableTask, BaseOperator):
+class HotThreadsDigestOperator(ServiceOperator):
     """
     Make one page of many captures of hot threads: what recurs, when, in which thread pools, and what is new.
 

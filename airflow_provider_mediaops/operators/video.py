@@ -6,11 +6,9 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.sdk import BaseOperator
-
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
-from airflow_provider_mediaops.operators.lineage_task import LineageTask
+from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.operators.subscription_arguments import (
     ON_UNCHANGED,
@@ -22,12 +20,6 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
     read_query,
 )
 from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
-from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    can_defer,
-    deferral_timeout,
-    ending_at_execution_timeout,
-)
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf
 
 if TYPE_CHECKING:
@@ -44,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.models import Activity
 
 
-class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
+class PostBulletinOperator(ServiceOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -180,7 +172,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
 
 
-class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
+class ExportSubscriptionsOperator(ServiceOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -326,11 +318,6 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
             summary = summary_of(event)
         return self._returned(context, summary)
 
-    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
-        with ending_at_execution_timeout(self):
-            return super().resume_execution(next_method, next_kwargs, context)
-
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
@@ -354,22 +341,15 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _defer(self, export: Export, dataset: Dataset, started: float) -> None:
         from airflow_provider_mediaops.storage.files import path_of
-        from airflow_provider_mediaops.storage.path_checks import check_writable, warn_if_deferred_to_local
+        from airflow_provider_mediaops.storage.path_checks import check_writable
         from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 
-        trigger = ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict())
-        if not can_defer(self, trigger):
-            return
-        warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         dataset.check(export.owned_by())
         if export.changes:
             check_writable(path_of(export.changes))
-        self.defer(
-            trigger=trigger,
-            method_name="execute_complete",
-            timeout=deferral_timeout(self, started),
-        )
+        trigger = ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict())
+        self._defer_to(trigger, self.destination, started=started)
 
     def _read_export(self, context: Context) -> Export:
         """Read the rendered arguments; return the export that they mean."""

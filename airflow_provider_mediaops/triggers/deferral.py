@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
-
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Awaitable
 
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
@@ -81,20 +78,6 @@ def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
     :param own_limit: the limit given to :func:`deferral_timeout`, in seconds.
     """
     return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit + _SLACK_SECONDS
-
-
-@contextmanager
-def ending_at_execution_timeout(task: BaseOperator) -> Iterator[None]:
-    """
-    Resume a task whose deferral only ``execution_timeout`` limits, and let that end it as it does in a worker.
-
-    :param task: the task.
-    :raises AirflowTaskTimeout: if the deferral has come to that limit.
-    """
-    try:
-        yield
-    except TaskDeferralTimeout as error:
-        raise AirflowTaskTimeout(f"The task took longer than {task.execution_timeout}.") from error
 
 
 async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SETTLED_AFTER_SECONDS) -> T:

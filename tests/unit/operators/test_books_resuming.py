@@ -282,11 +282,6 @@ class TestDeferred:
         assert (trigger.enrichment["source"], trigger.enrichment["column"]) == ([source], ["ean"])
         assert trigger.enrichment["version"] == ListSource([source]).version()
 
-    def test_the_default_is_that_of_airflow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-        assert make(tmp_path / "books.jsonl").deferrable
-        assert not make(tmp_path / "books.jsonl", deferrable=False).deferrable
-
     def test_empty_list_is_not_deferred(self, tmp_path: Path) -> None:
         assert enrich(tmp_path / "books.jsonl", isbns=[], deferrable=True)["rows"] == 0
 

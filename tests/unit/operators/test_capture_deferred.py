@@ -10,7 +10,6 @@ import pytest
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
 )
-from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import (
     HAS_RETRY_POLICY,
     AirflowFailException,
@@ -63,14 +62,6 @@ class TestDeferral:
             task.make().execute({})
         assert caught.value.timeout is not None
         assert 3600 + 3 * 10 < caught.value.timeout.total_seconds() < 3600 + 600
-
-    def test_the_default_is_that_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def make() -> CaptureHotThreadsOperator:
-            return CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", when_cpu_above=85)
-
-        assert not make().deferrable
-        monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-        assert make().deferrable
 
     @pytest.mark.parametrize(("on_timeout", "cls"), [("skip", AirflowSkipException), ("fail", AirflowSensorTimeout)])
     def test_wait_without_a_triggerer_ends_as_at_the_time_limit(

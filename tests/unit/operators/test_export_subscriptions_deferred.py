@@ -126,12 +126,6 @@ class TestHandingOver:
         with Dataset(str(file), view=SUBSCRIPTIONS).staging(Owner("dag/other/export/-1", "p")):
             pass
 
-    def test_the_default_is_that_of_airflow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert not make(tmp_path / "subs.csv", deferrable=None).deferrable
-        monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-        assert make(tmp_path / "subs.csv", deferrable=None).deferrable
-        assert not make(tmp_path / "subs.csv", deferrable=False).deferrable
-
     def test_deferral_lasts_no_longer_than_the_task_may(self, tmp_path: Path) -> None:
         left = deferred(make(tmp_path / "subs.csv", execution_timeout=timedelta(hours=1)), context())
         assert left.timeout is not None
