@@ -32,6 +32,10 @@ class ServiceOperator(StoppableTask, BaseOperator):
     # The result of this attempt, once it has one.
     _outcome: Mapping[str, Any] | None = None
 
+    def __init__(self, **kwargs: Any) -> None:
+        # Of a class without one, Airflow wraps its own, and then takes None for the inlets of a mapped task from there.
+        super().__init__(**kwargs)
+
     @abstractmethod
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         """Return the lineage of the task, whose result is None before it is done; raise ValueError as it would."""

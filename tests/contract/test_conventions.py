@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from airflow.providers.http.sensors.http import HttpSensor
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.sensors.filesystem import FileSensor
+from airflow.sdk import DAG
 
 from tests.contract import fresh_python
-from tests.contract.tasks import TASKS
+from tests.contract.tasks import TASKS, Task
 
 OURS: list[Any] = [task.kind for task in TASKS]
 OFFICIAL: list[Any] = [HttpSensor, TriggerDagRunOperator, FileSensor]
@@ -28,6 +30,16 @@ def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
 
 def name_of(kind: type) -> str:
     return kind.__name__
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task.mapped], ids=lambda task: task.kind.__name__)
+def test_mapped_operator_has_airflows_own_defaults(task: Task) -> None:
+    fixed = {name: value for name, value in task.arguments.items() if name not in task.mapped}
+    with DAG("contract", schedule=None):
+        ours: Any = task.kind.partial(task_id="ours", **fixed).expand(**task.mapped)
+        theirs: Any = EmptyOperator.partial(task_id="theirs").expand(doc=["one", "two"])
+    for name in ("inlets", "outlets", "executor_config", "retry_policy", "trigger_rule", "queue", "weight_rule"):
+        assert ours.partial_kwargs.get(name) == theirs.partial_kwargs.get(name)
 
 
 DEFERRABLE = [kind for kind in OURS + OFFICIAL if "deferrable" in parameters_of(kind)]
