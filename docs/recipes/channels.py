@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Asset, task
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+
+EXPORTED = Asset("exported-channels")
 
 with DAG(
     dag_id="channels",
@@ -29,7 +31,8 @@ with DAG(
         if_changed=True,
     ).expand(channel_id=channels())
 
-    @task(trigger_rule="all_done")
+    # As an outlet of the mapped task, the asset would start the DAGs that wait for it once for each channel.
+    @task(trigger_rule="all_done", outlets=[EXPORTED])
     def report(results: list[dict[str, Any]]) -> dict[str, int]:
         """Count; a channel that failed has no result. Its task stays failed, and so does the run."""
         return {

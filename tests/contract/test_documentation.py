@@ -157,6 +157,7 @@ def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
     check: Any = getattr(dag.get_task("check"), "python_callable")  # noqa: B009 only operators of functions have it
     shown = json.loads((SNIPPETS / "enrichment_result.json").read_text())
 
+    assert dag.get_task("check").retries == 0
     check({**shown, "not_found": 0, "invalid": 0})
     with pytest.raises(ValueError, match=r"2 of 5 ISBNs have no record: see /exports/books\.jsonl"):
         check(shown)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.models.asset import AssetEvent
+from airflow.utils.session import create_session
 
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
@@ -345,6 +347,10 @@ def test_a_channel_that_fails_stops_no_other(recipes: Recipes, sandbox: SandboxS
     }
     assert run.values["report"] == {"channels": 2, "subscriptions": 127, "changed": 2}
     assert set(recipe.files()) == {"UCsandbox-mine.parquet", "UCsandbox-few.parquet"}
+    # A DAG that waits for the asset starts once, not once for each channel.
+    with create_session() as session:
+        events = session.query(AssetEvent.source_task_id).filter_by(source_run_id=run.run_id, source_dag_id="channels")
+        assert [event.source_task_id for event in events] == ["report"]
     assert recipe.run(NIGHT + timedelta(days=1), channels=["UCsandbox-few"]).values["report"]["changed"] == 0
     assert sandbox.state.requests
 
