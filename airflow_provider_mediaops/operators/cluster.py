@@ -14,8 +14,7 @@ from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, fil
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
-from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout
-from airflow_provider_mediaops.triggers.event import summary_of
+from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
     AirflowSkipException,

@@ -19,8 +19,8 @@ from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
     deferral_timeout,
     is_over_execution_timeout,
+    value_of,
 )
-from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -82,9 +82,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def check_known(self, given: Mapping[str, Any]) -> None:
         """
-        Check the arguments that are not templated, at the end of the constructor.
+        Check the arguments that are not templated, at the end of the constructor, which was given Airflow's own, too.
 
-        :param given: the other arguments of the constructor, those of Airflow's base class.
         :raises InvalidArgumentError: for an argument that cannot be used.
         """
         with constructing(self, given):
@@ -117,12 +116,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return True
 
     def make_trigger(self, began: float, pause: float) -> WatchTrigger:
-        """
-        Make the trigger that waits in this sensor's place, of plain values.
-
-        :param began: when the wait began, in seconds since 1970.
-        :param pause: the seconds until the first reading of the trigger.
-        """
+        """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
             conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
             watch=asdict(self.make_watch()),
@@ -215,11 +209,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
         """
-        Wait in this process.
+        Wait in this process, some seconds after the wait began, perhaps only to the first pause.
 
-        :param elapsed: the seconds since the wait began.
-        :param one_poke: whether to return at the first pause.
-        :param given_up: if given, it gets the wait that a reading would need for its turn, instead of waiting for it.
+        If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
         """
         from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
         from airflow_provider_mediaops.waiting import Pace, Term, wait

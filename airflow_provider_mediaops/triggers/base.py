@@ -15,8 +15,13 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, settled
-from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
+from airflow_provider_mediaops.triggers.deferral import (
+    SETTLED_AFTER_SECONDS,
+    done_event,
+    error_event,
+    settled,
+    unexpected,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

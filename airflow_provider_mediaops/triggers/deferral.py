@@ -1,4 +1,4 @@
-"""Decide whether a task waits in the triggerer, and how soon it may resume."""
+"""Decide whether a task waits in the triggerer, how soon it may resume, and with which event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, TemporaryError, error_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -23,15 +25,12 @@ SETTLED_AFTER_SECONDS = 10.0
 MAX_ARGUMENTS_BYTES = 48_000
 # Airflow's own limit of a deferral comes so much later than that of the trigger: it is for a triggerer that is gone.
 _SLACK_SECONDS = 60.0
+# Of the events: a task may resume with another version of the provider than its trigger had.
+_VERSION = 1
 
 
 def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:
-    """
-    Return whether a task can be deferred; if not, its log says why, and it does its work in the worker.
-
-    :param task: the task.
-    :param trigger: the trigger that would take its place.
-    """
+    """Return whether a task can be deferred; if not, its log says why, and it does its work in the worker."""
     size = arguments_bytes(trigger.serialize()[1])
     if size <= MAX_ARGUMENTS_BYTES:
         return True
@@ -45,23 +44,17 @@ def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:
 
 
 def arguments_bytes(arguments: dict[str, Any]) -> int:
-    """
-    Return the size of a trigger's arguments as Airflow serialises them, before it encrypts them.
-
-    :param arguments: plain values.
-    """
+    """Return the size of a trigger's arguments as Airflow serialises them, before it encrypts them."""
     # Airflow writes JSON in ASCII, as this does.
     return len(json.dumps(arguments))
 
 
 def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None = None) -> timedelta | None:
     """
-    Return how long a task may be deferred. Airflow itself keeps ``execution_timeout`` only while a worker has the task.
+    Return how long a task may be deferred; None for no limit.
 
-    :param task: the task.
-    :param started: when its execution began, in seconds of ``time.monotonic``.
-    :param own_limit: the task's own limit, in seconds, which its trigger keeps; Airflow's comes a minute later.
-    :returns: the shorter of the remaining times; None if neither is limited.
+    Airflow itself keeps ``execution_timeout`` only while a worker has the task, which began to execute at ``started``,
+    a time of ``time.monotonic``. The trigger keeps the task's own limit, in seconds; Airflow's comes a minute later.
     """
     own = None if own_limit is None else own_limit + _SLACK_SECONDS
     if task.execution_timeout is None:
@@ -71,12 +64,7 @@ def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None
 
 
 def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
-    """
-    Return whether a deferral that timed out had come to ``execution_timeout``, and not to the task's own limit.
-
-    :param task: the task.
-    :param own_limit: the limit given to :func:`deferral_timeout`, in seconds.
-    """
+    """Return whether a deferral that timed out had come to ``execution_timeout``, and not to the task's own limit."""
     return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit + _SLACK_SECONDS
 
 
@@ -85,11 +73,6 @@ async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SET
     Await the work of a task's trigger, then wait until its event may resume the task.
 
     ``dag.test()`` runs triggers without a scheduler, so nothing is waited for there.
-
-    :param trigger: the trigger, as it runs.
-    :param work: its work.
-    :param seconds: the minimum time from the start of the work to the event.
-    :returns: the result of the work.
     """
     loop = asyncio.get_running_loop()
     earliest = loop.time() + seconds
@@ -98,3 +81,54 @@ async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SET
     if trigger.trigger_id is not None and (left := earliest - loop.time()) > 0:
         await asyncio.sleep(left)
     return result
+
+
+def done_event(value: Any) -> dict[str, Any]:
+    """Return the payload of a trigger that has a result: plain values, counts and paths, nothing large."""
+    return {"version": _VERSION, "status": "done", "value": value}
+
+
+def error_event(error: MediaOpsError) -> dict[str, Any]:
+    """Return the payload of a trigger that ended with a typed error."""
+    return {"version": _VERSION, "status": "error", "error": error.to_dict()}
+
+
+def unexpected(error: Exception) -> TemporaryError:
+    """
+    Return the error of a trigger that ended with a fault of this program, so that the task follows its own retries.
+
+    The text of the fault may hold anything, so the task gets only its class.
+    """
+    return TemporaryError(
+        f"The trigger ended with an unexpected {type(error).__name__}. Its traceback is in the triggerer's log."
+    )
+
+
+def value_of(event: object) -> Any:
+    """
+    Return the value of an event, or raise its error; called in the task.
+
+    :raises MediaOpsError: the trigger's error, of the class that it had there.
+    :raises InvalidReplyError: if the event is none that this version can read.
+    """
+    fields = event if isinstance(event, dict) else {}
+    if fields.get("status") == "done":
+        return fields.get("value")
+    error = fields.get("error")
+    if fields.get("status") == "error" and isinstance(error, dict):
+        raise error_from_dict(error)
+    raise _unreadable(fields)
+
+
+def summary_of(event: object) -> dict[str, Any]:
+    """Return the summary in an event, or raise its error, as :func:`value_of` does; called in the task."""
+    summary = value_of(event)
+    if isinstance(summary, dict):
+        return summary
+    # It has a value, so it is a dictionary.
+    raise _unreadable(cast("dict[str, Any]", event))
+
+
+def _unreadable(event: dict[str, Any]) -> InvalidReplyError:
+    version = event.get("version")
+    return InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")

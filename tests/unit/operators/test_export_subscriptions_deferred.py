@@ -23,7 +23,7 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.airflow_names import TaskDeferred

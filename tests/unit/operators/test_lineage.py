@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDenied
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.airflow_names import TaskDeferred
 from tests.unit import search_cluster, video_platform

@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.triggers.base import WatchTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.watch import Done, Waiting, Watch
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import a_day, first_event, made_again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_mediaops.triggers.books import BookTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.book_database import CRIME, PROGRAMMING, book, connection, found, http, no_such_book
 from tests.unit.loopback import Loopback, answering
 from tests.unit.sensor_forms import a_day, first_event, made_again

@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book, replied
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.sensor_forms import first_event, made_again

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.shared_readings import Poll
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering

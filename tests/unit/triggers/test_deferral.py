@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.virtual_time import START, in_virtual_time

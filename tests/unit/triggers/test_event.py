@@ -10,7 +10,7 @@ from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsErro
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.event import done_event, error_event, summary_of, value_of
+from airflow_provider_mediaops.triggers.deferral import done_event, error_event, summary_of, value_of
 
 _UNREADABLE: list[object] = [
     None,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.loopback import Loopback, answering, http_reply
 from tests.unit.sensor_forms import a_day, first_event, made_again

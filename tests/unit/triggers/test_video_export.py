@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.event import done_event
+from airflow_provider_mediaops.triggers.deferral import done_event
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.triggers.exports import OWNER, exported, platform, refusal, trigger  # noqa: F401  fixtures
 from tests.unit.video_platform import page_reply
