@@ -54,12 +54,10 @@ class CurrentHook:
         gave_up: Callable[[Wait], None] | None = None,
     ) -> CallFlow[T | None]:
         """
-        Make a reading, in a worker or on an event loop.
+        Make a reading, in a worker or on an event loop; None if it would have had to wait beyond the deadline.
 
-        :param look: returns the call flow of a reading.
-        :param deadline: the time beyond which it waits for nothing.
-        :param gave_up: called with a wait that would have ended later.
-        :returns: a call flow with the reading; None if it would have had to wait beyond the deadline.
+        ``gave_up`` is called with a wait that would have ended later.
+
         :raises MediaOpsError: if the service fails.
         """
         if self.monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
@@ -88,8 +86,6 @@ class CurrentHook:
         """
         Make one call beside the readings on an event loop.
 
-        :param call: the call.
-        :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
         return await self._arun(self._hook, lambda service: service.client.ask(call))

@@ -21,12 +21,7 @@ class LoggedWaits:
         self._at = 0.0
 
     def should_log(self, wait: Wait, now: float) -> bool:
-        """
-        Return whether a wait is to be logged; then it is the last one.
-
-        :param wait: the wait.
-        :param now: the time of a monotonic clock, in seconds.
-        """
+        """Return whether a wait is to be logged; then it is the last one."""
         is_repeated = wait.reason == self._reason and now - self._at < _AGAIN_SECONDS
         if not wait.reason or wait.seconds < _SHORTEST_SECONDS or is_repeated:
             return False

@@ -29,11 +29,7 @@ _TIMES = {
 
 
 def kind_of(context: Context) -> Literal["a deadline alert", "a DAG's callback", "a task's callback"]:
-    """
-    Tell from a context which kind of callback Airflow calls.
-
-    :param context: as Airflow gives it.
-    """
+    """Tell from a context which kind of callback Airflow calls."""
     if "deadline" in context:
         return "a deadline alert"
     # Airflow gives a reason to the callbacks of DAGs only.
@@ -44,9 +40,7 @@ def about_missing_name(error: Exception, context: Context) -> str:
     """
     Say of a name that a template uses, and the context lacks, which ones it has that are like it.
 
-    :param error: the error of the template.
-    :param context: the names that it could use.
-    :returns: a blank and two sentences; empty for an error of another kind.
+    That is a blank and two sentences; nothing for an error of another kind.
     """
     missing = re.fullmatch(r"'(\w+)' is undefined", str(error))
     if missing is None:
@@ -65,9 +59,6 @@ def complete(context: Context) -> Context:
     Airflow gives a deadline alert its run as the REST API shows it: texts for times, ``dag_run_id`` for ``run_id``,
     and none of the names beside it. The copy has them as in a task: those of the logical date only if the run has one.
     The callback of a task whose worker was lost has no ``exception``; the copy says None.
-
-    :param context: as Airflow gives it.
-    :returns: the copy.
     """
     given = cast("Mapping[str, Any]", context)
     kind = kind_of(context)

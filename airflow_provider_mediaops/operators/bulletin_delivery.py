@@ -29,16 +29,9 @@ def begin_delivery(
     """
     Read the record of earlier tries, and begin the delivery unless one of them has posted.
 
-    A journal takes the place of the task's state store: nobody could trust two records that disagree.
+    A journal takes the place of the task's state store: nobody could trust two records that disagree. Without a place
+    for a record, there is no delivery.
 
-    :param context: the task's.
-    :param bulletin: the bulletin.
-    :param conn_id: the connection over which it is posted.
-    :param arguments: the journal, if there is one, and what its key is.
-    :param warn: logs a warning.
-    :param on_uncertain: what to do if it is not known whether the bulletin was posted.
-    :param post_again_on_clear: whether a task posts in any case if it was cleared since.
-    :returns: the delivery, which may have found the activity of an earlier one; None if there is no place for a record.
     :raises MediaOpsError: if it must not be posted, or the record cannot be read.
     """
     from airflow_provider_mediaops.storage.ownership import task_of

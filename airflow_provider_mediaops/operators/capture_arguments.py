@@ -37,10 +37,8 @@ _LONGEST_SECONDS = 1e9
 
 def plan_of(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """
-    Make the plan of the captures.
+    Make the plan of the captures, and return it with the longest time to wait for a spike, in seconds.
 
-    :param arguments: the rendered arguments by name.
-    :returns: the plan, and the longest time to wait for a spike, in seconds.
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
@@ -68,12 +66,7 @@ def plan_of(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
 
 
 def whole_limit(plan: CapturePlan, limit: float) -> float:
-    """
-    Return the longest time that the captures may take, in seconds.
-
-    :param plan: the plan.
-    :param limit: the longest time to wait for a spike, in seconds.
-    """
+    """Return the longest time that the captures may take, in seconds."""
     return limit + plan.seconds
 
 
@@ -95,11 +88,8 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
 
 def files_of(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
     """
-    Return what writes the files.
+    Return what writes the files; the context is empty while a DAG is parsed.
 
-    :param arguments: the rendered arguments by name.
-    :param log: the task's logger.
-    :param context: the task's context; empty while a DAG is parsed.
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
     from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     """
-    Return the owner of the dataset that a task writes.
+    Return the owner of the dataset that a task writes, the same for all its attempts with the same parameters.
 
-    :param context: the task's; without a task instance, as in a plain script, nothing is ever resumed.
-    :param parameters: all rendered arguments that affect the dataset's content.
-    :returns: the owner, which the attempts of one task instance with the same parameters share.
+    Without a task instance, as in a plain script, nothing is ever resumed. The parameters are all rendered arguments
+    that affect the content.
     """
     from airflow_provider_mediaops.storage.ownership import Owner, task_of
 
@@ -35,11 +34,7 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """
-    Return a digest of a list, for the parameters of an owner.
-
-    :param values: the entries of the list, in order; None, or anything that has a text.
-    """
+    """Return a digest of a list, for the parameters of an owner."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(json.dumps(None if value is None else str(value)).encode() + b"\n")

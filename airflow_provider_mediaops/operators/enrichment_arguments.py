@@ -54,8 +54,6 @@ class EnrichmentArguments:
         """
         Read the rendered arguments, before anything is requested.
 
-        :param given: every argument by its name.
-        :param warn: logs a warning about a relative path.
         :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
         """
         from airflow_provider_mediaops.enrichment.list_arguments import (
@@ -81,12 +79,7 @@ class EnrichmentArguments:
         return cls(conn_id, destination, given["format"], column, delimiter, encoding, isbns, source, reuse, options)
 
     def owner(self, context: Context, version: str | None) -> Owner:
-        """
-        Return the owner of the dataset: the task instance, and a digest of what determines the content.
-
-        :param context: the task's.
-        :param version: the version of the source; None if the list is in no file.
-        """
+        """Return the owner of the dataset: the task instance, and a digest of what determines the content."""
         options = self.options
         parameters = {
             "destination": self.destination,
@@ -101,12 +94,7 @@ class EnrichmentArguments:
         return owner_of(context, parameters)
 
     def enrichment(self, owner: Owner, version: str | None) -> Enrichment:
-        """
-        Return the enrichment; what needs all of the source to be read is still missing.
-
-        :param owner: the owner of the dataset.
-        :param version: the version of the source; None if the list is in no file.
-        """
+        """Return the enrichment; what needs all of the source to be read is still missing."""
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
 
         options = self.options
@@ -136,7 +124,6 @@ def check_known(given: Mapping[str, Any]) -> None:
     """
     Check the arguments that are not templated.
 
-    :param given: every argument by its name, as it was given.
     :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
     """
     from airflow_provider_mediaops.enrichment.list_arguments import (
@@ -230,9 +217,8 @@ def _absolute(name: str, given: Mapping[str, Any], warn: Callable[[str], None]) 
 
 def read_reuse(value: object) -> tuple[str, ...]:
     """
-    Read the argument ``reuse``.
+    Read the argument ``reuse``: a path, a list of paths, or a text with commas.
 
-    :param value: a path, a list of paths, or a text with commas; None for none.
     :raises InvalidArgumentError: for anything else.
     """
     if value is None:

@@ -24,7 +24,6 @@ def check_arguments(task: ExportSubscriptionsOperator) -> None:
     """
     Check what is known of the arguments before templates are rendered.
 
-    :param task: the operator, with its arguments as attributes.
     :raises InvalidArgumentError: for an argument that is known and cannot be used.
     """
     from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
@@ -60,10 +59,8 @@ def _check_arguments_of_changes(task: ExportSubscriptionsOperator) -> None:
 
 def read_changes(task: ExportSubscriptionsOperator) -> str | None:
     """
-    Read the rendered arguments of changes, and set the absolute path.
+    Read the rendered arguments of changes, and return the absolute path of the changes, if they are published.
 
-    :param task: the operator, whose destination is absolute.
-    :returns: the path at which the changes are published; None if they are not.
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
     from airflow_provider_mediaops.storage.path_checks import absolute
@@ -95,10 +92,8 @@ def _check_changes(changes: str, destination: str) -> None:
 
 def read_query(task: ExportSubscriptionsOperator) -> SubscriptionQuery:
     """
-    Read the rendered arguments, and set the connection and the absolute path of the destination.
+    Read the rendered arguments, set the connection and the absolute path of the destination, and return the listing.
 
-    :param task: the operator.
-    :returns: the listing that they mean.
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
     from airflow_provider_mediaops.storage.path_checks import absolute
@@ -117,12 +112,7 @@ def filter_of(task: ExportSubscriptionsOperator) -> dict[str, Any]:
 
 
 def parameters_of(task: ExportSubscriptionsOperator, query: SubscriptionQuery) -> dict[str, Any]:
-    """
-    Return all arguments that affect the dataset's content.
-
-    :param task: the operator.
-    :param query: the listing that its arguments mean.
-    """
+    """Return all arguments that affect the dataset's content."""
     listed = {name: value for name, value in asdict(query).items() if value is not None}
     written = {"format": task.format, "csv_formulas": task.csv_formulas}
     return {**listed, **written, "connection": task.video_conn_id}

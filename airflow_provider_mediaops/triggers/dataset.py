@@ -41,9 +41,6 @@ class DatasetTrigger(WorkTrigger):
         Between two attempts nothing is held: no file, no connection. A trigger that was superseded waits for the result
         of the newer one.
 
-        :param dataset: the dataset.
-        :param owner: the task instance and its parameters.
-        :param attempt: does what is left, and sets the summary of the staging.
         :raises DestinationInUseError: if a newer attempt of this task leaves no result for five minutes.
         """
         while True:
@@ -75,12 +72,7 @@ class DatasetTrigger(WorkTrigger):
         raise error
 
     def _pause_after(self, error: TemporaryError) -> float | None:
-        """
-        Return how long to wait after an attempt that ended with an error.
-
-        :param error: the error.
-        :returns: seconds; None if the task ends with the error.
-        """
+        """Return the seconds to wait after an attempt that ended with an error; None if the task ends with it."""
         return None
 
 

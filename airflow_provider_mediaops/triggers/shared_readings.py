@@ -48,12 +48,7 @@ _NEVER = float("-inf")
 
 @asynccontextmanager
 async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
-    """
-    Share a cluster with all who wait on the same connection and event loop; the last one out closes it.
-
-    :param conn_id: the connection's id. Nothing is fetched or sent yet.
-    :returns: a context manager with the cluster.
-    """
+    """Share a cluster with all who wait on the same connection and event loop; the last one out closes it."""
     key = (asyncio.get_running_loop(), conn_id)
     if key not in _CLUSTERS:
         _CLUSTERS[key] = SharedCluster(conn_id)
@@ -87,8 +82,6 @@ class SharedCluster:
         """
         Make one call beside the readings.
 
-        :param call: the call.
-        :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
         return await self._hook.aask(call)
@@ -97,9 +90,8 @@ class SharedCluster:
         """
         Take part in the readings; the next one is with the connection as it is now.
 
-        :param nodes: ids or names of the nodes, in a list or in one text with commas; None for all.
-        :param interval: seconds between two readings; a first reading may be another trigger's that is no older.
-        :returns: the readings, for one waiter.
+        A first reading may be another trigger's that is younger than the interval, in seconds.
+
         :raises ValueError: for an empty list.
         """
         selection = node_list(nodes)
@@ -150,11 +142,10 @@ class SharedReadings:
 
     async def anext(self, pause: float, deadline: float = float("inf")) -> NodeStats | None:
         """
-        Wait for a reading.
+        Wait for a reading; None if it has not come half a minute after the deadline, a time of the event loop.
 
-        :param pause: seconds until the reading is due; only the first never comes earlier.
-        :param deadline: the end of the wait, in seconds of the event loop.
-        :returns: the statistics; None if they have not come half a minute later.
+        Only the first one never comes before the pause, in seconds, is over.
+
         :raises MediaOpsError: if the reading fails.
         """
         loop = asyncio.get_running_loop()
@@ -230,29 +221,16 @@ class Poll:
         self._read_at: dict[Selection, float] = {}
 
     def last(self, nodes: Selection) -> float:
-        """
-        Return the time of the last reading of some nodes, failed or not.
-
-        :param nodes: the nodes.
-        :returns: seconds of the event loop; minus infinity if there was none.
-        """
+        """Return the event loop's time of the last reading of some nodes, failed or not; minus infinity for none."""
         return max(self._read_at.get(nodes, _NEVER), self._read_at.get(None, _NEVER))
 
     def add(self, waiter: Waiter) -> None:
-        """
-        Add a waiter.
-
-        :param waiter: the waiter.
-        """
+        """Add a waiter."""
         self._waiters.append(waiter)
         self._wake_at(waiter.due)
 
     def stop(self) -> list[asyncio.Task[None]]:
-        """
-        Cancel the reading that is under way, and forget all waiters.
-
-        :returns: the cancelled task, to be awaited; empty if there is none.
-        """
+        """Cancel the reading that is under way, if any, and return its task, to be awaited; forget all waiters."""
         self._waiters.clear()
         if self._timer:
             self._timer.cancel()

@@ -127,13 +127,7 @@ class _Readings:
 
 
 def state_key(kind: str, arguments: dict[str, Any]) -> str:
-    """
-    Return the key of a trigger's state: an asset may have several watchers.
-
-    :param kind: the kind of trigger, in one word.
-    :param arguments: the arguments that distinguish the watchers; plain values.
-    :returns: letters, digits and underscores.
-    """
+    """Return the key of a trigger's state, in letters, digits and underscores: an asset may have several watchers."""
     distinguishing = json.dumps(arguments, sort_keys=True).encode()
     return f"mediaops_{kind}_{hashlib.blake2b(distinguishing, digest_size=_KEY_BYTES).hexdigest()}"
 
@@ -154,11 +148,7 @@ class AssetState:
         self._works = True
 
     async def recall(self) -> Any:
-        """
-        Return the value that was kept.
-
-        :returns: the value; None if there is none, or the store fails.
-        """
+        """Return the value that was kept; None if there is none, or the store fails."""
         if self._store is None:
             return None
         try:
@@ -169,11 +159,7 @@ class AssetState:
         return value
 
     async def keep(self, value: Any) -> None:
-        """
-        Keep a value.
-
-        :param value: plain values, not None.
-        """
+        """Keep a value, which is not None."""
         if self._store is None:
             return
         try:

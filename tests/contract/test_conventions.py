@@ -12,6 +12,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.providers.standard.sensors.filesystem import FileSensor
 from airflow.sdk import DAG
 
+from airflow_provider_mediaops.version_compat import AirflowSkipException, TaskDeferralTimeout
 from tests.contract import fresh_python
 from tests.contract.tasks import TASKS, Task
 
@@ -70,3 +71,20 @@ def test_airflows_setting_makes_all_that_can_defer_do_so() -> None:
         env={"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"},
     )
     assert deferred == dict.fromkeys(places, True)
+
+
+class TestTheFaultsOfAirflowThatAnOverrideIsFor:
+    """Each of these fails once Airflow has mended it: then the override of ``resume_execution`` may go."""
+
+    @pytest.mark.airflow(">=3.2")
+    def test_soft_fail_hides_a_broken_trigger(self) -> None:
+        """apache/airflow#71255, for ``sensors/base.py``."""
+        sensor: Any = FileSensor(task_id="theirs", filepath="/none", soft_fail=True)
+        with pytest.raises(AirflowSkipException):
+            sensor.resume_execution("__fail__", {"error": "Trigger failure"}, {})
+
+    def test_execution_timeout_of_a_deferred_task_is_no_task_timeout(self) -> None:
+        """For ``operators/base.py``: a worker raises AirflowTaskTimeout."""
+        operator: Any = TriggerDagRunOperator(task_id="theirs", trigger_dag_id="none")
+        with pytest.raises(TaskDeferralTimeout):
+            operator.resume_execution("__fail__", {"error": "Trigger timeout"}, {})

@@ -39,8 +39,6 @@ class ConnectionFields:
         """
         Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer.
 
-        :param connection: an ``airflow.sdk.Connection``, or the core's.
-        :returns: its fields.
         :raises InvalidConnectionError: if ``extra`` is no JSON object, or ``port`` is no port.
         """
         return cls(
@@ -54,12 +52,7 @@ class ConnectionFields:
         )
 
     def error(self, name: str, problem: str) -> InvalidConnectionError:
-        """
-        Return the error for a field that cannot be used.
-
-        :param name: the field.
-        :param problem: a sentence with the fault and the correction; free of secrets.
-        """
+        """Return the error for a field that cannot be used: fault and correction in a sentence, without secrets."""
         return InvalidConnectionError(f"Connection {self.conn_id!r}, field {name!r}: {problem}")
 
     def text(self, name: str, default: str = "") -> str:
@@ -69,10 +62,8 @@ class ConnectionFields:
 
     def credential(self, meaning: str) -> str:
         """
-        Return the password, which is required.
+        Return the password, which is required; the meaning is for the message, for example ``the REST key``.
 
-        :param meaning: the kind of credential, for the message; for example ``the REST key``.
-        :returns: the password.
         :raises InvalidConnectionError: if it is empty, or cannot be sent in a header.
         """
         if not self.password:

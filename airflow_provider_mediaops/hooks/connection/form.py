@@ -10,12 +10,7 @@ H = TypeVar("H", bound=type)
 
 
 def connection_form(hook_class: H) -> H:
-    """
-    Add the two methods that Airflow 3.1 looks for in a hook class, made from the one definition of the form.
-
-    :param hook_class: a hook class with a ``conn_type`` of this provider.
-    :returns: the class.
-    """
+    """Add the two methods that Airflow 3.1 looks for in a hook class, made from the one definition of the form."""
     described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
 
     def get_connection_form_widgets() -> dict[str, Any]:

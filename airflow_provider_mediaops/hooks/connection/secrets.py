@@ -30,12 +30,7 @@ _WITH_SCHEME = re.compile(r"(basic|bearer|apikey|token|digest|negotiate)[ \t]+(.
 
 
 def proxy_passwords(addresses: Iterable[str]) -> tuple[str, ...]:
-    """
-    Return the passwords in addresses of proxies.
-
-    :param addresses: the addresses; one that cannot be read counts as one without a password.
-    :returns: the passwords, decoded.
-    """
+    """Return the passwords in addresses of proxies, decoded; an address that cannot be read counts as one without."""
     found = (_password_in(address) for address in addresses)
     return tuple(dict.fromkeys(unquote(password) for password in found if password))
 
@@ -51,8 +46,7 @@ def header_credentials(headers: Mapping[str, str]) -> tuple[str, ...]:
     """
     Return the credentials in headers: the values of those whose name or value looks like one.
 
-    :param headers: the headers.
-    :returns: the values, without the name of a scheme of authentication; of basic authentication, the password too.
+    A scheme of authentication is taken off; of basic authentication, the password comes too.
     """
     found: list[str] = []
     for name, value in headers.items():

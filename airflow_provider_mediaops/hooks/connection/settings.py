@@ -60,10 +60,8 @@ _TRANSPORT_HEADERS = frozenset(
 
 def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
     """
-    Build the base addresses from host, scheme and port.
+    Build the base addresses from host, scheme and port: ``scheme://host[:port][/path]``, without a slash at the end.
 
-    :param fields: the connection.
-    :returns: one or more of ``scheme://host[:port][/path]``, without a slash at the end.
     :raises InvalidConnectionError: if there is no host, or it is no address.
     """
     hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
@@ -98,12 +96,8 @@ def _base_url(fields: ConnectionFields, host: str) -> str:
 
 def split_address(fields: ConnectionFields, name: str, address: str) -> SplitResult:
     """
-    Parse the address that a field holds.
+    Parse the address that a field holds: it is ``http`` or ``https``, names a host and holds no credentials.
 
-    :param fields: the connection.
-    :param name: the field.
-    :param address: its value.
-    :returns: the address's parts; it is ``http`` or ``https``, names a host and holds no credentials.
     :raises InvalidConnectionError: if it is no such address.
     """
     form = "write scheme://host[:port][/path]."
@@ -131,11 +125,8 @@ def _parts_of(address: str) -> SplitResult | None:
 
 def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -> TransportSettings:
     """
-    Read the settings of the transport: time limits, proxies, headers.
+    Read the settings of the transport: time limits, proxies, headers; ``verify`` may be the path of what is trusted.
 
-    :param fields: the connection.
-    :param verify: whether certificates are checked, or the path of those to trust.
-    :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
     from airflow_provider_mediaops.http.settings import TransportSettings, check_trust
@@ -230,8 +221,6 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
     """
     Read the limits of retries.
 
-    :param fields: the connection.
-    :returns: the policy.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
     default = RetryPolicy()
@@ -243,11 +232,8 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
 
 def rate_of(fields: ConnectionFields, default: float) -> float:
     """
-    Read the rate of a connection's key.
+    Read the rate of a connection's key, in requests a second.
 
-    :param fields: the connection.
-    :param default: the rate if the connection names none.
-    :returns: requests a second.
     :raises InvalidConnectionError: if it is no rate that a key can have.
     """
     from airflow_provider_mediaops.http.rate_limit.schedule import FASTEST_RATE
@@ -257,13 +243,10 @@ def rate_of(fields: ConnectionFields, default: float) -> float:
 
 def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: float) -> RateLimiter:
     """
-    Make the limiter of a key, which is shared by all who use the key and the back end.
+    Make the limiter of a key, which is shared by all who use the key and the back end; that is opened at first use.
 
-    :param fields: the connection; it may name a back end of its own instead of the one in Airflow's configuration.
-    :param service: the service that counts by the key.
-    :param key: the key.
-    :param per_second: its rate, in requests a second.
-    :returns: the limiter; its back end is opened when it is first used.
+    The connection may name a back end of its own instead of the one in Airflow's configuration.
+
     :raises InvalidConnectionError: if the back end's address cannot be used.
     """
     from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
@@ -291,12 +274,8 @@ def _own_rate_backend(fields: ConnectionFields, address: str) -> RateBackend:
 
 def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> RateLimiter | None:
     """
-    Make the limiter of a key, if the connection states its rate.
+    Make the limiter of a key, if the connection states its rate; None if it does not.
 
-    :param fields: the connection.
-    :param service: the service that counts by the key.
-    :param key: the key.
-    :returns: the limiter; None if the connection has no rate.
     :raises InvalidConnectionError: if rate or back end cannot be used, or there is a back end without a rate.
     """
     rate = rate_of(fields, 0.0)

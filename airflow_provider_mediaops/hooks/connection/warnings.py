@@ -42,12 +42,7 @@ class ConnectionWarning:
 
 
 def connection_warnings(fields: ConnectionFields, conn_type: str) -> tuple[ConnectionWarning, ...]:
-    """
-    Return the warnings about a connection.
-
-    :param fields: the connection.
-    :param conn_type: its type, one of :data:`~airflow_provider_mediaops.connection_fields.CONNECTION_TYPES`.
-    """
+    """Return the warnings about a connection."""
     return (*_unknown_fields(fields, conn_type), *_unused_parts(fields), *_odd_kind_prefix(fields, conn_type))
 
 
