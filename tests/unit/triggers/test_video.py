@@ -21,12 +21,15 @@ def trigger(**watch: object) -> SubscriptionTrigger:
 
 async def test_it_sends_the_id_and_title_of_what_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     replies = [http_reply(200, json.dumps(reply).encode()) for reply in (page(), page(5))]
-    with Loopback(answering(*replies)) as server:
+    seen: list[bytes] = []
+    with Loopback(answering(*replies, seen=seen)) as server:
         monkeypatch.setenv("AIRFLOW_CONN_STUDIO", connection(server.base))
         event = await first_event(made_again(trigger(channel_id="UC-1", for_channel_ids=["UC-5"])))
         assert server.accepted == 1
 
     assert value_of(event) == {"id": "sub-5", "title": "Channel 5"}
+    # As the hook of the video platform asks, and no other.
+    assert b"authorization: bearer " in seen[0].lower()
 
 
 @pytest.mark.parametrize("watch", [{"mine": False}, {"mine": True, "ids": ["a"]}, {"ids": []}])
