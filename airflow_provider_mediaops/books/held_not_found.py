@@ -27,6 +27,8 @@ from airflow_provider_mediaops.books.not_found import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, RateLimitedError
 
 # A key and an address that were proved to work are believed to do so for this long.
@@ -77,6 +79,11 @@ class Evidence:
     def is_proved(self, now: float) -> bool:
         """Return whether key and address were proved to work in the last ten minutes."""
         return now - self.proved_at < _PROOF_SECONDS
+
+    def take_up(self, doubts: Mapping[str, Any]) -> None:
+        """Take up what an earlier attempt has left, as :meth:`HeldNotFounds.doubts` returned it."""
+        self.disproved.update(map(Words, doubts.get("disproved", ())))
+        self.speaks_clearly = doubts.get("speaks_clearly", False)
 
     def is_clear(self, words: Words) -> bool:
         """Return whether a 404 in these words can only be about the book."""
@@ -265,9 +272,18 @@ class HeldNotFounds:
             return None
         return self._next_check if self.doubts_key else self._oldest() + _MAX_HELD_SECONDS
 
-    def undecided(self) -> dict[str, dict[str, Any]]:
-        """Return the books whose 404 is not decided on, with the 404, as plain values for the next attempt."""
-        return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
+    def doubts(self) -> dict[str, Any]:
+        """
+        Return what the next attempt has to know, as plain values.
+
+        ``undecided`` has the books whose 404 is not decided on, with the 404; ``disproved`` and ``speaks_clearly`` are
+        those of :class:`Evidence`: a retry must not believe what this attempt has learnt to doubt.
+        """
+        return {
+            "undecided": {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()},
+            "disproved": sorted(words.value for words in self.evidence.disproved),
+            "speaks_clearly": self.evidence.speaks_clearly,
+        }
 
     def _oldest(self) -> float:
         return min(held.since for held in self._held.values())

@@ -2,7 +2,7 @@
 The rows of the dataset, and the state that is saved with them.
 
 Each commit holds all that the next attempt would have to ask for again: the rows that are done but wait for one before
-them, and the ISBNs whose 404 is not decided on.
+them, and what is known of 404s: which are not decided on, and which words are believed no more.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def read_saved(
             book = None if row["book"] is None else Book(row["book"])
             at = row["fetched_at"]
             seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=at, reused=reused))
-    return Saved(ResumePoint(seen, state.get("undecided", {}), last_found), found)
+    return Saved(ResumePoint(seen, state.get("doubts", {}), last_found), found)
 
 
 class Checkpoint:
@@ -246,7 +246,7 @@ class Checkpoint:
             "requests": self.requests,
             # Rows that were not asked for are done again.
             "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
-            "undecided": self._last.undecided if self._last else {},
+            "doubts": self._last.doubts if self._last else {},
         }
 
     def summary(self) -> dict[str, Any]:

@@ -58,8 +58,8 @@ class BatchUpdate:
     :param done: the rows that are done, in the order of the list.
     :param out_of_order: all rows that were answered but wait for one before them, in no order; not those that failed
         or need no request.
-    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values; none after a permanent
-        error, because the next attempt then has another connection.
+    :param doubts: what the next attempt has to know of 404s, as plain values; those that are not decided on are left
+        out after a permanent error, because the next attempt then has another connection.
     :param requests: the number of requests sent so far.
     :param changed: whether anything but the number of requests has changed.
     :param limited: the number of times that the key was met at its limit so far.
@@ -68,7 +68,7 @@ class BatchUpdate:
 
     done: Sequence[Lookup]
     out_of_order: Sequence[Lookup]
-    undecided: dict[str, dict[str, Any]]
+    doubts: dict[str, Any]
     requests: int
     changed: bool
     limited: int = 0
@@ -95,6 +95,7 @@ async def lookup_batch(
     """
     resume = (resume or ResumePoint()).at(client.base_urls)
     held = HeldNotFounds(Evidence(canary, resume.last_found))
+    held.evidence.take_up(resume.doubts)
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
         options, held.patience_seconds = replace(options, retry_after=()), 0.0
@@ -143,7 +144,7 @@ class _BatchRunner:
         self._error: Exception | None = None
         self._time_limit: asyncio.TimerHandle | None = None
         self._handed_out = 0.0
-        self._last_seen: tuple[int, set[str]] = (0, set())
+        self._last_seen = self._signs_of_progress(held.doubts())
         self._limited = 0
 
     async def updates(self) -> AsyncGenerator[BatchUpdate, None]:
@@ -281,9 +282,10 @@ class _BatchRunner:
             # There is room for more rows.
             self._stirred.set()
         # Somebody will correct the connection: what came over this one says nothing about the books of that one.
-        wrong = isinstance(self._error, PermanentError)
-        undecided = {} if wrong else with_address(self._held.undecided(), self._requests.client.base_urls)
-        now, seen = self._clock(), (self._scheduler.rows.done, set(undecided))
+        doubts = with_address(self._held.doubts(), self._requests.client.base_urls)
+        if isinstance(self._error, PermanentError):
+            doubts["undecided"] = {}
+        now, seen = self._clock(), self._signs_of_progress(doubts)
         waiting = self._scheduler.rows.out_of_order()
         changed = seen != self._last_seen
         pause = 0.0 if done or last or (changed and len(waiting) <= _FEW) else _UPDATE_EVERY_SECONDS
@@ -291,7 +293,10 @@ class _BatchRunner:
             return None
         self._handed_out, self._last_seen = now, seen
         trouble = self._requests.contact.trouble
-        return BatchUpdate(done, waiting, undecided, self._held.sent, changed, self._limited, trouble)
+        return BatchUpdate(done, waiting, doubts, self._held.sent, changed, self._limited, trouble)
+
+    def _signs_of_progress(self, doubts: dict[str, Any]) -> tuple[object, ...]:
+        return self._scheduler.rows.done, set(doubts["undecided"]), doubts["disproved"], doubts["speaks_clearly"]
 
 
 async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:

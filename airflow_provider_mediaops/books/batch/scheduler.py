@@ -83,7 +83,8 @@ class LookupScheduler:
         self._options = options
         self._bulk_size = options.bulk_size
         self._left_out = LeftOutBooks()
-        self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in resume.undecided.items()}
+        undecided = resume.doubts.get("undecided", {})
+        self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in undecided.items()}
         #: The rows in their order.
         self.rows = OrderedRows(options.max_failures)
         self._ended = self._stopped = False

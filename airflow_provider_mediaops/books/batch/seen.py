@@ -84,26 +84,22 @@ class ResumePoint:
     The state of a batch that an earlier attempt has left; without arguments, that of a new one.
 
     :param seen: the look-ups that are done.
-    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as ``BatchUpdate.undecided`` had them;
-        each with a digest of the address that it came from.
+    :param doubts: what it has learnt of 404s, as ``BatchUpdate.doubts`` had it, with a digest of the address.
     :param last_found: the ISBN-13 that was found last.
     """
 
     seen: SeenLookups = field(default_factory=SeenLookups)
-    undecided: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    doubts: Mapping[str, Any] = field(default_factory=dict)
     last_found: str | None = None
 
     def at(self, base_urls: Sequence[str]) -> ResumePoint:
-        """Return the state without 404s that came from another address, as they say nothing about books of this one."""
-        address = _digest_of(base_urls)
-        here = {isbn13: fields for isbn13, fields in self.undecided.items() if fields.get("address") == address}
-        return replace(self, undecided=here)
+        """Return the state without 404s that came from another address, as they say nothing about this one."""
+        return self if self.doubts.get("address") == _digest_of(base_urls) else replace(self, doubts={})
 
 
-def with_address(undecided: Mapping[str, dict[str, Any]], base_urls: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Add the address that undecided 404s came from, which :meth:`ResumePoint.at` compares."""
-    address = _digest_of(base_urls)
-    return {isbn13: {**fields, "address": address} for isbn13, fields in undecided.items()}
+def with_address(doubts: Mapping[str, Any], base_urls: Sequence[str]) -> dict[str, Any]:
+    """Add the address that the 404s came from, which :meth:`ResumePoint.at` compares."""
+    return {**doubts, "address": _digest_of(base_urls)}
 
 
 def _digest_of(base_urls: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ class TestWhatIsConfirmed:
             assert run.decisions(idle=False) == []
             run.found(C)
             assert run.decisions(idle=False) == [(A, action)]
-        assert run.held.undecided() == {}
+        assert run.held.doubts()["undecided"] == {}
 
     @pytest.mark.parametrize("words", WORDS)
     def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_probe(self, words: str) -> None:
@@ -56,7 +56,7 @@ class TestWhatIsConfirmed:
         run.held.checked(CANARY, None, asked, run.now)
 
         assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
-        assert run.held.undecided().keys() == {C}
+        assert run.held.doubts()["undecided"].keys() == {C}
 
     @pytest.mark.parametrize("error", [LIMIT, FOREIGN, PAGE])
     def test_other_words_never_say_so_once_the_service_has_used_the_clear_ones(self, error: MediaOpsError) -> None:
@@ -227,7 +227,7 @@ def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
     run = Run()
     for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
         run.missing(isbn13, error)
-    again = {isbn13: error_from_dict(fields) for isbn13, fields in run.held.undecided().items()}
+    again = {isbn13: error_from_dict(fields) for isbn13, fields in run.held.doubts()["undecided"].items()}
 
     assert [(type(error), str(error), error.status) for error in again.values()] == [
         (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
@@ -242,4 +242,4 @@ def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
 
     run.held.forget(A)
 
-    assert run.held.undecided() == {}
+    assert run.held.doubts()["undecided"] == {}

@@ -139,7 +139,7 @@ class TestTheProbe:
             assert "check the connection's base address" in str(run.held.wrong)
             assert "canary_isbn" in str(run.held.wrong)
             assert (run.check(), run.decisions(), run.held.wakes_at()) == (None, [], None)
-            assert run.held.undecided().keys() == {A}
+            assert run.held.doubts()["undecided"].keys() == {A}
 
     def test_a_probe_that_was_known_when_it_was_asked_for_speaks_against_no_connection(self) -> None:
         run = Run()

@@ -127,11 +127,11 @@ def test_recorded_records_fit_the_table(data: Path) -> None:
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
 FAILED = LOOKUPS[3]
 DOWN = ServiceUnavailableError("down")
-UNDECIDED = {CALENDAR: {"type": "NotFoundError", "message": "404"}}
+DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
 
 
 def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), requests: int = 0) -> BatchUpdate:
-    return BatchUpdate(done, out_of_order, UNDECIDED, requests, changed=True)
+    return BatchUpdate(done, out_of_order, DOUBTS, requests, changed=True)
 
 
 def rows_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ class TestCheckpoint:
             **NONE,
             "requests": 4,
             "ahead": [],
-            "undecided": UNDECIDED,
+            "doubts": DOUBTS,
         }
 
     def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
@@ -195,7 +195,7 @@ class TestCheckpoint:
             **NONE,
             "requests": 0,
             "ahead": [],
-            "undecided": {},
+            "doubts": {},
         }
 
     def test_a_row_has_the_columns_of_the_source(self) -> None:
@@ -300,12 +300,12 @@ class TestSaved:
         assert seen.get(CALENDAR, "x") == Lookup("x", CALENDAR, "not_found")
         assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
         assert saved.resume.last_found == CRIME
-        assert saved.resume.undecided == UNDECIDED
+        assert saved.resume.doubts == DOUBTS
         assert saved.found == 1
 
     def test_a_new_beginning_knows_nothing(self) -> None:
         saved = read_saved([], None)
 
         assert saved.resume.seen.get(CRIME, "x") is None
-        assert (saved.resume.last_found, saved.resume.undecided) == (None, {})
+        assert (saved.resume.last_found, saved.resume.doubts) == (None, {})
         assert saved.found == 0

@@ -32,7 +32,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.memory_rates import forget_rates
-from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
+from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, no_such_book, replied
 from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY, World, WorldServer
 from tests.unit.books.batch.service import Service, batch_of
 from tests.unit.books.batch.service import clock as loop_clock
@@ -282,3 +282,63 @@ class TestTime:
 
             assert isinstance(summary, dict)
             assert summary["found"] == len(ISBNS)
+
+
+class _KilledError(Exception):
+    """The worker is gone."""
+
+
+FOREIGN_404, CLEAR_404 = replied({"message": "no Route matched"}, 404), no_such_book()
+DOUBTED = {"foreign": FOREIGN_404, "limit": replied(LIMIT_404, 404), "clear": CLEAR_404}
+
+
+class TestDoubtOfAKilledAttempt:
+    """An attempt learns which words of a 404 are not to be believed, and is killed; its retry knows them."""
+
+    def statuses(self, folder: Path, first: Service, second: Service, words: str | None) -> list[str]:
+        """Enrich four books until a doubt is committed, and again after the kill; return what the rows say."""
+        owner = Owner("dag/today/enrich/-1", "digest")
+        destination = folder / "books.jsonl"
+        plan = Enrichment(owner=asdict(owner), destination=str(destination), total=4, max_failures=9)
+
+        async def attempt(service: Service, *, is_killed: bool) -> None:
+            with plan.dataset().staging(owner) as staging:
+                attempt = Attempt(plan, staging, lambda _: None, isbns=ISBNS[:4], clock=loop_clock)
+                options = {"max_failures": 9, "resume": attempt.resume, "tries": 5}
+                async with aclosing(batch_of(service, attempt.rows(), **options)) as updates:
+                    async for update in updates:
+                        attempt.commit(update)
+                        knows = words in update.doubts["disproved"] if words else update.doubts["speaks_clearly"]
+                        if is_killed and knows:
+                            raise _KilledError
+                assert not is_killed
+                attempt.finish()
+
+        with pytest.raises(_KilledError):
+            in_virtual_time(attempt(first, is_killed=True))
+        assert not destination.exists()
+        in_virtual_time(attempt(second, is_killed=False))
+        return [row["status"] for row in json_rows(destination)]
+
+    @pytest.mark.parametrize("words", DOUBTED)
+    def test_words_that_a_known_book_got_make_no_book_missing_after_the_kill(self, tmp_path: Path, words: str) -> None:
+        _, *lost, last = ISBNS[:4]
+        asked: list[str] = []
+
+        def spoilt(isbn13: str) -> Response:
+            asked.append(isbn13)
+            is_probe = asked.count(isbn13) > 1
+            return DOUBTED[words] if is_probe or isbn13 in lost else found(isbn13)
+
+        # The probe is the book found last. The last row takes its time, so that it is none.
+        first = Service(spoilt, latency={last: 900.0})
+        second = Service(lambda isbn13: DOUBTED[words] if isbn13 in lost else found(isbn13))
+
+        assert self.statuses(tmp_path, first, second, words) == ["found", "failed", "failed", "found"]
+
+    def test_clear_words_of_the_attempt_before_make_other_words_no_proof(self, tmp_path: Path) -> None:
+        missing, lost, *_ = ISBNS
+        first = Service(lambda isbn13: CLEAR_404 if isbn13 == missing else found(isbn13), latency={lost: 900.0})
+        second = Service(lambda isbn13: FOREIGN_404 if isbn13 == lost else found(isbn13))
+
+        assert self.statuses(tmp_path, first, second, None) == ["not_found", "failed", "found", "found"]

@@ -112,7 +112,7 @@ class TestALimitForAYear:
         error, last = refused(service, [A, B], tries=5)
 
         assert isinstance(error, RateLimitedError)
-        assert (error.status, sorted(last.undecided), last.done) == (429, sorted([A, B]), [])
+        assert (error.status, sorted(last.doubts["undecided"]), last.done) == (429, sorted([A, B]), [])
 
 
 class TestABookThatGetsNoAnswer:
@@ -257,12 +257,12 @@ def refused(service: Service, texts: list[str], **how: Any) -> tuple[MediaOpsErr
     return caught.value, seen[-1]
 
 
-def undecided() -> dict[str, dict[str, Any]]:
-    """Give what a list leaves undecided that ends before a probe is found for the 404s of two books."""
+def doubts() -> dict[str, Any]:
+    """Give what a list leaves in doubt that ends before a probe is found for the 404s of two books."""
     replies = {A: no_such_book(), B: no_such_book(), C: DAILY}
     _, last = refused(Service(lambda isbn: replies.get(isbn, DOWN), latency={C: 1.0}), [A, B, C])
-    assert set(last.undecided) == {A, B}
-    return last.undecided
+    assert set(last.doubts["undecided"]) == {A, B}
+    return last.doubts
 
 
 class TestTheNextAttempt:
@@ -270,29 +270,41 @@ class TestTheNextAttempt:
     def test_what_came_over_a_wrong_connection_counts_for_nothing_once_it_is_mended(self, words: Response) -> None:
         error, last = refused(Service(lambda _: words), [A, B, C])
         assert type(error) is InvalidConnectionError
-        assert last.undecided == {}
+        assert last.doubts["undecided"] == {}
         assert not last.done
 
         service = Service(lambda isbn: no_such_book() if isbn == B else found(isbn))
-        rows = statuses(service, [A, B, C], resume=ResumePoint(undecided=last.undecided))
+        rows = statuses(service, [A, B, C], resume=ResumePoint(doubts=last.doubts))
 
         assert rows == [(A, "found"), (B, "not_found"), (C, "found")]
 
     def test_one_in_clear_words_is_not_asked_for_again(self) -> None:
-        rows = statuses(Service(), [A, B, C], resume=ResumePoint(undecided=undecided()))
+        rows = statuses(Service(), [A, B, C], resume=ResumePoint(doubts=doubts()))
 
         assert rows == [(A, "not_found"), (B, "not_found"), (C, "found")]
 
     @pytest.mark.parametrize("address", [{"address": "of another catalogue"}, {}], ids=["another", "unknown"])
     def test_one_that_came_from_another_address_is_asked_for_again(self, address: dict[str, str]) -> None:
-        without = {
-            isbn13: {name: value for name, value in fields.items() if name != "address"} | address
-            for isbn13, fields in undecided().items()
-        }
+        elsewhere = {name: value for name, value in doubts().items() if name != "address"} | address
 
-        rows = statuses(Service(), [A, B, C], resume=ResumePoint(undecided=without))
+        rows = statuses(Service(), [A, B, C], resume=ResumePoint(doubts=elsewhere))
 
         assert rows == [(A, "found"), (B, "found"), (C, "found")]
+
+    @pytest.mark.parametrize(
+        ("words", "status"), [(FOREIGN, "failed"), (limit_404(), "failed"), (no_such_book(), "not_found")]
+    )
+    def test_doubted_words_of_the_same_address_are_doubted_on(self, words: Response, status: str) -> None:
+        known = {**doubts(), "undecided": {}, "disproved": ["foreign"]}
+        service = Service(lambda isbn: words if isbn == B else found(isbn))
+
+        assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, status)
+
+    def test_doubted_words_of_another_address_are_believed(self) -> None:
+        known = {**doubts(), "undecided": {}, "disproved": ["foreign"], "address": "of another catalogue"}
+        service = Service(lambda isbn: FOREIGN if isbn == B else found(isbn))
+
+        assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, "not_found")
 
     def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_probe(self) -> None:
         seen = SeenLookups()
