@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.enrichment.checkpoint import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
+    from airflow_provider_mediaops.enrichment.reuse import EarlierIndex
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -101,6 +103,12 @@ class Enrichment(DatasetWork):
         view = enriched_view(self.columns, numbered=self.several == "rows")
         return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
 
+    def earlier(self) -> list[EarlierDataset]:
+        """Look at the datasets that are reused."""
+        from airflow_provider_mediaops.enrichment.earlier_datasets import earlier_datasets
+
+        return earlier_datasets(self.reuse, self.destination, self.format)
+
     @property
     def named(self) -> str:
         """The paths of the list in one text; empty if it is in no file."""
@@ -147,9 +155,10 @@ class Attempt:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        from airflow_provider_mediaops.enrichment.attempt_spending import AttemptSpending, earlier_datasets
+        from airflow_provider_mediaops.books.batch.options import RequestBudget
         from airflow_provider_mediaops.enrichment.checkpoint import Checkpoint
         from airflow_provider_mediaops.enrichment.progress import LimitWarnings, RefreshWarnings
+        from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
 
         _check_version(enrichment)
         self._enrichment = enrichment
@@ -159,14 +168,20 @@ class Attempt:
         self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
-        datasets = [] if is_done else earlier_datasets(enrichment)
+        datasets = [] if is_done else enrichment.earlier()
+        self._versions = {dataset.path: dataset.version for dataset in datasets}
         #: The state from which the batch goes on.
-        state, self.resume = self._resumed_state(datasets)
-        self._spending = AttemptSpending(enrichment, datasets, state, self._isbns_left, log=log, warn=warn, now=now())
+        state, self.resume = self._resumed_state()
+        limit, self._spent = enrichment.max_requests, state.get("spent", 0)
+        self._budget = RequestBudget(inf if limit is None else limit, self._spent)
+        rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
+        self._earlier = read_index(datasets, rule, log, warn) if datasets else None
+        if self._earlier and limit is not None:
+            self._plan(self._earlier)
         self._checkpoint = Checkpoint(
             state,
             total=enrichment.total,
-            is_stale=self._spending.is_stale,
+            is_stale=rule.is_stale,
             log=log,
             warn=warn,
             clock=clock,
@@ -179,25 +194,32 @@ class Attempt:
         self._source_rows = self._read_source() if self._keeps else iter(())
         self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
 
-    def _resumed_state(self, datasets: list[EarlierDataset]) -> tuple[Any, ResumePoint]:
+    def _resumed_state(self) -> tuple[Mapping[str, Any], ResumePoint]:
         """Read what earlier attempts have committed. If it cannot be resumed, discard it, but keep its look-ups."""
-        from airflow_provider_mediaops.enrichment.attempt_spending import changed_since
-        from airflow_provider_mediaops.enrichment.checkpoint import read_saved
+        from airflow_provider_mediaops.enrichment.checkpoint import resume_point
 
-        staging, total, state = self._staging, self._enrichment.total, self._staging.state
-        has_changed = bool(datasets) and changed_since(datasets, state)
-        saved = read_saved(staging.records(), state, with_reused=not has_changed)
+        staging, total, state = self._staging, self._enrichment.total, self._staging.state or {}
+        has_changed = bool(self._versions) and state.get("reuse", self._versions) != self._versions
+        resume = resume_point(staging.records(), state, with_reused=not has_changed)
         if not staging.resumed:
-            return state, saved.resume
+            return state, resume
         if not has_changed:
             self._log(f"Resuming after {staging.rows:,} of {total:,} ISBNs.")
-            return state, saved.resume
+            return state, resume
         staging.discard()
         self._log(
             f"Writing {counted(total, 'ISBN')} anew instead of resuming an earlier attempt: a dataset of reuse has "
-            f"changed since. What was found then is not asked for again: {counted(saved.found, 'book')}."
+            "changed since. What was found then is not asked for again."
         )
-        return {name: state[name] for name in ("requests", "spent") if name in state}, saved.resume
+        return {name: state[name] for name in ("requests", "spent")}, resume
+
+    def _plan(self, earlier: EarlierIndex) -> None:
+        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
+        new, stale = earlier.plan(isbns, self._budget.left)
+        self._log(
+            f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "
+            f"max_requests leaves {counted(int(self._budget.left), 'request')} for them."
+        )
 
     def start(self, client: Client, plan: str) -> CallFlow[None]:
         """
@@ -206,7 +228,7 @@ class Attempt:
         To ask for the quota takes a request, so that is left out for fewer than 100 rows, and with ``max_requests``.
         """
         left = self._enrichment.total - self._staging.rows
-        is_worth_it = left >= _MIN_ROWS_FOR_USAGE and not self._spending.has_budget
+        is_worth_it = left >= _MIN_ROWS_FOR_USAGE and self._enrichment.max_requests is None
         usage = (yield from _usage_of(client)) if is_worth_it else None
         rate = f"plan {plan}"
         if client.limiter:
@@ -229,7 +251,7 @@ class Attempt:
         # Those that failed in earlier attempts are in the dataset.
         progress = self._checkpoint.progress
         left = self._enrichment.max_failures - progress.counts["failed"] - progress.refresh_failed
-        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, spending=self._spending.spending)
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""
@@ -254,15 +276,13 @@ class Attempt:
         # Perhaps nothing can be written, another task writes the destination, or a row is too long.
         with suppress(OSError, DestinationInUseError, PermanentError):
             self._commit_news()
-        self._spending.close()
-        self._warn_of_the_rest()
+        self._close()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
     def finish(self) -> str:
         """Commit the rest, and set the return value of the task."""
         self._commit_news()
-        self._spending.close()
-        self._warn_of_the_rest()
+        self._close()
         self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
         return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
 
@@ -289,28 +309,27 @@ class Attempt:
             raise OSError(errno.ESTALE, what)
         return row.columns
 
-    def _warn_of_the_rest(self) -> None:
+    def _close(self) -> None:
+        if self._earlier:
+            self._earlier.close()
         for warning in (self._limits, self._refreshes):
             warning.flush()
 
     def _commit_news(self) -> None:
         """Commit what has come since the last commit, if anything has; the requests of a bound count."""
-        if not self._changed and self._spending.is_committed:
+        spent = self._budget.spent
+        if not self._changed and (spent == self._spent or self._enrichment.max_requests is None):
             return
-        lines, state = self._checkpoint.lines, {**self._checkpoint.state(), **self._spending.state()}
+        lines = self._checkpoint.lines
+        state = {**self._checkpoint.state(), "spent": spent, "reuse": self._versions}
         self._staging.commit_lines(b"".join(lines), len(lines), state)
-        self._spending.committed(state)
+        self._spent = spent
         self._checkpoint.committed()
         self._changed = False
         counts = self._checkpoint.progress.counts
         for status, rows in counts.items():
             metrics.count(f"books.rows.{status}", rows - self._counted[status])
         self._counted = counts
-
-    def _isbns_left(self) -> Iterator[str]:
-        """Yield the ISBNs of the rows that are left, unless an attempt has looked them up."""
-        seen = self.resume.seen
-        return (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in seen)
 
 
 def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:

@@ -8,7 +8,6 @@ them, and what is known of 404s: which are not decided on, and which words are b
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
@@ -149,25 +148,12 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
     return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
-@dataclass(slots=True)
-class Saved:
-    """
-    What earlier attempts have left.
-
-    :param resume: the state from which the batch goes on.
-    :param found: the number of rows that were found and not reused.
-    """
-
-    resume: ResumePoint = field(default_factory=ResumePoint)
-    found: int = 0
-
-
-def read_saved(
+def resume_point(
     records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None, *, with_reused: bool = True
-) -> Saved:
+) -> ResumePoint:
     """Read what earlier attempts have left."""
     state = state or {}
-    seen, last_found, found = SeenLookups(), None, 0
+    seen, last_found = SeenLookups(), None
     for rows in (records, state.get("ahead", ())):
         for row in rows:
             isbn13, status, reused = row["isbn13"], row["status"], row["reused"]
@@ -176,13 +162,12 @@ def read_saved(
             if status == "found":
                 # What an earlier dataset holds is no evidence of what this connection leads to.
                 last_found = last_found if reused else isbn13
-                found += not reused
             elif status != "not_found":
                 continue
             book = None if row["book"] is None else Book(row["book"])
             at = row["fetched_at"]
             seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=at, reused=reused))
-    return Saved(ResumePoint(seen, state.get("doubts", {}), last_found), found)
+    return ResumePoint(seen, state.get("doubts", {}), last_found)
 
 
 class Checkpoint:

@@ -22,7 +22,7 @@ from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceEr
 from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _ISBN13 = 13
 # How many times are kept that were parsed or written last.
@@ -141,6 +141,11 @@ class EarlierDataset:
         if version_in(file_info(self.path, "reuse")) != self.version:
             what = f"reuse {unsigned(self.path)} was replaced while it was read; the next attempt reads the new one"
             raise OSError(errno.ESTALE, what)
+
+
+def earlier_datasets(paths: Iterable[str], destination: str, format: str | None) -> list[EarlierDataset]:
+    """Look at the datasets that an enrichment into a destination reuses."""
+    return [EarlierDataset.at(path, reuse_format(path, destination, format)) for path in paths]
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:

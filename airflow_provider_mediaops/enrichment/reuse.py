@@ -1,19 +1,14 @@
-"""
-Reuse of earlier look-ups: which are young enough, and which of the others the budget of requests has room for.
-
-What is decided depends on the time and the versions of the datasets when the first attempt began. Both are saved, so
-that an attempt that resumes decides the same. One with another budget decides anew what that has room for.
-"""
+"""Reuse of earlier look-ups: which are young enough, and which of the others the budget of requests has room for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.books.batch.spending import EarlierLookup
+from airflow_provider_mediaops.books.batch.options import EarlierLookup
 from airflow_provider_mediaops.books.models import Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.earlier_datasets import (
     EarlierDataset,
@@ -23,12 +18,9 @@ from airflow_provider_mediaops.enrichment.earlier_datasets import (
 )
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
-from airflow_provider_mediaops.storage.seen_set import SeenSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from typing_extensions import Self
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Start and size say where the record of a book is; they are NULL if there is no such book.
 _CREATE_TABLE = "CREATE TABLE earlier (isbn INTEGER PRIMARY KEY, fetched INTEGER, start INTEGER, size INTEGER)"
@@ -40,16 +32,16 @@ _PUT = (
 # One statement looks for so many books.
 _AT_ONCE = 50
 _FIND = f"SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN ({','.join('?' * _AT_ONCE)})"  # noqa: S608 no value
-_CREATE_STALE = "CREATE TABLE stale (fetched INTEGER, isbn INTEGER, PRIMARY KEY (fetched, isbn)) WITHOUT ROWID"
+_STALE = "FROM listed JOIN earlier USING (isbn) WHERE NOT is_fresh(fetched, start)"
 _ROWS_AT_A_TIME = 5_000
 _CLOCKS_DIFFER_SECONDS = 86_400
 
-#: The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
-StalePlace = tuple[int, int]
+# The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
+_Place = tuple[int, int]
 # A row of the table.
 _Stored = tuple[int, int | None, int | None, int | None]
 
-_LAST_PLACE: StalePlace = (2**63, 0)
+_LAST_PLACE: _Place = (2**63, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,42 +78,6 @@ class ReuseRule:
         return lookup.reused and not self.is_fresh(found=lookup.status == "found", fetched=fetched)
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedReuse:
-    """
-    What the first attempt has decided, as it is saved with the rows.
-
-    :param at: when it began, in seconds since 1970.
-    :param versions: the version of each dataset, None for one that was not there.
-    :param refreshed_to: of the look-ups that are too old, the last for which there is a request, from the stalest on;
-        None for none. It matters only with a budget.
-    :param max_requests: the budget for which that was decided; None if there was none.
-    """
-
-    at: float
-    versions: Mapping[str, str | None]
-    refreshed_to: StalePlace | None = None
-    max_requests: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the decision as plain values."""
-        return {
-            "at": self.at,
-            "versions": dict(self.versions),
-            "refreshed_to": self.refreshed_to,
-            "max_requests": self.max_requests,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any] | None) -> Self | None:
-        """Return the decision of the values from :meth:`to_dict`; None for None."""
-        if not values:
-            return None
-        place = values["refreshed_to"]
-        last = (place[0], place[1]) if place else None
-        return cls(values["at"], values["versions"], last, values["max_requests"])
-
-
 class EarlierIndex:
     """
     The look-ups of earlier datasets by ISBN, in two temporary files: one has the records, the other their places.
@@ -136,8 +92,9 @@ class EarlierIndex:
         self._rule = rule
         self._records = ScratchFile()
         self._database = scratch_database(_CREATE_TABLE)
-        #: Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
-        self.refreshed_to: StalePlace | None = _LAST_PLACE
+        self._database.create_function("is_fresh", 2, self._is_fresh)
+        # Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
+        self._refreshed_to: _Place | None = _LAST_PLACE
 
     def fill(self, rows: Iterable[EarlierRow]) -> None:
         """Add the rows of a dataset."""
@@ -150,8 +107,7 @@ class EarlierIndex:
     def count(self) -> int:
         """Return the number of books, by counting them."""
         with naming_folder():
-            count: int = self._database.execute("SELECT count(*) FROM earlier").fetchone()[0]
-        return count
+            return self._number("SELECT count(*) FROM earlier")
 
     def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
         """Return the look-ups of books."""
@@ -164,25 +120,36 @@ class EarlierIndex:
         else:
             book = StoredBook(self._records.read(start, size))
             lookup = Lookup(isbn13, isbn13, "found", book=book, fetched_at=when, reused=True)
-        is_fresh = self._rule.is_fresh(found=start is not None, fetched=fetched)
-        return EarlierLookup(lookup, is_fresh, is_fresh or self._may_refresh((fetched or 0, isbn)))
+        may_refresh = self._refreshed_to is not None and (fetched or 0, isbn) <= self._refreshed_to
+        return EarlierLookup(lookup, self._is_fresh(fetched, start), may_refresh)
 
-    def plan(self, isbns: Iterable[str], requests: int) -> Budgeted:
-        """Find out what a budget has room for."""
-        new, left = SeenSet(), iter(isbns)
+    def _is_fresh(self, fetched: int | None, start: int | None) -> bool:
+        return self._rule.is_fresh(found=start is not None, fetched=fetched)
+
+    def plan(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
+        """
+        Find out what a budget has room for: first new books, then those whose look-up is the oldest.
+
+        Return how many books of a list no dataset holds, and how many look-ups are too old.
+        """
+        listed = ((int(isbn13),) for isbn13 in isbns)
         with naming_folder():
-            self._database.execute(_CREATE_STALE)
-        while batch := list(islice(left, _ROWS_AT_A_TIME)):
-            new.add(self._unknown(batch))
-        room = requests - len(new)
+            self._database.execute("CREATE TABLE listed (isbn INTEGER PRIMARY KEY)")
+        while batch := sorted(islice(listed, _ROWS_AT_A_TIME)):
+            with naming_folder():
+                self._database.executemany("INSERT OR IGNORE INTO listed VALUES (?)", batch)
         with naming_folder():
-            stale: int = self._database.execute("SELECT count(*) FROM stale").fetchone()[0]
-            last = None
-            if room > 0 and stale:
-                query = "SELECT fetched, isbn FROM stale ORDER BY fetched, isbn LIMIT 1 OFFSET ?"
-                last = self._database.execute(query, (min(room, stale) - 1,)).fetchone()
-            self._database.execute("DROP TABLE stale")
-        return Budgeted(len(new), stale, last)
+            new = self._number("SELECT count(*) FROM listed WHERE isbn NOT IN (SELECT isbn FROM earlier)")
+            stale = self._number(f"SELECT count(*) {_STALE}")
+            places = f"SELECT coalesce(fetched, 0), isbn {_STALE} ORDER BY 1, 2 LIMIT 1 OFFSET ?"
+            room = int(min(requests - new, stale))
+            self._refreshed_to = self._database.execute(places, (room - 1,)).fetchone() if room > 0 else None
+            self._database.execute("DROP TABLE listed")
+        return new, stale
+
+    def _number(self, query: str) -> int:
+        number: int = self._database.execute(query).fetchone()[0]
+        return number
 
     def close(self) -> None:
         """Remove the temporary files."""
@@ -203,36 +170,6 @@ class EarlierIndex:
             with naming_folder():
                 found: list[_Stored] = self._database.execute(_FIND, numbers).fetchall()
             yield from found
-
-    def _unknown(self, isbns: Sequence[str]) -> list[str]:
-        """Note the books that are too old, and return those that no dataset holds."""
-        known: set[str] = set()
-        stale: list[StalePlace] = []
-        for isbn, fetched, start, _ in self._rows(isbns):
-            known.add(str(isbn))
-            if not self._rule.is_fresh(found=start is not None, fetched=fetched):
-                stale.append((fetched or 0, isbn))
-        with naming_folder():
-            self._database.executemany("INSERT OR IGNORE INTO stale VALUES (?, ?)", stale)
-        return [isbn13 for isbn13 in isbns if isbn13 not in known]
-
-    def _may_refresh(self, place: StalePlace) -> bool:
-        return self.refreshed_to is not None and place <= self.refreshed_to
-
-
-@dataclass(frozen=True, slots=True)
-class Budgeted:
-    """
-    What a budget has room for.
-
-    :param new: the number of books that no earlier dataset holds.
-    :param stale: the number of books whose look-up is too old.
-    :param refreshed_to: of these, the last that may be asked for, from the stalest on; None for none.
-    """
-
-    new: int
-    stale: int
-    refreshed_to: StalePlace | None
 
 
 def read_index(

@@ -260,10 +260,8 @@ class EnrichIsbnsOperator(ServiceOperator):
         return listed.version()
 
     def _check_reuse(self, enrichment: Enrichment) -> None:
-        from airflow_provider_mediaops.enrichment.attempt_spending import earlier_datasets
-
         if enrichment.reuse:
-            for dataset in earlier_datasets(enrichment):
+            for dataset in enrichment.earlier():
                 dataset.check()
 
     def _counted(self, enrichment: Enrichment, arguments: EnrichmentArguments) -> Enrichment:

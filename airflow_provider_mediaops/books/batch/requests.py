@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
 from airflow_provider_mediaops.books.batch.jobs import JobResult
-from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
+from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.lookup import Contact, RequestCount, send_probe
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
 from airflow_provider_mediaops.exceptions import (

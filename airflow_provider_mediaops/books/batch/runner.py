@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
-from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 

@@ -21,7 +21,6 @@ from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
 from airflow_provider_mediaops.books.batch.left_out import LEFT_OUT, LeftOutBooks
 from airflow_provider_mediaops.books.batch.ordered_rows import OrderedRows
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
-from airflow_provider_mediaops.books.batch.spending import NOT_ASKED, Spending
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -34,9 +33,8 @@ from airflow_provider_mediaops.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.options import BatchOptions, EarlierLookup
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.batch.spending import EarlierLookup
     from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
 #: The maximum number of requests under way at a time.
@@ -44,6 +42,7 @@ IN_FLIGHT = 64
 _BATCHES_IN_FLIGHT = 2
 # So many failures in a row are the service's, not the books'.
 _TROUBLE = 3
+_NOT_ASKED = "max_requests was reached before there was an answer for it."
 
 
 @dataclass(slots=True)
@@ -55,7 +54,6 @@ class _Pending:
     earlier: Lookup | None = None
     requests: int = 0
     put_off: int = 0
-    is_sent: bool = False
 
 
 class LookupScheduler:
@@ -77,7 +75,8 @@ class LookupScheduler:
     ) -> None:
         resume = resume or ResumePoint()
         self._held = held
-        self._spending = options.spending or Spending()
+        self._earlier = options.earlier
+        self._budget = options.budget
         self._time_text = time_text
         self._seen = resume.seen
         self._options = options
@@ -124,7 +123,8 @@ class LookupScheduler:
     def add(self, rows: Iterable[IsbnRow], now: float) -> None:
         """Take rows in."""
         rows = list(rows)
-        earlier = self._spending.find([row.isbn13 for row in rows if row.isbn13])
+        isbns = [row.isbn13 for row in rows if row.isbn13]
+        earlier = self._earlier.find(isbns) if self._earlier else {}
         for row in rows:
             position = self.rows.take_in()
             if row.isbn13 is None:
@@ -139,13 +139,10 @@ class LookupScheduler:
             self.rows.finish(position, earlier.lookup.as_row(text))
         elif lookup := self._seen.get(isbn13, text):
             self.rows.finish(position, lookup)
-        elif earlier and not self._spending.refreshes(earlier):
-            # Other rows that name the book keep the same; also if an attempt that resumes has more requests.
-            self._seen.put(earlier.lookup)
-            self.rows.finish(position, earlier.lookup.as_row(text), is_saved=True)
+        elif earlier and not earlier.may_refresh:
+            self.rows.finish(position, earlier.lookup.as_row(text))
         else:
             self._pending[isbn13] = _Pending([(position, text)], earlier.lookup if earlier else None)
-            self._spending.queue(is_new=earlier is None)
             if error := self._undecided.pop(isbn13, None):
                 self._held.missing(isbn13, error, now)
             else:
@@ -169,9 +166,9 @@ class LookupScheduler:
         if self._stopped or self._unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
             return None
         self._settle(now)
-        if self._spending.is_over and not self._in_flight:
+        if not self._budget.left and not self._in_flight:
             self._end_unasked(now)
-        job = self._choose(now) if self._spending.can_send(1) else None
+        job = self._choose(now) if self._budget.left else None
         if job:
             self._in_flight.add(job)
             self._unsent.add(job)
@@ -179,9 +176,7 @@ class LookupScheduler:
 
     def sent(self, job: Job, books: int = 1) -> int:
         """Count a request that is about to be sent."""
-        self._spending.spend(books)
-        if job in self._unsent:
-            self._note_sent(job)
+        self._budget.spend(books)
         self._unsent.discard(job)
         if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
             pending.requests += 1
@@ -261,9 +256,7 @@ class LookupScheduler:
         many = sum(job.kind == "many" for job in self._in_flight)
         if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
             return None
-        books = self._spending.at_most(min(size, len(self._fresh)))
-        if not self._spending.can_send(books):
-            return None
+        books = self._budget.at_most(min(size, len(self._fresh)))
         return Job("many", tuple(self._fresh.popleft() for _ in range(books)))
 
     def _settle(self, now: float) -> None:
@@ -314,12 +307,6 @@ class LookupScheduler:
     def _missing(self, isbn13: str, error: str | None) -> None:
         self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._time_text()))
 
-    def _note_sent(self, job: Job) -> None:
-        first = [self._pending[isbn] for isbn in job.isbns if isbn in self._pending and not self._pending[isbn].is_sent]
-        for pending in first:
-            pending.is_sent = True
-        self._spending.unqueue(len(first))
-
     def _end_unasked(self, now: float) -> None:
         """End the rows of all books for which no request is left."""
         for decision in self._held.decisions(now, idle=True):
@@ -330,7 +317,7 @@ class LookupScheduler:
         self._left_out.clear()
         self._held.forget_all()
         for isbn13, pending in list(self._pending.items()):
-            self._finish(pending.earlier or Lookup(isbn13, isbn13, "not_asked", error=NOT_ASKED))
+            self._finish(pending.earlier or Lookup(isbn13, isbn13, "not_asked", error=_NOT_ASKED))
 
     def _finish(self, lookup: Lookup) -> None:
         isbn13 = str(lookup.isbn13)
@@ -339,8 +326,6 @@ class LookupScheduler:
             # Other rows that name the book are the same. They count as no further failure.
             self._seen.put(replace(lookup, cause=None) if lookup.cause else lookup)
         pending = self._pending.pop(isbn13)
-        if not pending.is_sent:
-            self._spending.unqueue(1)
         requests = pending.requests
         for position, text in pending.rows:
             self.rows.finish(position, replace(lookup, input=text, requests=requests), is_saved=not lookup.cause)

@@ -38,13 +38,6 @@ class SeenLookups:
         self._recent: OrderedDict[str, Lookup] = OrderedDict()
         self._older: sqlite3.Connection | None = None
 
-    def __contains__(self, isbn13: str) -> bool:
-        if isbn13 in self._recent or self._older is None:
-            return isbn13 in self._recent
-        with naming_folder():
-            query = "SELECT 1 FROM lookups WHERE isbn = ?"
-            return self._older.execute(query, (int(isbn13),)).fetchone() is not None
-
     def get(self, isbn13: str, text: str) -> Lookup | None:
         """Return the look-up of a book for another row that names it."""
         lookup = self._recent.get(isbn13)

@@ -91,19 +91,16 @@ class TestCommitting:
         def dies_after_three() -> None:
             with plan.dataset().staging(OWNER) as staging:
                 attempt = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR])
-                spending = attempt.options().spending
-                assert spending
-                spending.spend(3)
+                attempt.options().budget.spend(3)
                 attempt.commit(update(changed=False))
                 raise ServiceUnavailableError("503")
 
         with pytest.raises(ServiceUnavailableError):
             dies_after_three()
         with plan.dataset().staging(OWNER) as staging:
-            spending = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR]).options().spending
+            budget = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR]).options().budget
 
-        assert spending
-        assert spending.at_most(9) == 2
+        assert budget.left == 2
 
     def test_what_could_not_be_committed_at_first_is_committed_later(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.enrichment.checkpoint import (
     InputRow,
     enriched_view,
     line_of,
-    read_saved,
+    resume_point,
     row_of,
 )
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
@@ -293,19 +293,17 @@ class TestSaved:
         checkpoint.add(update(FOUND, LOOKUPS[1], FAILED, out_of_order=(MISSING,)))
         state = json.loads(json.dumps(checkpoint.state()))
 
-        saved = read_saved(map(row_of, LOOKUPS), state)
+        resume = resume_point(map(row_of, LOOKUPS), state)
 
-        seen = saved.resume.seen
+        seen = resume.seen
         assert seen.get(CRIME, "x") == Lookup("x", CRIME, "found", book=FOUND.book)
         assert seen.get(CALENDAR, "x") == Lookup("x", CALENDAR, "not_found")
         assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
-        assert saved.resume.last_found == CRIME
-        assert saved.resume.doubts == DOUBTS
-        assert saved.found == 1
+        assert resume.last_found == CRIME
+        assert resume.doubts == DOUBTS
 
     def test_a_new_beginning_knows_nothing(self) -> None:
-        saved = read_saved([], None)
+        resume = resume_point([], None)
 
-        assert saved.resume.seen.get(CRIME, "x") is None
-        assert (saved.resume.last_found, saved.resume.doubts) == (None, {})
-        assert saved.found == 0
+        assert resume.seen.get(CRIME, "x") is None
+        assert (resume.last_found, resume.doubts) == (None, {})

@@ -18,8 +18,8 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.earlier_books import DAY, NEW, asked, at, context, dataset, row, run
-from tests.unit.operators.enrichment import NOW, address, in_triggerer, json_rows, make
+from tests.unit.operators.earlier_books import NEW, asked, at, context, dataset, row, run
+from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
@@ -324,24 +324,6 @@ class TestChanges:
             make(destination, isbns=[CRIME, PROGRAMMING], **arguments).execute(context("today"))
         database.get(address(PROGRAMMING), json=book(PROGRAMMING))
         asked(database)
-
-    def test_resumed_attempt_decides_as_the_first_one(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        old = dataset(tmp_path / "old.jsonl", row(CRIME, days=1), row(NEW, days=89))
-        destination = tmp_path / "new.jsonl"
-        database.get(address(PROGRAMMING), status_code=503)
-        isbns = [CRIME, PROGRAMMING, NEW]
-        with pytest.raises(ServiceUnavailableError):
-            make(destination, isbns=isbns, reuse=old).execute(context("today"))
-        database.get(address(PROGRAMMING), json=book(PROGRAMMING))
-        asked(database)
-        monkeypatch.setattr("airflow_provider_mediaops.enrichment.attempt.time.time", lambda: NOW + 5 * DAY)
-
-        summary = make(destination, isbns=isbns, reuse=old).execute(context("today"))
-
-        assert asked(database) == [PROGRAMMING]
-        assert (summary["reused"], summary["stale"], summary["resumed"]) == (2, 0, True)
 
     def test_rows_of_a_dataset_that_has_changed_since_are_written_anew(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch

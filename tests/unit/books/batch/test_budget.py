@@ -1,4 +1,4 @@
-"""The budget of a list: no request beyond it, whatever the service does, and new books before those that are old."""
+"""The budget of a list: no request beyond it, whatever the service does; and what earlier datasets save."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_mediaops.books.batch.options import EarlierLookup, RequestBudget
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-from airflow_provider_mediaops.books.batch.spending import EarlierLookup, RequestBudget, Spending
 from airflow_provider_mediaops.books.models import Book, Lookup
 from tests.unit.book_database import found, limit_404, replied
 from tests.unit.books.batch.scripted import ISBNS as FEW
@@ -38,7 +38,7 @@ class Known:
 
 class TestBudget:
     def test_an_attempt_that_has_spent_more_than_a_lower_bound_has_none_left(self) -> None:
-        assert (RequestBudget(5, 9).left, Spending(budget=RequestBudget(5, 9)).is_over) == (0, True)
+        assert (RequestBudget(5, 9).left, RequestBudget(5, 9).at_most(3)) == (0, 0)
 
 
 class TestBound:
@@ -47,7 +47,7 @@ class TestBound:
     def test_repetitions_and_probes_count(self, answer: Any, tries: int) -> None:
         service = Service(lambda _: answer)
 
-        rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, spending=Spending(budget=RequestBudget(30)))
+        rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, budget=RequestBudget(30))
 
         assert len(service.asked) <= 30
         assert [text for text, _ in rows] == ISBNS[:20]
@@ -56,7 +56,7 @@ class TestBound:
     @pytest.mark.parametrize("limit", [0, 1, 7, 50])
     def test_each_book_of_a_bulk_request_counts_in_halves_too(self, limit: int) -> None:
         service = Service(many=lambda isbns: replied(b"", 500) if len(isbns) > 2 else replied({"data": []}))
-        statuses(service, ISBNS[:20], bulk_size=8, spending=Spending(budget=RequestBudget(limit)))
+        statuses(service, ISBNS[:20], bulk_size=8, budget=RequestBudget(limit))
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
@@ -69,8 +69,7 @@ class TestBound:
     def test_each_row_comes_out_once_and_in_order_and_nothing_is_sent_beyond_it(
         self, rows: list[str], known: dict[str, tuple[bool, bool]], outcomes: list[str], limit: int
     ) -> None:
-        new = len({row for row in rows if row != "x"} - known.keys())
-        batch = Batch(rows, window=9, ahead=5, spending=Spending(Known(known), RequestBudget(limit), new))
+        batch = Batch(rows, window=9, ahead=5, earlier=Known(known), budget=RequestBudget(limit))
         batch.run(outcomes)
 
         assert batch.held.sent <= limit
@@ -84,27 +83,23 @@ class TestBound:
                 assert status == "found" or not known[text][0]
 
 
-class TestOrder:
-    def spent_on(self, known: Mapping[str, tuple[bool, bool]], limit: int) -> list[str]:
+class TestEarlierDatasets:
+    @pytest.mark.parametrize("budget", [RequestBudget(99), RequestBudget()], ids=["bounded", "unbounded"])
+    def test_of_the_old_ones_only_those_are_asked_for_that_may_be(self, budget: RequestBudget) -> None:
         service = Service()
-        new = len(set(ISBNS[:10]) - known.keys())
-        statuses(service, ISBNS[:10], spending=Spending(Known(known), RequestBudget(limit), new))
-        return sorted(service.asked)
-
-    def test_new_books_are_asked_for_although_they_come_last(self) -> None:
-        old = dict.fromkeys(ISBNS[:6], (False, True))
-        assert self.spent_on(old, 4) == sorted(ISBNS[6:10])
-        assert self.spent_on(old, 6) == sorted([*ISBNS[:2], *ISBNS[6:10]])
-        assert self.spent_on(old, 99) == sorted(ISBNS[:10])
-
-    def test_of_the_old_ones_only_those_that_may_be(self) -> None:
         old = {isbn: (False, number == 3) for number, isbn in enumerate(ISBNS[:6])}
-        assert self.spent_on(old, 99) == sorted([ISBNS[3], *ISBNS[6:10]])
 
-    def test_without_a_budget_all_old_ones_are(self) -> None:
+        statuses(service, ISBNS[:10], earlier=Known(old), budget=budget)
+
+        assert sorted(service.asked) == sorted([ISBNS[3], *ISBNS[6:10]])
+
+    def test_rows_of_one_old_book_are_all_refreshed_by_one_request(self) -> None:
         service = Service()
-        statuses(service, ISBNS[:3], spending=Spending(Known(dict.fromkeys(ISBNS[:2], (False, True)))))
-        assert sorted(service.asked) == sorted(ISBNS[:3])
+
+        rows = looked_up(service, [ISBNS[0], ISBNS[1], ISBNS[0]], earlier=Known({ISBNS[0]: (False, True)}))
+
+        assert [row.reused for row in rows] == [False, False, False]
+        assert sorted(service.asked) == ISBNS[:2]
 
 
 def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
@@ -112,21 +107,19 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     service, updates = Service(latency={ISBNS[0]: 9.0}), list[BatchUpdate]()
     known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
-    spending = Spending(Known(known), RequestBudget(99), 2)
 
-    in_virtual_time(follow(batch_of(service, rows, spending=spending), updates))
+    in_virtual_time(follow(batch_of(service, rows, earlier=Known(known)), updates))
 
     waiting = {lookup.input for update in updates for lookup in update.out_of_order}
-    # That one is too old, and stays so, is a decision.
-    assert waiting == {ISBNS[2], ISBNS[3]}
+    assert waiting == {ISBNS[3]}
     assert [lookup.input for update in updates for lookup in update.done] == [*ISBNS[:4], "x", ISBNS[3]]
 
 
 def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
-    spending = Spending(Known({ISBNS[0]: (False, True)}))
+    earlier = Known({ISBNS[0]: (False, True)})
 
-    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, spending=spending)
+    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, earlier=earlier)
 
     assert service.asked == ISBNS[:4]
     assert [row.status for row in rows] == ["found"] * 5
