@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.enrichment.deferred_list import list_beside
+from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     MediaOpsError,
@@ -156,14 +157,13 @@ class Attempt:
         now: Callable[[], float] = time.time,
     ) -> None:
         from airflow_provider_mediaops.books.batch.options import RequestBudget
-        from airflow_provider_mediaops.enrichment.checkpoint import Checkpoint
-        from airflow_provider_mediaops.enrichment.progress import LimitWarnings, RefreshWarnings
         from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
 
         _check_version(enrichment)
         self._enrichment = enrichment
         self._staging = staging
         self._log = log
+        self._warn = warn
         self._isbns = isbns
         self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
@@ -174,21 +174,22 @@ class Attempt:
         state, self.resume = self._resumed_state()
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
-        rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
-        self._earlier = read_index(datasets, rule, log, warn) if datasets else None
+        self._rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
+        self._earlier = read_index(datasets, self._rule, log, warn) if datasets else None
         if self._earlier and limit is not None:
             self._plan(self._earlier)
-        self._checkpoint = Checkpoint(
-            state,
-            total=enrichment.total,
-            is_stale=rule.is_stale,
-            log=log,
-            warn=warn,
-            clock=clock,
-        )
-        self._limits, self._refreshes = LimitWarnings(warn, clock=clock), RefreshWarnings(warn, clock=clock)
+        self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
+        self._limits = LimitWarnings(warn, clock)
+        self._requests_before: int = state.get("requests", 0)
+        # The lines of the next commit, and what stood in the progress at the last one.
+        self._lines: list[bytes] = []
+        self._counted = dict(self._progress.figures)
         self._changed = False
-        self._counted = self._checkpoint.progress.counts
+        self._last: BatchUpdate | None = None
+        # What earlier attempts were told out of order stays saved until the turn of its row comes.
+        self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
+        self._kept_before = self._progress.figures["refresh_failed"]
+        self._kept: Lookup | None = None
         # Of each row that is read and not done: its number and its note.
         self._read: deque[tuple[int, str | None]] = deque()
         self._source_rows = self._read_source() if self._keeps else iter(())
@@ -249,8 +250,8 @@ class Attempt:
         from airflow_provider_mediaops.books.batch.options import BatchOptions
 
         # Those that failed in earlier attempts are in the dataset.
-        progress = self._checkpoint.progress
-        left = self._enrichment.max_failures - progress.counts["failed"] - progress.refresh_failed
+        figures = self._progress.figures
+        left = self._enrichment.max_failures - figures["failed"] - figures["refresh_failed"]
         return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
@@ -264,12 +265,27 @@ class Attempt:
 
     def commit(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
-        self._checkpoint.add(update, self._input_of)
+        from airflow_provider_mediaops.enrichment.checkpoint import line_of
+
+        # All of them before anything else: the columns of a row may turn out not to be readable.
+        self._lines += [line_of(lookup, self._input_of(lookup)) for lookup in update.done]
+        for lookup in update.done:
+            self._count(lookup)
+        self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
-        self._checkpoint.progress.log_if_due(update.trouble)
+        self._progress.log_if_due(update.trouble)
         self._limits.update(update.limited)
-        self._refreshes.update(update.done)
+
+    def _count(self, lookup: Lookup) -> None:
+        self._ahead.pop(str(lookup.isbn13), None)
+        if lookup.reused:
+            failed = lookup.cause is not None
+            figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
+            self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
+            self._kept = lookup if failed else self._kept
+        else:
+            self._progress.count(lookup.status)
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
@@ -283,8 +299,15 @@ class Attempt:
         """Commit the rest, and set the return value of the task."""
         self._commit_news()
         self._close()
-        self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
-        return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
+        progress = self._progress
+        figures = {**progress.figures, "requests": self._requests, "rows_per_second": round(progress.per_second, 1)}
+        self._staging.summary = {**figures, "resumed": self._resumed}
+        return f"{progress.line()} Written to {self._enrichment.destination}."
+
+    @property
+    def _requests(self) -> int:
+        """The number of requests of all attempts."""
+        return self._requests_before + (self._last.requests if self._last else 0)
 
     def _read_source(self) -> Iterator[tuple[int, SourceRow]]:
         # Read once more, row by row: the rows that wait for an answer would fill the memory with their columns.
@@ -312,24 +335,44 @@ class Attempt:
     def _close(self) -> None:
         if self._earlier:
             self._earlier.close()
-        for warning in (self._limits, self._refreshes):
-            warning.flush()
+        self._limits.flush()
+        if self._kept:
+            kept = self._progress.figures["refresh_failed"] - self._kept_before
+            self._warn(
+                "Kept from an earlier dataset although too old, because the new look-up failed: "
+                f"{counted(kept, 'row')}. Such rows count as stale, and against max_failures. "
+                f"The last error, about {self._kept.isbn13}: {self._kept.cause}"
+            )
 
     def _commit_news(self) -> None:
         """Commit what has come since the last commit, if anything has; the requests of a bound count."""
         spent = self._budget.spent
         if not self._changed and (spent == self._spent or self._enrichment.max_requests is None):
             return
-        lines = self._checkpoint.lines
-        state = {**self._checkpoint.state(), "spent": spent, "reuse": self._versions}
-        self._staging.commit_lines(b"".join(lines), len(lines), state)
+        self._staging.commit_lines(b"".join(self._lines), len(self._lines), self._state(spent))
         self._spent = spent
-        self._checkpoint.committed()
+        self._lines = []
         self._changed = False
-        counts = self._checkpoint.progress.counts
-        for status, rows in counts.items():
-            metrics.count(f"books.rows.{status}", rows - self._counted[status])
-        self._counted = counts
+        figures, before = self._progress.figures, self._counted
+        for status in STATUSES:
+            metrics.count(f"books.rows.{status}", figures[status] - before[status])
+        self._counted = dict(figures)
+
+    def _state(self, spent: int) -> dict[str, Any]:
+        """Return what the next attempt would have to ask for again, and the figures, as plain values."""
+        from airflow_provider_mediaops.enrichment.checkpoint import row_of
+
+        last = self._last
+        # Rows that were not asked for are done again.
+        told = [lookup for lookup in (last.out_of_order if last else ()) if lookup.status in ("found", "not_found")]
+        return {
+            "figures": dict(self._progress.figures),
+            "requests": self._requests,
+            "spent": spent,
+            "ahead": [*self._ahead.values(), *map(row_of, told)],
+            "doubts": last.doubts if last else self.resume.doubts,
+            "reuse": self._versions,
+        }
 
 
 def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:

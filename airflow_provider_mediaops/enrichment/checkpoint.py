@@ -1,26 +1,18 @@
-"""
-The rows of the dataset, and the state that is saved with them.
-
-Each commit holds all that the next attempt would have to ask for again: the rows that are done but wait for one before
-them, and what is known of 404s: which are not decided on, and which words are believed no more.
-"""
+"""The rows of the dataset: as they are committed, as a table, and as the next attempt reads them."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 _PREFIX = "source_"
@@ -168,77 +160,3 @@ def resume_point(
             at = row["fetched_at"]
             seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=at, reused=reused))
     return ResumePoint(seen, state.get("doubts", {}), last_found)
-
-
-class Checkpoint:
-    """
-    Collects the rows of the next commit, and the state that is saved with them.
-
-    :param state: the state that the last attempt has saved, if there was one.
-    :param total: the number of rows of the list, if it is known.
-    :param is_stale: returns whether a look-up was reused although it is too old.
-    :param log: logs the progress.
-    :param warn: logs it while nothing is done.
-    :param clock: returns seconds that never run backwards.
-    """
-
-    def __init__(
-        self,
-        state: Mapping[str, Any] | None = None,
-        *,
-        total: int | None = None,
-        is_stale: Callable[[Lookup], bool] = lambda _: False,
-        log: Callable[[str], None] = lambda _: None,
-        warn: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        state = state or {}
-        before = {name: state.get(name, 0) for name in ("reused", "stale", "refresh_failed")}
-        self.progress = Progress(total, state.get("counts", {}), log, clock, warn, **before)
-        self._is_stale = is_stale
-        self._requests_before: int = state.get("requests", 0)
-        self._last: BatchUpdate | None = None
-        #: The rows of the next commit, as lines of JSON.
-        self.lines: list[bytes] = []
-
-    @property
-    def requests(self) -> int:
-        """The number of requests of all attempts."""
-        return self._requests_before + (self._last.requests if self._last else 0)
-
-    def add(self, update: BatchUpdate, input_of: Callable[[Lookup], InputRow] = lambda _: _NO_INPUT) -> None:
-        """Add the progress of a batch."""
-        lines = [line_of(lookup, input_of(lookup)) for lookup in update.done]
-        self._last = update
-        self.lines += lines
-        for lookup in update.done:
-            if lookup.reused:
-                stale = self._is_stale(lookup)
-                self.progress.count(lookup.status, reused=True, stale=stale, refresh_failed=lookup.cause is not None)
-            else:
-                self.progress.count(lookup.status)
-
-    def committed(self) -> None:
-        """Note that the rows are committed, with the state."""
-        self.lines = []
-
-    def state(self) -> dict[str, Any]:
-        """Return the state that is saved with the rows, as plain values."""
-        lookups = self._last.out_of_order if self._last else []
-        return {
-            "counts": self.progress.counts,
-            **self._reused(),
-            "requests": self.requests,
-            # Rows that were not asked for are done again.
-            "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
-            "doubts": self._last.doubts if self._last else {},
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """Return the figures of the run."""
-        figures = {**self.progress.counts, **self._reused(), "requests": self.requests}
-        return {**figures, "rows_per_second": round(self.progress.per_second, 1)}
-
-    def _reused(self) -> dict[str, int]:
-        progress = self.progress
-        return {"reused": progress.reused, "stale": progress.stale, "refresh_failed": progress.refresh_failed}

@@ -116,23 +116,26 @@ class TestCommitting:
         attempt.abort()
 
         _, staging = local
-        assert staging.rows == staging.state["counts"]["found"] == 1
+        assert staging.rows == staging.state["figures"]["found"] == 1
 
     @pytest.mark.parametrize("end", ["abort", "finish"])
-    def test_the_end_warns_of_the_rows_whose_new_look_ups_failed_since_the_last_warning(
+    def test_the_end_warns_of_the_rows_whose_new_look_ups_failed(
         self, local: tuple[Enrichment, Staging], end: str
     ) -> None:
         warned = list[str]()
-        attempt = Attempt(*local, nobody, warned.append, clock=FakeClock().clock.monotonic)
+        attempt = Attempt(*local, nobody, warned.append)
         for number in range(3):
             error = ServiceUnavailableError(f"error {number}")
-            attempt.commit(update(replace(FOUND, reused=True, cause=error)))
-        assert len(warned) == 1
+            attempt.commit(update(replace(FOUND, reused=True, cause=error), replace(FOUND, reused=True)))
+        assert warned == []
 
         getattr(attempt, end)()
 
-        assert ["failed: 1 row. " in warned[0], "failed: 2 rows. " in warned[1]] == [True, True]
-        assert warned[1].endswith(f"The last error, about {CRIME}: error 2")
+        [warning] = warned
+        assert "failed: 3 rows. " in warning
+        assert warning.endswith(f"The last error, about {CRIME}: error 2")
+        figures = local[1].summary if end == "finish" else local[1].state["figures"]
+        assert [figures[name] for name in ("found", "failed", "reused", "stale", "refresh_failed")] == [6, 0, 6, 6, 3]
 
     def test_an_attempt_that_lost_its_destination_ends_with_its_own_error(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
@@ -167,6 +170,45 @@ class TestCommitting:
 
 
 class TestGoingOn:
+    def interrupted(self, plan: Enrichment, *updates: BatchUpdate) -> dict[str, Any]:
+        """Commit updates, and be killed; return the state that is left."""
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody, isbns=[CALENDAR, CRIME, "x"])
+            for each in updates:
+                attempt.commit(each)
+            raise ZeroDivisionError
+        state: dict[str, Any] = staging.state
+        return state
+
+    def test_rows_answered_out_of_order_and_doubts_outlive_two_kills(self, tmp_path: Path) -> None:
+        plan = enrichment(tmp_path / "books.jsonl", total=3)
+        doubts = {"undecided": {}, "disproved": ["foreign"], "speaks_clearly": False}
+        failed_too = replace(FOUND, isbn13=CALENDAR, status="failed")
+        first = replace(update(out_of_order=(FOUND, failed_too)), doubts=doubts)
+
+        states = [self.interrupted(plan, first), self.interrupted(plan), self.interrupted(plan, first, first)]
+        later = self.interrupted(plan, replace(update(), doubts=doubts))
+
+        for state in (*states, later):
+            assert {row["isbn13"] for row in state["ahead"]} == {CRIME}
+            assert state["doubts"] == doubts
+        # Its turn has come.
+        done = self.interrupted(plan, update(replace(FOUND, isbn13=CALENDAR), FOUND))
+        assert (done["ahead"], done["figures"]["found"]) == ([], 2)
+
+    def test_what_an_attempt_saves_before_its_first_update_is_what_it_has_resumed(self, tmp_path: Path) -> None:
+        plan = enrichment(tmp_path / "books.jsonl", total=3, max_requests=9)
+        doubts = {"undecided": {}, "disproved": ["limit"], "speaks_clearly": True}
+        before = self.interrupted(plan, replace(update(out_of_order=(FOUND,)), doubts=doubts))
+
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody, isbns=[CALENDAR, CRIME, "x"])
+            attempt.options().budget.spend(2)
+            attempt.abort()
+            raise ZeroDivisionError
+
+        assert staging.state == {**before, "spent": 2}
+
     def test_the_next_attempt_reads_on_and_tells_of_it(self, tmp_path: Path) -> None:
         plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
         told: list[str] = []

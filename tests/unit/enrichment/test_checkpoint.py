@@ -8,18 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.checkpoint import (
     ENRICHED,
-    Checkpoint,
     InputRow,
     enriched_view,
     line_of,
     resume_point,
     row_of,
 )
-from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
@@ -41,7 +38,6 @@ FOUND = Lookup(
 KEYS = st.sampled_from(["title", "authors", "pages", "msrp", "book", "source", "record", "input"]) | st.text(max_size=5)
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(), max_size=9)
 JSON = st.recursive(VALUES, lambda each: st.lists(each, max_size=3) | st.dictionaries(KEYS, each, max_size=3))
-NONE = {"reused": 0, "stale": 0, "refresh_failed": 0}
 NEVER = {"note": None, "fetched_at": None, "reused": False}
 LOOKUPS = [
     FOUND,
@@ -125,98 +121,7 @@ def test_recorded_records_fit_the_table(data: Path) -> None:
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
-FAILED = LOOKUPS[3]
-DOWN = ServiceUnavailableError("down")
 DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
-
-
-def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), requests: int = 0) -> BatchUpdate:
-    return BatchUpdate(done, out_of_order, DOUBTS, requests, changed=True)
-
-
-def rows_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in checkpoint.lines]
-
-
-class TestCheckpoint:
-    def test_rows_stand_until_they_are_committed_with_the_state_that_belongs_to_them(self) -> None:
-        checkpoint = Checkpoint(total=9)
-        checkpoint.add(update(FOUND, LOOKUPS[1], requests=3))
-        checkpoint.add(update(MISSING, requests=4))
-
-        assert rows_of(checkpoint) == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
-        checkpoint.committed()
-        assert checkpoint.lines == []
-        assert checkpoint.state() == {
-            "counts": {"found": 1, "not_found": 1, "missing": 0, "invalid": 1, "failed": 0, "not_asked": 0},
-            **NONE,
-            "requests": 4,
-            "ahead": [],
-            "doubts": DOUBTS,
-        }
-
-    def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
-        checkpoint = Checkpoint()
-        checkpoint.add(update(out_of_order=(MISSING, FAILED, LOOKUPS[1], FOUND)))
-
-        assert checkpoint.lines == []
-        assert checkpoint.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
-
-    def test_an_attempt_that_goes_on_counts_on(self) -> None:
-        checkpoint = Checkpoint({"counts": {"failed": 1}, "requests": 7})
-        checkpoint.add(update(MISSING, FAILED, out_of_order=(FOUND,), requests=5))
-
-        assert [row["status"] for row in rows_of(checkpoint)] == ["not_found", "failed"]
-        state = checkpoint.state()
-        assert state["counts"] == {"found": 0, "not_found": 1, "missing": 0, "invalid": 0, "failed": 2, "not_asked": 0}
-        assert state["requests"] == 12
-
-    def test_a_row_that_stays_because_its_look_up_failed_is_counted_as_that(self) -> None:
-        kept = replace(FOUND, reused=True, cause=DOWN)
-        checkpoint = Checkpoint({"refresh_failed": 2, "stale": 3, "reused": 4}, is_stale=lambda lookup: lookup.reused)
-        checkpoint.add(update(kept, replace(kept, cause=None), FOUND))
-
-        summary = checkpoint.summary()
-        assert [summary[name] for name in ("found", "failed", "reused", "stale", "refresh_failed")] == [3, 0, 6, 5, 3]
-        assert checkpoint.state()["refresh_failed"] == 3
-
-    def test_the_summary_has_the_figures_of_all_attempts(self) -> None:
-        checkpoint = Checkpoint({"counts": {"found": 2, "invalid": 1}, "requests": 3})
-        checkpoint.add(update(FOUND, requests=1))
-
-        summary = checkpoint.summary()
-        assert summary.pop("rows_per_second") > 0
-        counts = {"found": 3, "not_found": 0, "missing": 0, "invalid": 1, "failed": 0, "not_asked": 0}
-        assert summary == {**counts, **NONE, "requests": 4}
-
-    def test_before_anything_is_done_there_is_nothing_to_save(self) -> None:
-        assert Checkpoint().state() == {
-            "counts": {"found": 0, "not_found": 0, "missing": 0, "invalid": 0, "failed": 0, "not_asked": 0},
-            **NONE,
-            "requests": 0,
-            "ahead": [],
-            "doubts": {},
-        }
-
-    def test_a_row_has_the_columns_of_the_source(self) -> None:
-        columns: dict[str, dict[str, Any]] = {CRIME: {"sku": "a"}, CALENDAR: {"sku": None}}
-        checkpoint = Checkpoint()
-        checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: kept(columns[str(lookup.isbn13)]))
-
-        assert [row["source"] for row in rows_of(checkpoint)] == [{"sku": "a"}, {"sku": None}]
-
-    def test_where_the_columns_cannot_be_read_nothing_of_the_update_is_added(self) -> None:
-        def unreadable(lookup: Lookup) -> InputRow:
-            if lookup is LOOKUPS[1]:
-                raise OSError("gone")
-            return InputRow()
-
-        checkpoint = Checkpoint()
-        with pytest.raises(OSError, match="gone"):
-            checkpoint.add(update(FOUND, LOOKUPS[1], requests=3), unreadable)
-
-        assert checkpoint.lines == []
-        assert (checkpoint.requests, checkpoint.state()["counts"]["found"]) == (0, 0)
 
 
 class TestTable:
@@ -289,11 +194,7 @@ class TestTable:
 
 class TestSaved:
     def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead(self) -> None:
-        checkpoint = Checkpoint()
-        checkpoint.add(update(FOUND, LOOKUPS[1], FAILED, out_of_order=(MISSING,)))
-        state = json.loads(json.dumps(checkpoint.state()))
-
-        resume = resume_point(map(row_of, LOOKUPS), state)
+        resume = resume_point(map(row_of, LOOKUPS), {"ahead": [row_of(MISSING)], "doubts": DOUBTS})
 
         seen = resume.seen
         assert seen.get(CRIME, "x") == Lookup("x", CRIME, "found", book=FOUND.book)

@@ -4,10 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.books.models import Lookup
-from airflow_provider_mediaops.enrichment.progress import LimitWarnings, Progress, RefreshWarnings
-from airflow_provider_mediaops.exceptions import ServiceUnavailableError
-from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
+from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
 from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ def test_progress_is_logged_every_thirty_seconds() -> None:
     assert logged == [
         "61 of 200 ISBNs: 61 found, 0 not found, 0 invalid, 0 failed; 2.0 a second, 1 min left.",
     ]
-    assert progress.counts == {**counts, "not_asked": 0}
+    assert {status: progress.figures[status] for status in STATUSES} == {**counts, "not_asked": 0}
     assert progress.rows == 101
 
 
@@ -129,48 +126,3 @@ class TestLimitWarnings:
         warnings.flush()
 
         assert self.numbers(lines) == ["1", "2"]
-
-
-def not_renewed(isbn13: str, error: str) -> Lookup:
-    return Lookup(isbn13, isbn13, "found", cause=ServiceUnavailableError(error), reused=True)
-
-
-class TestRefreshWarnings:
-    def test_rows_that_fail_soon_after_a_warning_are_said_when_it_is_five_minutes_old(self) -> None:
-        clock, lines = FakeClock(), list[str]()
-        warnings = RefreshWarnings(lines.append, clock.clock.monotonic)
-        warnings.update([not_renewed(CRIME, "first")])
-        clock.wait(60)
-        warnings.update([not_renewed(CALENDAR, "second")])
-        clock.wait(239)
-        warnings.update([])
-        assert len(lines) == 1
-
-        clock.wait(1)
-        warnings.update([])
-
-        assert "failed: 1 row. " in lines[1]
-        assert lines[1].endswith(f"The last error, about {CALENDAR}: second")
-
-    def test_those_since_the_last_warning_are_said_at_the_end_with_the_last_error(self) -> None:
-        lines = list[str]()
-        warnings = RefreshWarnings(lines.append, FakeClock().clock.monotonic)
-        warnings.flush()
-        assert lines == []
-        for isbn13, error in ((CRIME, "first"), (CALENDAR, "second"), (PROGRAMMING, "third")):
-            warnings.update([not_renewed(isbn13, error)])
-
-        warnings.flush()
-        warnings.flush()
-
-        assert ["failed: 1 row. " in lines[0], "failed: 2 rows. " in lines[1]] == [True, True]
-        assert lines[1].endswith(f"The last error, about {PROGRAMMING}: third")
-
-    def test_a_row_that_failed_without_an_earlier_look_up_is_none(self) -> None:
-        lines = list[str]()
-        warnings = RefreshWarnings(lines.append, FakeClock().clock.monotonic)
-
-        warnings.update([Lookup(CRIME, CRIME, "failed", cause=ServiceUnavailableError("503"))])
-        warnings.flush()
-
-        assert lines == []
