@@ -1,13 +1,15 @@
 """
 How near an enrichment comes to its rate whatever a reply takes, beside a loop that sleeps; what memory it needs for
-lists of any length; and what it takes to reuse an earlier dataset.
+lists of any length; what it takes to reuse an earlier dataset; and what it takes to read a list through once, as each
+task does before its first request.
 
 Each figure is of a fresh process against a stand-in of its own process. For the rate, the stand-in admits so many
 requests in any second, strictly; its log counts, from the first request to the last. For the memory there is no rate,
 so that a million rows take minutes and not days: `mixed` is a list of which half is no ISBN and half names one book
 in fifty rows over and over; `bulk` names another book in every row, asks for a thousand at a time, and gets records of
 the usual size; `reuse` names another book in every row, too, 99 of a hundred of which an earlier dataset holds. What
-such a list takes beyond its requests is the difference to a plain list of the other books alone. Run by `make
+such a list takes beyond its requests is the difference to a plain list of the other books alone. The list that is
+read through is a CSV file with the columns and the writings of an export from Goodreads. Run by `make
 benchmarks`, or `python -m tests.benchmarks.bench_enrichment`; `--parts`, `--rows`, `--kinds`, `--formats` and
 `--seconds` make it shorter.
 """
@@ -15,6 +17,7 @@ benchmarks`, or `python -m tests.benchmarks.bench_enrichment`; `--parts`, `--row
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import tempfile
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 MODULE = "tests.benchmarks.bench_enrichment"
 ROWS = (10_000, 100_000, 1_000_000)
 KINDS = ("mixed", "bulk", "reuse")
-PARTS = ("latency", "rate", "memory", "reuse")
+PARTS = ("latency", "rate", "memory", "reuse", "reading")
 FORMATS = ("jsonl", "csv", "parquet")
 # One book in so many is new; the others were fetched so many a second.
 NEW, FETCHED_A_SECOND = 100, 5
@@ -48,6 +51,8 @@ LEAST_USED, MOST_MEMORY = 0.97, 150.0
 LATENCIES, LOOP_RATE = (0.02, 0.2, 1.0, 5.0), 5
 # For a million rows, beyond the requests.
 MOST_SECONDS = 60.0
+# Of processor time, to read a million rows through.
+MOST_READING_SECONDS = 25.0
 TIME_LIMIT = 1_800
 
 
@@ -228,6 +233,59 @@ def reusing(formats: list[str], sizes: list[int]) -> str:
     return "\n".join(lines)
 
 
+def read(source: Path) -> Figure:
+    """Read a list through in this process, as the operator does before the first request."""
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment
+    from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
+    from airflow_provider_mediaops.enrichment.survey import Survey
+
+    def survey(file: Path) -> int:
+        destination = str(source.with_name("books.csv"))
+        enrichment = Enrichment(owner={}, destination=destination, total=0, source=[str(file)], keep=True)
+        told: list[str] = []
+        return Survey(enrichment, EnrichmentOptions.read(STAND_INS), told.append, told.append).counted(None).total
+
+    # What is imported once.
+    survey(_goodreads(source.with_name("practice.csv"), 1))
+    before = peak_memory_mb()
+    wall, cpu = time.perf_counter(), time.process_time()
+    survey(source)
+    return Figure(time.perf_counter() - wall, time.process_time() - cpu, peak_memory_mb() - before)
+
+
+def reading(sizes: list[int]) -> str:
+    """Measure what it takes to read a list through; give a table."""
+    lines = [f"{'rows':>12}{'MB of CSV':>11}{'wall s':>9}{'cpu s':>8}{'MB':>8}"]
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            source = _goodreads(Path(folder, "isbns.csv"), size)
+            line = last_line_of(["-m", MODULE, "--read", source], environment(folder), seconds=TIME_LIMIT)
+            file_mb = source.stat().st_size / 1e6
+        figure, most = Figure(*json.loads(line)), MOST_READING_SECONDS * size / 1_000_000
+        found.append(Row(f"processor time to read {size:,} rows of CSV", "s", figure.cpu, limit=Limit("at most", most)))
+        limit = Limit("at most", MOST_MEMORY)
+        found.append(Row(f"memory to read {size:,} rows of CSV", "MB", figure.memory, limit=limit))
+        good = figure.cpu <= most and figure.memory <= MOST_MEMORY
+        numbers = f"{size:12,}{file_mb:11.1f}{figure.wall:9.1f}{figure.cpu:8.1f}{figure.memory:8.1f}"
+        lines.append(f"{numbers}{'' if good else '  <-'}")
+    results.record("enrichment_reading", found)
+    return "\n".join(lines)
+
+
+def _goodreads(file: Path, size: int) -> Path:
+    """Write a list with the columns and the writings of an export from Goodreads."""
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(["Book Id", "Title", "Author", "ISBN", "ISBN13", "My Rating", "Date Read", "Bookshelves"])
+        for number, isbn in enumerate(sample_isbns(size)):
+            written = ('=""', "")[number % 2] if number % 5 == 0 else f'="{isbn}"'
+            title = f"The {number}. Title, or: a longer one (A Series, #{number % 9})"
+            more = [number % 6, "2026/11/23", "to-read, favourites"]
+            writer.writerow([number, title, "Mary Wollstonecraft Shelley", '=""', written, *more])
+    return file
+
+
 def _known(rows: list[str]) -> list[str]:
     return [isbn for number, isbn in enumerate(rows) if number % NEW]
 
@@ -267,6 +325,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS), help="the lengths of the lists")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each rate is measured")
     parser.add_argument("--enrich", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--bulk", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--reuse", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, help="the kinds of lists")
@@ -276,6 +335,9 @@ def main() -> None:
     if arguments.enrich:
         how = {"format": arguments.formats[0], "bulk": arguments.bulk, "reuse": arguments.reuse}
         sys.stdout.write(f"\n{json.dumps(enrich(arguments.enrich, **how))}\n")
+        return
+    if arguments.read:
+        sys.stdout.write(f"\n{json.dumps(read(arguments.read))}\n")
         return
     if "latency" in arguments.parts:
         latencies(arguments.seconds)
@@ -287,7 +349,10 @@ def main() -> None:
         sys.stdout.write(f"{memory(arguments.kinds, arguments.rows)}\n\n")
     if "reuse" in arguments.parts:
         sys.stdout.write("What it takes to reuse an earlier dataset, beyond the requests for what is new\n")
-        sys.stdout.write(f"{reusing(arguments.formats, arguments.rows)}\n")
+        sys.stdout.write(f"{reusing(arguments.formats, arguments.rows)}\n\n")
+    if "reading" in arguments.parts:
+        sys.stdout.write("What it takes to read a list through once, before the first request\n")
+        sys.stdout.write(f"{reading(arguments.rows)}\n")
 
 
 if __name__ == "__main__":
