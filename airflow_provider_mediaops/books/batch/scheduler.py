@@ -18,8 +18,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
-from airflow_provider_mediaops.books.batch.left_out import LEFT_OUT, LeftOutBooks
-from airflow_provider_mediaops.books.batch.ordered_rows import OrderedRows
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
@@ -31,7 +29,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_provider_mediaops.books.batch.options import BatchOptions, EarlierLookup
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -43,6 +41,62 @@ _BATCHES_IN_FLIGHT = 2
 # So many failures in a row are the service's, not the books'.
 _TROUBLE = 3
 _NOT_ASKED = "max_requests was reached before there was an answer for it."
+_LEFT_OUT = "A bulk reply left it out, with another book that is missing; it was not asked for by itself."
+
+
+class OrderedRows:
+    """
+    The rows of a batch, which are done in any order and handed out in that of the list.
+
+    :param max_failures: the number of rows that may fail; the next one is not handed out, nor any after it.
+    """
+
+    def __init__(self, max_failures: int) -> None:
+        self._max_failures = max_failures
+        self._taken_in = self._handed_out = self._failures = 0
+        self._done: dict[int, Lookup] = {}
+        # Those of them that the next attempt would have to ask for again.
+        self._saved: dict[int, Lookup] = {}
+        #: The error of the row that failed and was one too many.
+        self.error: MediaOpsError | None = None
+
+    @property
+    def held(self) -> int:
+        """How many rows were taken in and are not handed out."""
+        return self._taken_in - self._handed_out
+
+    @property
+    def done(self) -> int:
+        """How many rows are done, handed out or not."""
+        return self._handed_out + len(self._done)
+
+    def take_in(self) -> int:
+        """Take in the next row of the list, and return its position."""
+        position, self._taken_in = self._taken_in, self._taken_in + 1
+        return position
+
+    def finish(self, position: int, lookup: Lookup, *, is_saved: bool = False) -> None:
+        """Take note of a row that is done."""
+        self._done[position] = lookup
+        if is_saved:
+            self._saved[position] = lookup
+
+    def hand_out(self) -> list[Lookup]:
+        """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
+        turn: list[Lookup] = []
+        while not self.error and (done := self._done.get(self._handed_out)):
+            if done.cause and self._failures >= self._max_failures:
+                self.error = done.cause
+                break
+            self._failures += done.cause is not None
+            turn.append(self._done.pop(self._handed_out))
+            self._saved.pop(self._handed_out, None)
+            self._handed_out += 1
+        return turn
+
+    def out_of_order(self) -> list[Lookup]:
+        """Return the rows to be saved that are done and wait for one before them."""
+        return list(self._saved.values())
 
 
 @dataclass(slots=True)
@@ -81,7 +135,10 @@ class LookupScheduler:
         self._seen = resume.seen
         self._options = options
         self._bulk_size = options.bulk_size
-        self._left_out = LeftOutBooks()
+        # One book of those that a bulk reply leaves out is asked for by itself, its sample: it shows whether the
+        # service has none of them, or only names fewer. The others are here by their sample.
+        self._samples: dict[str, Sequence[str]] = {}
+        self._names_fewer = False
         undecided = resume.doubts.get("undecided", {})
         self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in undecided.items()}
         #: The rows in their order.
@@ -93,7 +150,7 @@ class LookupScheduler:
         self._later: list[tuple[float, int, Job]] = []
         self._numbers = count()
         self._in_flight: set[Job] = set()
-        self._unsent: set[Job] = set()
+        self._unsent: Job | None = None
         self._troubles = 0
         #: The error of a reply that asks for a longer pause than may be waited for: every other book would meet it.
         self.pause_asked_for: MediaOpsError | None = None
@@ -171,13 +228,13 @@ class LookupScheduler:
         job = self._choose(now) if self._budget.left else None
         if job:
             self._in_flight.add(job)
-            self._unsent.add(job)
+            self._unsent = job
         return job
 
     def sent(self, job: Job, books: int = 1) -> int:
         """Count a request that is about to be sent."""
         self._budget.spend(books)
-        self._unsent.discard(job)
+        self._unsent = None if self._unsent is job else self._unsent
         if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
             pending.requests += 1
         return self._held.send()
@@ -190,8 +247,7 @@ class LookupScheduler:
 
     def ended(self, job: Job, result: JobResult, now: float) -> None:
         """Take in the result of a job."""
-        self._in_flight.discard(job)
-        self._unsent.discard(job)
+        self.abandoned(job)
         works = result.found or (job.kind == "probe" and not (result.missing or result.failed))
         self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
@@ -212,7 +268,7 @@ class LookupScheduler:
     def abandoned(self, job: Job) -> None:
         """Take note of a job that ended without a result."""
         self._in_flight.discard(job)
-        self._unsent.discard(job)
+        self._unsent = None if self._unsent is job else self._unsent
 
     def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
         """Take note of a job that ended because it could send no request; its books wait for one."""
@@ -282,7 +338,7 @@ class LookupScheduler:
         if result.no_bulk:
             self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
-        self._again.extend((*self._left_out.to_ask(result.left_out), *result.alone))
+        self._again.extend((*self._to_ask(result.left_out), *result.alone))
         self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
@@ -304,6 +360,23 @@ class LookupScheduler:
         for pause, isbns in again.items():
             heapq.heappush(self._later, (now + pause, next(self._numbers), Job(job.kind, tuple(isbns))))
 
+    def _to_ask(self, left_out: Sequence[str]) -> Sequence[str]:
+        """Return which of the books that a bulk reply leaves out are asked for by themselves."""
+        if self._names_fewer or not left_out:
+            return left_out
+        sample, *others = left_out
+        self._samples[sample] = others
+        return [sample]
+
+    def _settle_others(self, lookup: Lookup, others: Sequence[str]) -> None:
+        """Finish the books whose sample is missing, or ask for each of them."""
+        if lookup.status == "not_found" and not lookup.cause:
+            for other in others:
+                self._missing(other, _LEFT_OUT)
+            return
+        self._names_fewer = self._names_fewer or (lookup.status == "found" and not lookup.cause)
+        self._again.extend(others)
+
     def _missing(self, isbn13: str, error: str | None) -> None:
         self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._time_text()))
 
@@ -312,9 +385,8 @@ class LookupScheduler:
         for decision in self._held.decisions(now, idle=True):
             if decision.action == "not_found":
                 self._missing(decision.isbn13, None)
-        for queue in (self._fresh, self._again, self._later):
-            queue.clear()
-        self._left_out.clear()
+        for waiting in (self._fresh, self._again, self._later, self._samples):
+            waiting.clear()
         self._held.forget_all()
         for isbn13, pending in list(self._pending.items()):
             self._finish(pending.earlier or Lookup(isbn13, isbn13, "not_asked", error=_NOT_ASKED))
@@ -330,7 +402,5 @@ class LookupScheduler:
         for position, text in pending.rows:
             self.rows.finish(position, replace(lookup, input=text, requests=requests), is_saved=not lookup.cause)
             requests = 0
-        missing, again = self._left_out.settle(isbn13, "failed" if lookup.cause else lookup.status)
-        for other in missing:
-            self._missing(other, LEFT_OUT)
-        self._again.extend(again)
+        if (others := self._samples.pop(isbn13, None)) is not None:
+            self._settle_others(lookup, others)
