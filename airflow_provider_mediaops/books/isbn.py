@@ -78,12 +78,7 @@ class InvalidIsbnError(InvalidArgumentError):
 
 
 class CellIsbns(NamedTuple):
-    """
-    The ISBNs of a cell.
-
-    :param isbn13s: the thirteen digits of each book, in the order of the cell; one book counts once.
-    :param zeros: how many leading zeros were put back.
-    """
+    """The different ISBNs of a cell in their order, and how many leading zeros were put back."""
 
     isbn13s: tuple[str, ...]
     zeros: int = 0

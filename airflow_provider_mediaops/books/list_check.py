@@ -33,14 +33,7 @@ _LONGEST_EXAMPLE = 60
 
 @dataclass(slots=True)
 class InvalidReason:
-    """
-    Why rows hold no ISBN of a book.
-
-    :param reason: what is wrong with them.
-    :param rows: how many there are.
-    :param example: the text of the first.
-    :param row: its number.
-    """
+    """A reason why rows hold no ISBN of a book: how many rows, and the text and the number of the first."""
 
     reason: str
     rows: int
@@ -109,13 +102,7 @@ def _shortened(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InvalidText:
-    """
-    A text that is no ISBN of a book.
-
-    :param line: its line or row; of several files, after the name of the file.
-    :param text: the text.
-    :param reason: what is wrong with it.
-    """
+    """A text that is no ISBN of a book; of several files, its line stands after the name of the file."""
 
     line: int | str
     text: str
@@ -124,14 +111,7 @@ class InvalidText:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedBook:
-    """
-    A book that is in the list more than once, in one writing or in several.
-
-    :param isbn13: its thirteen digits.
-    :param times: how often it is there.
-    :param first_line: the line where it is first.
-    :param next_line: the line where it is again.
-    """
+    """A book that is in the list more than once, in one writing or in several."""
 
     isbn13: str
     times: int
@@ -141,15 +121,7 @@ class RepeatedBook:
 
 @dataclass(frozen=True, slots=True)
 class ListCheck:
-    """
-    What is in a list.
-
-    :param figures: how many rows it has, and of which kinds.
-    :param books: how many different books they name.
-    :param first_invalid: the first rows that are no ISBNs.
-    :param repeated: how many books are there more than once.
-    :param first_repeated: the first of these books.
-    """
+    """The result of a check: the figures, how many different books, and the first that are invalid or repeated."""
 
     figures: ListFigures
     books: int
@@ -201,13 +173,7 @@ class LookupCost:
     """
     What it costs to look books up, if the service answers each request.
 
-    :param plan: the key's plan.
-    :param requests_per_second: its rate.
-    :param bulk: whether one request asks for many books.
-    :param requests: the number of requests.
-    :param quota: how much of the key's daily quota they use, all days together.
-    :param seconds: how long they take, from the beginning of a day on.
-    :param days: on how many days the quota is used; None if it is unknown.
+    ``quota`` is the part of the key's daily quota, all days together; ``days`` is None if that quota is unknown.
     """
 
     plan: str

@@ -44,12 +44,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Contact:
-    """
-    What a run has met at the service.
-
-    :param answered: whether there was a reply to any request.
-    :param trouble: why the last request that failed did so; None once another has succeeded.
-    """
+    """What a run has met at the service: whether any reply, and why the last request that failed did so."""
 
     answered: bool = False
     trouble: str | None = None
@@ -57,12 +52,7 @@ class Contact:
 
 @dataclass(slots=True)
 class RequestCount:
-    """
-    Counts the requests of a call flow, those that got no reply included.
-
-    :param send: called for each request that is sent; returns its number.
-    :param contact: what the run has met so far.
-    """
+    """Counts the requests of a call flow, those that got no reply included; ``send`` returns the number of each."""
 
     send: Callable[[], int]
     contact: Contact = field(default_factory=Contact)
@@ -150,12 +140,7 @@ def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
 
 @dataclass(slots=True)
 class Finder:
-    """
-    Finds books, and says that there is no such book only if the rule of 404s does.
-
-    :param client: makes call flows of calls.
-    :param canary: an ISBN-13 known to have a record, if any is.
-    """
+    """Finds books, and says that there is no such book only if the rule of 404s does."""
 
     client: Client
     canary: str | None = None

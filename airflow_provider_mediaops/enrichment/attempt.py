@@ -54,27 +54,10 @@ class Enrichment(DatasetWork):
     """
     The description of an enrichment, in plain values that may travel from a task to a triggerer.
 
-    :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
-    :param destination: the path of the dataset.
-    :param total: the number of rows of the list.
-    :param source: the paths of the list: files, folders and patterns; None if it is in no file.
-    :param version: the version of the source when the task began; None if it does not matter.
-    :param column: the columns of the source that hold the ISBNs, of which the first that is filled counts; None for
-        those with a usual name.
-    :param delimiter: the character between the cells of a line; None to recognise it.
-    :param encoding: the encoding of texts; None to recognise it.
-    :param several: of several books in a cell, whether the ``first`` is taken, or all, as ``rows`` of their own.
-    :param repair_zeros: whether numbers are read with the zeros before them that a spreadsheet has taken away.
-    :param keep: which other columns of the source the dataset gets.
-    :param columns: those columns with their types, if the dataset is a table.
-    :param format: the format of the dataset; None means the suffix.
-    :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
-    :param bulk: whether one request asks for many books.
-    :param max_failures: the number of rows that may be ``failed``.
-    :param reuse: the paths of earlier datasets, from which look-ups are taken.
-    :param reuse_seconds: the age below which a look-up that found a book is young enough.
-    :param reuse_not_found_seconds: the same of one that did not.
-    :param max_requests: the number of requests that all attempts may send; None for no bound.
+    The operator's arguments describe the fields that have their names. ``total`` is the number of rows of the list,
+    ``version`` that of its source when the task began; ``keep`` and ``columns`` are the other columns that the dataset
+    gets, with their types if it is a table; ``reuse_seconds`` and ``reuse_not_found_seconds`` are the ages below which
+    a look-up is young enough.
     """
 
     total: int
@@ -134,13 +117,6 @@ class Attempt:
     """
     One attempt at an enrichment, which resumes from where the last one stopped. Every method may block.
 
-    :param enrichment: the description of the enrichment.
-    :param staging: the place where it is committed.
-    :param log: logs a line.
-    :param warn: logs a warning.
-    :param isbns: the list, if it is in no file.
-    :param clock: returns seconds that never run backwards.
-    :param now: returns seconds since 1970.
     :raises OSError: if the source or an earlier dataset cannot be read, or the source has changed since the task began.
     :raises InvalidArgumentError: if a file is no dataset of an enrichment.
     """

@@ -23,13 +23,7 @@ _BOOK = b',"book":'
 
 
 class InputRow(NamedTuple):
-    """
-    The row of the list that a look-up is for.
-
-    :param note: what the user should know about how it was read.
-    :param number: its number, if the dataset has it; None if not.
-    :param columns: the values of the source's columns that are kept; None if there are none.
-    """
+    """The row of the list that a look-up is for: what the dataset says of it besides."""
 
     note: str | None = None
     number: int | None = None

@@ -39,10 +39,8 @@ class EarlierRow(NamedTuple):
     """
     A row of an earlier dataset whose look-up can be used.
 
-    :param isbn13: the book.
-    :param fetched: when the service answered, in seconds since 1970. None if it is not known: then the look-up is too
-        old.
-    :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
+    ``fetched`` is in seconds since 1970; if it is not known, the look-up is too old. ``record`` is JSON as this package
+    writes it; None if there is no such book.
     """
 
     isbn13: str
@@ -52,13 +50,7 @@ class EarlierRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierDataset:
-    """
-    A dataset of an earlier enrichment.
-
-    :param path: its path.
-    :param format: its format.
-    :param version: a digest that changes when the file does; None if there is no such file.
-    """
+    """A dataset of an earlier enrichment; its version changes when the file does, and is None if there is none."""
 
     path: str
     format: Format

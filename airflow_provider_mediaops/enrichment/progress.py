@@ -22,15 +22,7 @@ _OF_REUSE = ("reused", "stale", "refresh_failed")
 
 @dataclass(slots=True)
 class Progress:
-    """
-    Counts the rows of an enrichment, and logs a line every 30 seconds.
-
-    :param total: the number of rows of the list, if it is known.
-    :param before: the figures of earlier attempts.
-    :param log: logs a line.
-    :param clock: returns seconds that never run backwards.
-    :param warn: logs a warning.
-    """
+    """Counts the rows of an enrichment, and logs a line every 30 seconds; ``before`` has those of earlier attempts."""
 
     total: int | None = None
     before: Mapping[str, int] = field(default_factory=dict)
@@ -90,13 +82,7 @@ class Progress:
 
 
 class LimitWarnings:
-    """
-    Warns that the service refuses requests because of the key's limit: at most every five minutes, and at the end.
-
-    :param warn: logs a warning.
-    :param clock: returns seconds that never run backwards.
-    :param rate: the rate of the connection, as a sentence has it.
-    """
+    """Warns that the key's limit makes the service refuse requests: at most every five minutes, and at the end."""
 
     def __init__(
         self, warn: Callable[[str], None], clock: Callable[[], float] = time.monotonic, rate: str = "its rate"

@@ -46,13 +46,7 @@ _LAST_PLACE: _Place = (2**63, 0)
 
 @dataclass(frozen=True, slots=True)
 class ReuseRule:
-    """
-    Which look-ups are young enough.
-
-    :param at: the time of the decision, in seconds since 1970.
-    :param found_seconds: the age below which a book that was found is young enough; with 0, none is.
-    :param not_found_seconds: the same of a book that was not there.
-    """
+    """Which look-ups are young enough at a time, in seconds since 1970; with an age of 0, none is."""
 
     at: float
     found_seconds: float

@@ -23,14 +23,7 @@ _NAMED_FILES = 5
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """
-    One reading of a list before its enrichment.
-
-    :param enrichment: the enrichment, without the figures of the list.
-    :param options: the options of the operator.
-    :param log: logs a line.
-    :param warn: logs a warning.
-    """
+    """One reading of a list before its enrichment, whose figures it completes."""
 
     enrichment: Enrichment
     options: EnrichmentOptions

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """
-    One thing to ask the service for.
-
-    :param kind: ``one`` book, ``many`` in one request, or a ``probe``.
-    :param isbns: the books.
-    """
+    """One thing to ask the service for: one book, many in one request, or a probe."""
 
     kind: Literal["one", "many", "probe"]
     isbns: tuple[str, ...]
@@ -30,15 +25,10 @@ class JobResult:
     """
     The result of a job.
 
-    :param number: the number of the request that was answered, as :meth:`LookupScheduler.sent` returned it.
-    :param found: the records.
-    :param missing: the books that got a 404, with its error.
-    :param left_out: the books that the reply to a bulk request does not name.
-    :param alone: likewise, but the reply also holds what may be about them: each is to be asked for by itself.
-    :param failed: the books that got no answer, with the error.
-    :param unasked: the books that were not asked for after all; they are next.
-    :param no_bulk: whether the service turned out to have no bulk requests.
-    :param limited: whether a request was repeated because the key was at its limit.
+    ``number`` is that of the request that was answered, as :meth:`LookupScheduler.sent` returned it. Of the books that
+    a bulk reply does not name, those in ``alone`` are each asked for by themselves, because it also holds what may be
+    about them. Those in ``unasked`` were not asked for after all, and are next. ``no_bulk`` says that the service has
+    no bulk requests, ``limited`` that a request was repeated because the key was at its limit.
     """
 
     number: int = 0

@@ -23,12 +23,7 @@ class RequestsSpentError(TemporaryError):
 
 @dataclass(slots=True)
 class RequestBudget:
-    """
-    The number of requests that a list may send. A bulk request counts as one for each of its books.
-
-    :param limit: the maximum for all attempts together.
-    :param spent: the number that was sent.
-    """
+    """The number of requests that all attempts may send. A bulk request counts as one for each of its books."""
 
     limit: float = inf
     spent: int = 0
@@ -53,9 +48,7 @@ class EarlierLookup(NamedTuple):
     """
     A look-up that an earlier dataset holds.
 
-    :param lookup: the look-up; its ``input`` is the ISBN.
-    :param is_fresh: whether it is young enough to be taken without a request.
-    :param may_refresh: whether the budget has room for a request if it is not.
+    It is taken without a request if it ``is_fresh``; if it is not, ``may_refresh`` says whether the budget has room.
     """
 
     lookup: Lookup

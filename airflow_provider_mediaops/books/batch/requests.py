@@ -52,12 +52,7 @@ _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 
 @dataclass(slots=True)
 class BatchRequests:
-    """
-    Makes the call flows of the jobs of one batch.
-
-    :param client: makes call flows of calls.
-    :param bulk_size: the maximum number of books in one bulk request; less, once the service has said so.
-    """
+    """Makes the call flows of the jobs of one batch; bulk requests become smaller once the service has said so."""
 
     client: Client
     bulk_size: int = 1

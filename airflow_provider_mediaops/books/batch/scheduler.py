@@ -48,7 +48,7 @@ class OrderedRows:
     """
     The rows of a batch, which are done in any order and handed out in that of the list.
 
-    :param max_failures: the number of rows that may fail; the next one is not handed out, nor any after it.
+    The row that fails and is one too many is not handed out, nor any after it.
     """
 
     def __init__(self, max_failures: int) -> None:
@@ -111,14 +111,7 @@ class _Pending:
 
 
 class LookupScheduler:
-    """
-    The scheduler of one batch.
-
-    :param held: decides on 404s.
-    :param options: how the list is looked up.
-    :param resume: the state that an earlier attempt has left.
-    :param time_text: returns the date and time, for the rows that are done.
-    """
+    """The scheduler of one batch; ``time_text`` returns the date and time, for the rows that are done."""
 
     def __init__(
         self,

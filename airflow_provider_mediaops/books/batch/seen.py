@@ -27,11 +27,7 @@ _CREATE_TABLE = "CREATE TABLE lookups (isbn INTEGER PRIMARY KEY, lookup BLOB NOT
 
 
 class SeenLookups:
-    """
-    The look-ups of one batch by ISBN, in bounded memory.
-
-    :param in_memory: how many are kept in memory.
-    """
+    """The look-ups of one batch by ISBN, in bounded memory."""
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
