@@ -25,6 +25,7 @@ from airflow_provider_mediaops.books.not_found import (
     undecided_error,
     wrong_connection,
 )
+from airflow_provider_mediaops.exceptions import error_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,11 +80,6 @@ class Evidence:
     def is_proved(self, now: float) -> bool:
         """Return whether key and address were proved to work in the last ten minutes."""
         return now - self.proved_at < _PROOF_SECONDS
-
-    def take_up(self, doubts: Mapping[str, Any]) -> None:
-        """Take up what an earlier attempt has left, as :meth:`HeldNotFounds.doubts` returned it."""
-        self.disproved.update(map(Words, doubts.get("disproved", ())))
-        self.speaks_clearly = doubts.get("speaks_clearly", False)
 
     def is_clear(self, words: Words) -> bool:
         """Return whether a 404 in these words can only be about the book."""
@@ -152,14 +148,18 @@ class HeldNotFounds:
 
     :param evidence: what is known of the service.
     :param patience_seconds: how long a probe that is not found is asked for again.
+    :param address: the address of the service, or a digest of it.
     """
 
     evidence: Evidence = field(default_factory=Evidence)
     patience_seconds: float = 240.0
+    address: str = ""
     #: The error of a probe that speaks against the connection; nothing more is to be asked for.
     wrong: InvalidConnectionError | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
     _limit_to_report: RateLimitedError | None = field(default=None, init=False)
+    # The 404s of an earlier attempt whose rows have not come yet, as plain values.
+    _left: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
     _held: dict[str, _Held] = field(default_factory=dict, init=False)
     _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
     _last_finding_request: int = field(default=0, init=False)
@@ -200,6 +200,20 @@ class HeldNotFounds:
         before = self._asked_again.pop(isbn13, None)
         first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
         self._held[isbn13] = _Held(error, self.sent, now, first, repeats)
+
+    def take_up(self, doubts: Mapping[str, Any]) -> None:
+        """Take up the doubts of an earlier attempt, unless they are about another address."""
+        if doubts.get("address") == self.address:
+            self.evidence.disproved.update(map(Words, doubts["disproved"]))
+            self.evidence.speaks_clearly = doubts["speaks_clearly"]
+            self._left = dict(doubts["undecided"])
+
+    def resume(self, isbn13: str, now: float) -> bool:
+        """Hold the 404 that an earlier attempt got for a book; return whether there is one."""
+        fields = self._left.pop(isbn13, None)
+        if fields:
+            self.missing(isbn13, error_from_dict(fields), now)
+        return fields is not None
 
     def forget(self, isbn13: str) -> None:
         """Forget a book that was asked for again, and got no answer."""
@@ -279,8 +293,10 @@ class HeldNotFounds:
         ``undecided`` has the books whose 404 is not decided on, with the 404; ``disproved`` and ``speaks_clearly`` are
         those of :class:`Evidence`: a retry must not believe what this attempt has learnt to doubt.
         """
+        held = {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
         return {
-            "undecided": {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()},
+            "address": self.address,
+            "undecided": self._left | held,
             "disproved": sorted(words.value for words in self.evidence.disproved),
             "speaks_clearly": self.evidence.speaks_clearly,
         }

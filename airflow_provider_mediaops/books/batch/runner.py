@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
-from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
+from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
@@ -93,9 +94,10 @@ async def lookup_batch(
     An error that every other book would meet is raised after everything that was found is handed out, and so is that of
     a list that cannot be read on. ``resume`` is closed at the end.
     """
-    resume = (resume or ResumePoint()).at(client.base_urls)
-    held = HeldNotFounds(Evidence(canary, resume.last_found))
-    held.evidence.take_up(resume.doubts)
+    resume = resume or ResumePoint()
+    address = hashlib.sha256(" ".join(client.base_urls).encode()).hexdigest()[:16]
+    held = HeldNotFounds(Evidence(canary, resume.last_found), address=address)
+    held.take_up(resume.doubts)
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
         options, held.patience_seconds = replace(options, retry_after=()), 0.0
@@ -282,7 +284,7 @@ class _BatchRunner:
             # There is room for more rows.
             self._stirred.set()
         # Somebody will correct the connection: what came over this one says nothing about the books of that one.
-        doubts = with_address(self._held.doubts(), self._requests.client.base_urls)
+        doubts = self._held.doubts()
         if isinstance(self._error, PermanentError):
             doubts["undecided"] = {}
         now, seen = self._clock(), self._signs_of_progress(doubts)

@@ -25,7 +25,6 @@ from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
-    error_from_dict,
 )
 
 if TYPE_CHECKING:
@@ -132,8 +131,6 @@ class LookupScheduler:
         # service has none of them, or only names fewer. The others are here by their sample.
         self._samples: dict[str, Sequence[str]] = {}
         self._names_fewer = False
-        undecided = resume.doubts.get("undecided", {})
-        self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in undecided.items()}
         #: The rows in their order.
         self.rows = OrderedRows(options.max_failures)
         self._ended = self._stopped = False
@@ -193,9 +190,7 @@ class LookupScheduler:
             self.rows.finish(position, earlier.lookup.as_row(text))
         else:
             self._pending[isbn13] = _Pending([(position, text)], earlier.lookup if earlier else None)
-            if error := self._undecided.pop(isbn13, None):
-                self._held.missing(isbn13, error, now)
-            else:
+            if not self._held.resume(isbn13, now):
                 self._fresh.append(isbn13)
 
     def end(self) -> None:

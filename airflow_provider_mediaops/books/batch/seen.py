@@ -6,7 +6,6 @@ The older ones are in a temporary file (:mod:`airflow_provider_mediaops.storage.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_dat
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 # How many look-ups are kept in memory. The least recently used ones go to the disk.
 _IN_MEMORY = 512
@@ -73,26 +72,13 @@ class ResumePoint:
     The state of a batch that an earlier attempt has left; without arguments, that of a new one.
 
     :param seen: the look-ups that are done.
-    :param doubts: what it has learnt of 404s, as ``BatchUpdate.doubts`` had it, with a digest of the address.
+    :param doubts: what it has learnt of 404s, as ``BatchUpdate.doubts`` had it.
     :param last_found: the ISBN-13 that was found last.
     """
 
     seen: SeenLookups = field(default_factory=SeenLookups)
     doubts: Mapping[str, Any] = field(default_factory=dict)
     last_found: str | None = None
-
-    def at(self, base_urls: Sequence[str]) -> ResumePoint:
-        """Return the state without 404s that came from another address, as they say nothing about this one."""
-        return self if self.doubts.get("address") == _digest_of(base_urls) else replace(self, doubts={})
-
-
-def with_address(doubts: Mapping[str, Any], base_urls: Sequence[str]) -> dict[str, Any]:
-    """Add the address that the 404s came from, which :meth:`ResumePoint.at` compares."""
-    return {**doubts, "address": _digest_of(base_urls)}
-
-
-def _digest_of(base_urls: Sequence[str]) -> str:
-    return hashlib.sha256(" ".join(base_urls).encode()).hexdigest()[:16]
 
 
 def _packed(lookup: Lookup) -> bytes:

@@ -227,8 +227,15 @@ def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
     run = Run()
     for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
         run.missing(isbn13, error)
-    again = {isbn13: error_from_dict(fields) for isbn13, fields in run.held.doubts()["undecided"].items()}
+    doubts = run.held.doubts()
+    again = {isbn13: error_from_dict(fields) for isbn13, fields in doubts["undecided"].items()}
+    later = Run()
+    later.held.take_up(doubts)
 
+    # Also by the one after it, although only one of the rows has come.
+    assert later.held.resume(A, later.now)
+    assert not later.held.resume(A, later.now)
+    assert later.held.doubts() == doubts
     assert [(type(error), str(error), error.status) for error in again.values()] == [
         (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
     ]
