@@ -304,7 +304,7 @@ class TestDoubtOfAKilledAttempt:
         async def attempt(service: Service, *, is_killed: bool) -> None:
             with plan.dataset().staging(owner) as staging:
                 attempt = Attempt(plan, staging, lambda _: None, isbns=ISBNS[:4], clock=loop_clock)
-                options = {"max_failures": 9, "resume": attempt.resume, "tries": 5}
+                options: dict[str, Any] = {"max_failures": 9, "resume": attempt.resume, "tries": 5}
                 async with aclosing(batch_of(service, attempt.rows(), **options)) as updates:
                     async for update in updates:
                         attempt.commit(update)
