@@ -122,6 +122,13 @@ _CLUSTER_FIELDS: dict[str, Any] = {
         "description": "Whether the cluster's certificate is checked.",
         "schema": {"type": ["boolean", "null"], "default": True},
     },
+    "cpu_measure": _text(
+        "CPU measure",
+        "os: the machine. process: the node's own process. cgroup: the container against its limit. auto: the highest "
+        "of these that is known. Default: auto.",
+        enum=["auto", "os", "process", "cgroup"],
+        default="auto",
+    ),
     "max_report_mb": {
         "label": "Largest report (MB)",
         "description": "The largest report of hot threads that is read, in MB. A capture may take five times of it in "

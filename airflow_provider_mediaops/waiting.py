@@ -178,6 +178,7 @@ class Progress:
     answered: bool = False
     _state: object = field(default=None, init=False)
     _remark: str = field(default="", init=False)
+    _seen: str = field(default="", init=False)
 
     def log_state(self, state: object, level: int, sentence: str) -> None:
         """Log a sentence, unless the state is the one that was logged last."""
@@ -190,6 +191,12 @@ class Progress:
         if remark and remark != self._remark:
             self.log(logging.WARNING, remark)
         self._remark = remark
+
+    def log_success(self, seen: str) -> None:
+        """Log what met the condition, unless it is empty or has met it since: what follows may fail, and wait again."""
+        if seen and seen != self._seen:
+            self.log(logging.INFO, f"Seen: {seen}")
+        self._seen = seen
 
 
 def wait(
@@ -230,6 +237,7 @@ def wait(
         else:
             if isinstance(outcome, Done):
                 progress.log_remark(outcome.remark)
+                progress.log_success(outcome.seen)
                 return outcome
             if outcome is None:
                 within, pause = None, term.left
@@ -237,6 +245,7 @@ def wait(
             else:
                 progress.answered = True
                 progress.log_remark(outcome.remark)
+                progress.log_success("")
                 within = outcome.within
                 pause = min(pace.pause(term.elapsed, within), term.left)
                 progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")

@@ -34,10 +34,12 @@ class Done:
 
     :param value: the result.
     :param remark: as for :class:`Waiting`.
+    :param seen: what was seen, for the log, in words that stay the same while nothing changes; empty for no line.
     """
 
     value: Any
     remark: str = ""
+    seen: str = ""
 
 
 Verdict = Waiting | Done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.plain_values import mapping_of
@@ -26,6 +26,7 @@ from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, re
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -98,17 +99,48 @@ def _read_report(response: Response) -> str:
     return response.text
 
 
-def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
+@dataclass(frozen=True, slots=True)
+class CpuCall(Call["NodeStats"]):
+    """The call for the CPU of nodes, which a client makes anew with the measure of its connection."""
+
+    selectors: tuple[str, ...] | None
+
+    def measured(self, measure: CpuMeasure, before: Mapping[str, CgroupUse] | None = None) -> CpuCall:
+        """
+        Return the call with another measure.
+
+        :param measure: the measure.
+        :param before: the counters of an earlier reply.
+        """
+        return node_stats(self.selectors, measure, before)
+
+
+def node_stats(
+    nodes: str | Sequence[str] | None = None,
+    measure: CpuMeasure = "auto",
+    before: Mapping[str, CgroupUse] | None = None,
+) -> CpuCall:
     """
-    Return the call for the CPU of nodes, from the statistics of their machine and process.
+    Return the call for the CPU of nodes, from the statistics of their machine, process and container.
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
+    :param measure: the measure.
+    :param before: the counters of an earlier reply, without which the use of containers is unknown.
     :returns: the call; it raises NotFoundError if no node is meant, ServiceUnavailableError if none answered.
     :raises InvalidArgumentError: for an empty list.
     """
     selectors = node_list(nodes)
     request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"}, kind="cpu")
-    return Call(request, lambda response: _read_stats(selectors, request, response))
+
+    def parse(response: Response) -> NodeStats:
+        from airflow_provider_mediaops.cluster.models import NodeStats
+
+        body = read_json(response)
+        if not isinstance(body.get("nodes"), dict):
+            raise InvalidReplyError("The reply holds no nodes.")
+        return _checked(NodeStats.read(body, measure, before), selectors, request, response)
+
+    return CpuCall(request, parse, selectors)
 
 
 def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str, Any]]:
@@ -154,20 +186,14 @@ def _read_cores(body: Mapping[str, Any]) -> dict[str, int]:
     return cores
 
 
-def _read_stats(selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:
-    from airflow_provider_mediaops.cluster.models import NodeStats
-
-    body = read_json(response)
-    if not isinstance(body.get("nodes"), dict):
-        raise InvalidReplyError("The reply holds no nodes.")
-    stats = NodeStats.read(body)
+def _checked(stats: NodeStats, selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:
     if stats.failures:
         stats = replace(stats, failures=_shown(stats.failures, response.secrets))
     if stats.nodes:
         return stats
-    if stats.failures:
+    if stats.failed:
         raise ServiceUnavailableError(
-            f"No node of the {_SERVICE} gave its statistics: {plain_text('; '.join(stats.failures))}.",
+            f"No node of the {_SERVICE} gave its statistics ({stats.failed:,} failed): {plain_text(stats.reasons)}.",
             **_about(request, response),
         )
     if selectors:
@@ -209,27 +235,26 @@ _TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
 )
 
 
-def probe(ask: Ask) -> CallFlow[str | None]:
+def probe(ask: Ask) -> CallFlow[NodeStats]:
     """
     Ask one node for its statistics and its hot threads, which need a privilege each.
 
     :param ask: makes a call flow of a call.
-    :returns: a call flow whose result is the cluster's name, if it has one.
+    :returns: a call flow whose result is the statistics.
     :raises PermissionDeniedError: if one of the privileges is missing, or both.
     :raises MediaOpsError: if the cluster refuses for another reason, or fails.
     """
-    name, refusals = None, []
+    stats, refusals = None, []
     try:
         stats = yield from ask(node_stats("_local"))
-        name = stats.cluster_name
     except PermissionDeniedError as error:
         refusals.append(("its nodes' statistics (cluster:monitor/nodes/stats)", error))
     try:
         yield from ask(hot_threads(HotThreadsQuery("_local", interval="10ms", snapshots=1, threads=1)))
     except PermissionDeniedError as error:
         refusals.append(("hot threads (cluster:monitor/nodes/hot_threads)", error))
-    if not refusals:
-        return name
+    if stats and not refusals:
+        return stats
     denied = " nor ".join(what for what, _ in refusals)
     allowed = f"may read neither {denied}" if len(refusals) > 1 else f"may not read {denied}, only the other of the two"
     first = refusals[0][1]

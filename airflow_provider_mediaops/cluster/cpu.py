@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
+from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
@@ -94,7 +95,9 @@ class CpuWatch(Watch):
         """
         silent = [node.label for node in stats.nodes if node.percent is None]
         if len(silent) == len(stats.nodes):
-            return "no node reports its CPU"
+            if stats.measure == "auto":
+                return "no node reports its CPU"
+            return f"no node reports its CPU by cpu_measure={stats.measure}, as the connection asks"
         which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
         long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
         seen = f"{which} at {self.threshold:g} % or more{long}"
@@ -102,16 +105,17 @@ class CpuWatch(Watch):
 
     def unknown(self, stats: NodeStats) -> str:
         """
-        Return which of the requested nodes did not answer.
+        Return how many nodes did not answer, and which of the requested ones.
 
         :param stats: the reading.
         :returns: words that stay the same while nothing changes; empty if none is missing.
         """
-        unknown = stats.unknown(node_list(self.nodes))
-        if not unknown:
-            return ""
+        unknown = name_some(stats.unknown(node_list(self.nodes)))
+        if not stats.failed:
+            return unknown and f"the cluster knows no node {unknown}"
         # One that failed has an id in its failure at best, so it looks like one that does not exist.
-        return f"the cluster {'gave no statistics of' if stats.failures else 'knows no'} node {name_some(unknown)}"
+        number = "1 node" if stats.failed == 1 else f"{stats.failed:,} nodes"
+        return f"the cluster gave no statistics of {number}{unknown and f'; not in its reply: {unknown}'}"
 
     def open_question(self) -> str:
         """
@@ -308,7 +312,9 @@ class SpikeVerdict:
         remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
         if hot:
             metrics.count("cluster.spikes")
-            return Done(Spike(tuple(hot), stats), remark)
+            by_name = sorted(f"{node.label} ({measure_name(node.source)})" for node in hot)
+            seen = f"CPU at {watch.threshold:g} % or more: {name_some(by_name)}"
+            return Done(Spike(tuple(hot), stats), remark, seen)
         # Two readings that are minutes apart would prove no streak.
         seen = watch.seen(stats) if within is None else watch.open_question()
         return Waiting(seen, within, remark)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure, Measure
+
 # Selectors that only the cluster resolves.
 _SPECIAL = ("_all", "_local", "_master", "_cluster_manager")
+_LOAD_PERIODS = ("1m", "5m", "15m")
+# More nodes than this are a fault of the reply.
+_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +32,8 @@ class NodeCpu:
     :param ip: address, with a port on most versions.
     :param roles: such as ``data`` and ``ingest``.
     :param percent: CPU in percent; None if the node does not report it, which is not the same as zero.
-    :param source: the origin of ``percent``: ``os`` for the whole machine or container, else ``process`` for the node's
-        own process; None if neither is known.
+    :param source: the measure of ``percent``: ``os`` for the machine, ``process`` for the node's own process,
+        ``cgroup`` for its container against the limit; None if none is known.
     :param load_average: the load average of the machine by period (``1m``, ``5m``, ``15m``), if it is given.
     """
 
@@ -37,7 +43,7 @@ class NodeCpu:
     ip: str | None = None
     roles: tuple[str, ...] = ()
     percent: float | None = None
-    source: Literal["os", "process"] | None = None
+    source: Measure | None = None
     load_average: Mapping[str, float] | None = None
 
     @property
@@ -71,29 +77,61 @@ class NodeStats:
     The statistics of several nodes.
 
     :param nodes: the nodes that answered.
-    :param failures: a sentence for each node that did not.
+    :param failures: a sentence for each node that did not, of those whose failure is described.
     :param cluster_name: the cluster's name.
+    :param failed: the number of nodes that did not answer.
+    :param measure: the measure that was asked for.
+    :param containers: the counters of the nodes in containers with a limit, by node id.
     """
 
     nodes: tuple[NodeCpu, ...]
     failures: tuple[str, ...] = ()
     cluster_name: str | None = None
+    failed: int = 0
+    measure: CpuMeasure = "auto"
+    containers: Mapping[str, CgroupUse] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> NodeStats:
+    def read(
+        cls, body: Mapping[str, Any], measure: CpuMeasure = "auto", before: Mapping[str, CgroupUse] | None = None
+    ) -> NodeStats:
         """
         Parse the reply of ``/_nodes/stats``.
 
         :param body: the JSON object.
+        :param measure: the measure of the CPU.
+        :param before: the counters of an earlier reply, without which the use of containers is unknown.
         :returns: its nodes and failures, without the values of an unexpected type.
         """
-        nodes = mapping_of(body.get("nodes"))
-        failures = mapping_of(body.get("_nodes")).get("failures")
+        nodes = {node_id: mapping_of(node) for node_id, node in mapping_of(body.get("nodes")).items()}
+        counts = mapping_of(body.get("_nodes"))
+        failures = tuple(_read_failure(mapping_of(failure)) for failure in list_of(counts.get("failures")))
+        uses = {node_id: CgroupUse.read(node) for node_id, node in nodes.items()}
         return cls(
-            nodes=tuple(_read_node(node_id, mapping_of(node)) for node_id, node in nodes.items()),
-            failures=tuple(_read_failure(mapping_of(failure)) for failure in list_of(failures)),
+            nodes=tuple(
+                _read_node(node_id, node, measured(node, measure, (before or {}).get(node_id)))
+                for node_id, node in nodes.items()
+            ),
+            failures=failures,
             cluster_name=text_of(body.get("cluster_name")),
+            # The list may be cut, or not be there.
+            failed=max(int(number_of(counts.get("failed"), _MOST_NODES) or 0), len(failures)),
+            measure=measure,
+            containers={node_id: use for node_id, use in uses.items() if use is not None},
         )
+
+    @property
+    def gap(self) -> str:
+        """A sentence with the number of nodes that did not answer, and why, without a full stop; empty if all did."""
+        if not self.failed:
+            return ""
+        nodes = "1 node" if self.failed == 1 else f"{self.failed:,} nodes"
+        return f"{nodes} did not give the statistics: {self.reasons}"
+
+    @property
+    def reasons(self) -> str:
+        """Why nodes did not answer, in words."""
+        return "; ".join(self.failures) or "the reply does not say why"
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
         """
@@ -107,14 +145,8 @@ class NodeStats:
         return [entry for entry in rest if not any(node.is_meant_by(entry) for node in self.nodes)]
 
 
-def _read_node(node_id: str, node: Mapping[str, Any]) -> NodeCpu:
-    machine = mapping_of(mapping_of(node.get("os")).get("cpu"))
-    own = mapping_of(mapping_of(node.get("process")).get("cpu"))
-    percent = _percent(machine.get("percent"))
-    source: Literal["os", "process"] = "os"
-    if percent is None:
-        percent, source = _percent(own.get("percent")), "process"
-    loads = {period: number_of(load) for period, load in mapping_of(machine.get("load_average")).items()}
+def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, Measure | None]) -> NodeCpu:
+    percent, source = cpu
     return NodeCpu(
         node_id=node_id,
         name=text_of(node.get("name")),
@@ -122,9 +154,18 @@ def _read_node(node_id: str, node: Mapping[str, Any]) -> NodeCpu:
         ip=text_of(node.get("ip")),
         roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
-        source=None if percent is None else source,
-        load_average={period: load for period, load in loads.items() if load is not None} or None,
+        source=source,
+        load_average=_read_loads(mapping_of(node.get("os"))),
     )
+
+
+def _read_loads(machine: Mapping[str, Any]) -> dict[str, float] | None:
+    # Elasticsearch 2 has one figure and 1 has three, both without the name of a period.
+    given = mapping_of(machine.get("cpu")).get("load_average", machine.get("load_average"))
+    if not isinstance(given, dict):
+        given = dict(zip(_LOAD_PERIODS, given if isinstance(given, list) else [given], strict=False))
+    loads = {period: number_of(load) for period, load in given.items()}
+    return {period: load for period, load in loads.items() if load is not None} or None
 
 
 def _read_failure(failure: Mapping[str, Any]) -> str:
@@ -132,9 +173,3 @@ def _read_failure(failure: Mapping[str, Any]) -> str:
     reason = text_of(cause.get("reason")) or text_of(failure.get("reason")) or "no reason given"
     node = text_of(failure.get("node_id"))
     return f"node {node}: {reason}" if node else reason
-
-
-def _percent(value: object) -> float | None:
-    # -1 means that the node cannot measure it.
-    number = number_of(value)
-    return number if number is not None and number >= 0 else None

@@ -48,7 +48,7 @@ def narrowed(stats: NodeStats, selection: Selection) -> NodeStats | None:
     """
     if selection is None:
         return stats
-    if stats.failures and any("*" in entry for entry in selection):
+    if stats.failed and any("*" in entry for entry in selection):
         return None
     ids = {node.node_id for node in stats.nodes}
     chosen: set[str] = set()
@@ -57,7 +57,7 @@ def narrowed(stats: NodeStats, selection: Selection) -> NodeStats | None:
         if not meant:
             return None
         chosen |= meant
-    return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id in chosen), failures=())
+    return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id in chosen), failures=(), failed=0)
 
 
 def _is_named(node: NodeCpu, entry: str) -> bool:

@@ -55,6 +55,7 @@ class SearchClusterHook(ServiceHook):
     run_time_modules = (
         "airflow_provider_mediaops.cluster.api",
         "airflow_provider_mediaops.cluster.capture.model",
+        "airflow_provider_mediaops.cluster.client",
         "airflow_provider_mediaops.cluster.hot_threads.parser",
         "airflow_provider_mediaops.cluster.models",
         "airflow_provider_mediaops.cluster.running_tasks.sampling",
@@ -185,22 +186,24 @@ class SearchClusterHook(ServiceHook):
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list
 
-        for failure in stats.failures:
-            self.log.warning("A node did not give its statistics: %s.", failure)
+        if gap := stats.gap:
+            self.log.warning("%s.", gap)
         if unknown := stats.unknown(node_list(nodes)):
             self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
         return list(stats.nodes)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-        from airflow_provider_mediaops.http.client import Client
+        from airflow_provider_mediaops.cluster.client import ClusterClient
+        from airflow_provider_mediaops.cluster.cpu_measure import CPU_MEASURES
 
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
         auth = self._auth(fields)
         # A key that was pasted in another form is not the password that Airflow masks.
         self._new_secrets += auth.secrets
-        client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
+        measure = fields.choice("cpu_measure", CPU_MEASURES, "auto")
+        client = ClusterClient(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields), cpu_measure=measure)
         limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
         transport = replace(
             transport_settings(fields, verify=_verify(fields)),
@@ -225,12 +228,18 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.api import probe
 
         # The root page would need neither of the privileges.
-        cluster_name = yield from probe(client.ask)
-        name = f" {cluster_name!r}" if cluster_name else ""
-        return ProbeResult(
+        stats = yield from probe(client.ask)
+        name = f" {stats.cluster_name!r}" if stats.cluster_name else ""
+        sentence = (
             f"The search cluster{name} answers, accepts the credentials and lets them read the statistics and the hot "
             "threads of its nodes."
         )
+        if stats.measure != "auto" and all(node.percent is None for node in stats.nodes):
+            sentence += (
+                f" But the node that answered does not give its CPU by cpu_measure={stats.measure}: a wait for high "
+                "CPU would not see it."
+            )
+        return ProbeResult(sentence)
 
     def _version(self, client: Client) -> CallFlow[str | None]:
         from airflow_provider_mediaops.cluster.version import cluster_version

@@ -126,12 +126,13 @@ class NodeReading(TypedDict):
     :param node: its name, or its id.
     :param percent: the CPU in percent: 100 means all cores of the machine or container. None if the node does not
         report it: such a node never counts as one at rest.
-    :param source: ``os`` for the whole machine or container, else ``process``.
+    :param source: the measure: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its
+        container against the limit. The connection's ``cpu_measure`` chooses; by default the highest counts.
     """
 
     node: str | None
     percent: float | None
-    source: Literal["os", "process"] | None
+    source: Literal["os", "process", "cgroup"] | None
 
 
 class HotThreadSummary(TypedDict):
@@ -280,14 +281,15 @@ class HotNodeReading(TypedDict):
     :param name: its name.
     :param host: its host name or address.
     :param percent: the CPU in percent.
-    :param source: ``os`` for the whole machine or container, else ``process``.
+    :param source: the measure: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its
+        container against the limit. The connection's ``cpu_measure`` chooses; by default the highest counts.
     """
 
     node_id: str
     name: str | None
     host: str | None
     percent: float | None
-    source: Literal["os", "process"] | None
+    source: Literal["os", "process", "cgroup"] | None
 
 
 class HotNodesEvent(TypedDict):

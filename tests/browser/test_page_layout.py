@@ -26,7 +26,7 @@ class TestTables:
                 ("generic", "0.8 %", "3"),
                 ("management", "0.3 %", "1"),
             ]
-            assert opened.column("By node", 2) == ["97 % load 12.3", "91 %"]
+            assert opened.column("By node", 2) == ["97 % its machine, load 12.3", "91 % its machine"]
 
     def test_a_click_on_a_heading_sorts(self, open_page: Open) -> None:
         with open_page(one()) as opened:

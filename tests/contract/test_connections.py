@@ -48,7 +48,14 @@ FULL: dict[str, dict[str, Any]] = {
         "host": "https://node1.example.com:9200, https://node2.example.com:9201/Search",
         "login": "monitor",
         "password": "cluster password",
-        "extra": {**COMMON, "auth": "basic", "ca_cert": certifi.where(), "verify": True, "max_report_mb": 64},
+        "extra": {
+            **COMMON,
+            "auth": "basic",
+            "ca_cert": certifi.where(),
+            "verify": True,
+            "cpu_measure": "process",
+            "max_report_mb": 64,
+        },
     },
     "mediaops_books": {
         "host": "https://books.example.com",

@@ -274,7 +274,7 @@ def _read_cpu(ask: Ask, query: HotThreadsQuery) -> CallFlow[Reading]:
         raise
     except MediaOpsError as error:
         return Reading(None, (f"The capture is without the nodes' CPU: {error.message}",))
-    return Reading(stats, tuple(f"A node did not give its statistics: {failure}." for failure in stats.failures))
+    return Reading(stats, (f"{stats.gap}.",) if stats.gap else ())
 
 
 def read_cores(ask: Ask, query: HotThreadsQuery) -> CallFlow[Mapping[str, int] | None]:

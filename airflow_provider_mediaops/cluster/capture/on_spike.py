@@ -186,7 +186,7 @@ def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Rea
     elif len(",".join(ids)) > _LONGEST_IDS:
         why = "too many to be named in one request"
     else:
-        return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=()))
+        return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=(), failed=0))
     remark = (
         f"{len(ids)} {'node' if len(ids) == 1 else 'nodes'} ran hot, {why}: the report is of all that were watched."
     )

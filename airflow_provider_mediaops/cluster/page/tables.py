@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.cluster.comparison import WAITING
+from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.page.text import count, figure, readable
 
@@ -367,5 +368,5 @@ def _cpu(cpu: NodeCpu | None) -> Cell:
     if cpu is None or cpu.percent is None:
         return Cell(text="unknown", number=-1)
     load = (cpu.load_average or {}).get("1m")
-    notes = (["its process"] if cpu.source == "process" else []) + ([f"load {load:.1f}"] if load is not None else [])
+    notes = [note for note in (measure_name(cpu.source), "" if load is None else f"load {load:.1f}") if note]
     return Cell(text=f"{cpu.percent:.0f} %", after=", ".join(notes), number=cpu.percent, bar=min(100.0, cpu.percent))

@@ -6,10 +6,12 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.headers import is_header_text
+
+Word = TypeVar("Word", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,13 @@ class ConnectionFields:
             )
         return self.password
 
-    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+    def choice(self, name: str, choices: tuple[Word, ...], default: Word) -> Word:
         """Return a field of extra that is one of a few words."""
         value = self.text(name, default).lower()
-        if value not in choices:
-            raise self.error(name, f"it is one of {', '.join(choices)}.")
-        return value
+        for word in choices:
+            if word == value:
+                return word
+        raise self.error(name, f"it is one of {', '.join(choices)}.")
 
     def number(
         self, name: str, default: float, *, minimum: float, maximum: float = sys.float_info.max, whole: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +28,9 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import ask_once, replay
 from tests.unit.search_cluster import error, replied, report, stats
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.models import NodeStats
 
 
 def answer(call: Call[Any], reply: Response) -> Any:
@@ -229,7 +232,7 @@ class TestProbe:
     def denied(self, action: str) -> Response:
         return replied(error(403, "security_exception", f"no permissions for [{action}] and User [name=u]"), 403)
 
-    def ask(self, *replies: Response) -> str | None:
+    def ask(self, *replies: Response) -> NodeStats:
         client = Client(("https://cluster.example:9200",), CLUSTER_RULES)
         return replay(probe(client.ask), list(replies))
 
@@ -240,7 +243,7 @@ class TestProbe:
             requests.append(call.request)
             return ask_once(call)
 
-        assert replay(probe(ask), [self.STATS, self.REPORT]) == "docs"
+        assert replay(probe(ask), [self.STATS, self.REPORT]).cluster_name == "docs"
         statistics, threads = requests
         assert statistics.path == "/_nodes/_local/stats/os,process"
         assert threads.path == "/_nodes/_local/hot_threads"

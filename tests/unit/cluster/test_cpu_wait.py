@@ -124,7 +124,10 @@ class TestStreak:
         streaks, progress = Streaks(watch), Progress(lambda _, sentence: told.append(sentence))
         assert Waited(watch, hot, hot, hot, streaks=streaks, progress=progress).pauses == [10, 5]
         assert Waited(watch, hot, streaks=streaks, progress=progress, first_pause=30).nodes == ["node-1"]
-        assert told == ["Waiting: the CPU is at 85 % or more; is it for 15 s?"]
+        assert told == [
+            "Waiting: the CPU is at 85 % or more; is it for 15 s?",
+            "Seen: CPU at 85 % or more: node-1 (its machine)",
+        ]
 
 
 class TestTimeLimit:
@@ -165,6 +168,7 @@ class TestFailure:
             (30, "The wait goes on in 10 "),
             (30, "The wait goes on in 10 "),
             (20, "Waiting: no node's CPU "),
+            (20, "Seen: CPU at 85 % or mo"),
         ]
 
     def test_a_permanent_one_ends_the_wait(self) -> None:
@@ -191,17 +195,19 @@ class TestNodes:
     def test_one_that_may_have_failed_is_not_called_unknown(self) -> None:
         partly = replied(stats({"node-1": HOT}, failures=("Failed node [abc]",)))
         waited = Waited(CpuWatch(85, nodes="node-1,node-2"), partly)
+        gap = "the cluster gave no statistics of 1 node; not in its reply: node-2"
         assert waited.told == [
-            (30, "Only some of the nodes are watched: the cluster gave no statistics of node node-2.")
+            (30, f"Only some of the nodes are watched: {gap}."),
+            (20, "Seen: CPU at 85 % or more: node-1 (its machine)"),
         ]
 
     def test_those_that_have_answered_may_come_back(self) -> None:
         watch = CpuWatch(85, nodes=node_id("node-1"))
         waited = Waited(watch, {"node-1": COOL}, GONE, {"node-1": HOT})
         assert waited.nodes == ["node-1"]
-        assert [level for level, _ in waited.told] == [20, 30]
+        assert [level for level, _ in waited.told] == [20, 30, 20]
 
     def test_of_hundreds_that_are_unknown_some_are_named(self) -> None:
         watch = CpuWatch(85, nodes=["node-1", *(f"gone-{number}" for number in range(300))])
-        ((_, sentence),) = Waited(watch, {"node-1": HOT}).told
+        ((_, sentence), _) = Waited(watch, {"node-1": HOT}).told
         assert sentence.endswith("gone-19 and 280 more.")

@@ -22,28 +22,6 @@ def only_node(**node: Any) -> NodeCpu:
     return found
 
 
-@pytest.mark.parametrize(
-    ("machine", "process", "percent", "source"),
-    [
-        ({"cpu": {"percent": 42}}, {"cpu": {"percent": 7}}, 42.0, "os"),
-        ({"cpu": {"percent": 0}}, {"cpu": {"percent": 7}}, 0.0, "os"),
-        ({"cpu": {"percent": -1}}, {"cpu": {"percent": 7}}, 7.0, "process"),
-        ({"cpu": {"load_average": {"1m": 2.5}}}, {"cpu": {"percent": 0}}, 0.0, "process"),
-        ({"timestamp": 1}, {"cpu": {"percent": 99.5}}, 99.5, "process"),
-        (None, {"cpu": {"percent": -1}}, None, None),
-        ({"cpu": {"percent": -1}}, None, None, None),
-        ({"cpu": {"percent": "12"}}, {"cpu": {"percent": True}}, None, None),
-        ({"cpu": {"percent": float("nan")}}, {"cpu": {"percent": 10**400}}, None, None),
-        ([], "busy", None, None),
-    ],
-)
-def test_cpu_is_that_of_the_machine_else_of_the_process_else_unknown(
-    machine: Any, process: Any, percent: float | None, source: str | None
-) -> None:
-    node = only_node(os=machine, process=process)
-    assert (node.percent, node.source) == (percent, source)
-
-
 def test_a_node_as_opensearch_describes_it() -> None:
     node = only_node(
         name="node-1",
@@ -107,6 +85,38 @@ def test_what_was_asked_for_and_means_no_node() -> None:
 )
 def test_nodes_that_failed_are_told(failure: Any, sentence: str) -> None:
     assert NodeStats.read({"_nodes": {"failures": [failure]}}).failures == (sentence,)
+
+
+@pytest.mark.parametrize(
+    ("counts", "failed", "gap"),
+    [
+        ({"total": 2, "successful": 2, "failed": 0}, 0, ""),
+        ({"failed": 1}, 1, "1 node did not give the statistics: the reply does not say why"),
+        ({"failed": 3, "failures": [{"reason": "it is slow"}]}, 3, "3 nodes did not give the statistics: it is slow"),
+        ({"failures": [{"reason": "it is slow"}]}, 1, "1 node did not give the statistics: it is slow"),
+        ({"failed": "two"}, 0, ""),
+        ({"failed": -1}, 0, ""),
+        ({"failed": 1e300}, 0, ""),
+    ],
+)
+def test_nodes_that_failed_are_counted_with_and_without_a_list(counts: Any, failed: int, gap: str) -> None:
+    found = NodeStats.read({"_nodes": counts, "nodes": {}})
+    assert (found.failed, found.gap) == (failed, gap)
+
+
+@pytest.mark.parametrize(
+    ("machine", "load"),
+    [
+        ({"cpu": {"load_average": {"1m": 2.5}}}, {"1m": 2.5}),
+        ({"load_average": 7.6}, {"1m": 7.6}),
+        ({"load_average": [7.6, 6.1, 5.0]}, {"1m": 7.6, "5m": 6.1, "15m": 5.0}),
+        ({"load_average": [7.6] * 9}, {"1m": 7.6, "5m": 7.6, "15m": 7.6}),
+        ({"load_average": "high"}, None),
+        ({}, None),
+    ],
+)
+def test_the_load_is_read_in_each_version(machine: Any, load: Any) -> None:
+    assert only_node(os=machine).load_average == load
 
 
 @given(st.dictionaries(st.sampled_from(["nodes", "_nodes", "cluster_name"]), json_values))

@@ -27,6 +27,13 @@ def flame(document: Document) -> dict[str, Any]:
 
 
 class TestContent:
+    @pytest.mark.parametrize(
+        ("source", "words"), [("os", "its machine"), ("process", "its process"), ("cgroup", "its container's limit")]
+    )
+    def test_the_measure_of_the_cpu_stands_beside_it(self, source: Any, words: str) -> None:
+        nodes = [NodeCpu("id_of_n1", "n1", percent=97.0, source=source)]
+        assert f"n1 97 % {words} 96.1 %" in made(capture(BUSY, taken=TAKEN, cpu=nodes)).text()
+
     def test_one_capture(self) -> None:
         nodes = [NodeCpu("id_of_n1", "n1", percent=97.0, source="os", load_average={"1m": 7.25}), NodeCpu("x", "n2")]
         shown = made(
@@ -36,7 +43,7 @@ class TestContent:
         assert "Hottest top frame at work: C.top with 96.1 %." in shown
         assert "2026-03-14 20:00:05 UTC" in shown
         assert "cpu over 500ms, the 3 busiest threads of each node, without threads known to be idle" in shown
-        assert "n1 97 % load 7.2 96.1 % 1 n2 unknown no section 0" in shown
+        assert "n1 97 % its machine, load 7.2 96.1 % 1 n2 unknown no section 0" in shown
         assert "a.b.C.top" in shown
         assert "Late." in shown
         assert "Also in s3://b/x.txt." in shown

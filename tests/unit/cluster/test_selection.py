@@ -66,7 +66,7 @@ def test_an_entry_that_means_no_node_is_left_to_the_cluster(selection: str) -> N
 
 
 def test_a_node_that_failed_may_be_meant_by_a_pattern_only() -> None:
-    failing = NodeStats(NODES, failures=("node id_9: it is slow",))
+    failing = NodeStats(NODES, failures=("node id_9: it is slow",), failed=1)
     by_name = narrowed(failing, ("data-1",))
     assert by_name == NodeStats(NODES[:1])
     assert narrowed(failing, ("data-*",)) is None

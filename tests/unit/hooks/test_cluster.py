@@ -19,7 +19,7 @@ from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.search_cluster import COUNTERS, error, http, replied, report, stats
+from tests.unit.search_cluster import COUNTERS, error, http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -104,6 +104,18 @@ class TestCpu:
         with SearchClusterHook() as hook:
             assert [(node.name, node.percent) for node in hook.cpu()] == [("a", 12.0), ("b", None)]
 
+    @pytest.mark.parametrize(("measure", "cpu"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
+    def test_the_connection_chooses_the_measure(
+        self, requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, cpu: tuple[float, str]
+    ) -> None:
+        connect_cluster(cpu_measure=measure)
+        body = stats({"a": 12})
+        body["nodes"][node_id("a")]["process"] = {"cpu": {"percent": 7}}
+        requests_mock.get(STATS, json=body)
+        with SearchClusterHook() as hook:
+            (node,) = hook.cpu()
+        assert (node.percent, node.source) == cpu
+
     def test_nodes_that_failed_or_do_not_exist_are_in_the_log(
         self, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -112,7 +124,7 @@ class TestCpu:
         with SearchClusterHook() as hook:
             assert len(hook.cpu(["a", "c"])) == 1
         assert lines == [
-            "WARNING: A node did not give its statistics: Failed node [b].",
+            "WARNING: 1 node did not give the statistics: Failed node [b].",
             "WARNING: The search cluster knows no node c.",
         ]
 
@@ -194,8 +206,9 @@ class TestFailures:
         requests_mock.get(STATS, json=stats({"a": 1}, failures=tuple(f"refused {number}" for number in range(5_000))))
         with SearchClusterHook() as hook:
             hook.cpu()
-        assert len(lines) == 21
-        assert "4980 more" in lines[-1]
+        (line,) = lines
+        assert line.startswith("WARNING: 5,000 nodes did not give the statistics: refused 0; ")
+        assert line.endswith("refused 19; 4980 more.")
 
 
 class TestSize:

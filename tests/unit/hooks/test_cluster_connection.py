@@ -70,6 +70,7 @@ class TestCredentials:
             ({"ca_cert": "/nowhere/ca.pem"}, "ca_cert"),
             ({"ca_cert": __file__}, "ca_cert"),
             ({"timeout": "soon"}, "timeout"),
+            ({"cpu_measure": "container"}, "cpu_measure"),
             ({"max_report_mb": 0}, "max_report_mb"),
             ({"max_report_mb": 1.5}, "max_report_mb"),
             ({"max_report_mb": 4097}, "max_report_mb"),
@@ -157,6 +158,16 @@ class TestTestConnection:
             "The search cluster 'docs' answers, accepts the credentials and lets them read the statistics and the hot "
             "threads of its nodes."
         )
+
+    def test_a_measure_of_the_cpu_that_the_node_does_not_give_is_named(
+        self, requests_mock: requests_mock.Mocker, connect_cluster: Any
+    ) -> None:
+        connect_cluster(login="elastic", password="secret-1", cpu_measure="cgroup")
+        requests_mock.get(PROBE, json=stats({"a": 1}))
+        requests_mock.get(PROBED_THREADS, text=report("a"))
+        worked, said = SearchClusterHook().test_connection()
+        assert worked
+        assert "the node that answered does not give its CPU by cpu_measure=cgroup" in said
 
     def test_a_missing_privilege_is_named(self, connect_cluster: Any, requests_mock: requests_mock.Mocker) -> None:
         connect_cluster(login="elastic", password="secret-1", max_attempts=5)

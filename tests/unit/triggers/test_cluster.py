@@ -145,7 +145,10 @@ class TestPace:
     def test_each_change_of_state_is_told_once(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, CpuSensorTrigger)
         assert len(self.times(cluster, 45, poll_interval=10)) == 6
-        assert lines == ["INFO: Waiting: no node's CPU is at 85 % or more"]
+        assert lines == [
+            "INFO: Waiting: no node's CPU is at 85 % or more",
+            "INFO: Seen: CPU at 85 % or more: node-1 (its machine)",
+        ]
 
     def test_waits_on_one_cluster_share_its_readings(self, cluster: ScriptedCluster) -> None:
         async def run() -> None:

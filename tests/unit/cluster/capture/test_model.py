@@ -218,7 +218,7 @@ class TestMissing:
             replied(report("node-1") + "   what is this?\n"),
         )
         first, second = taken.warnings()
-        assert first == "A node did not give its statistics: Failed node [abc]."
+        assert first == "1 node did not give the statistics: Failed node [abc]."
         assert second.startswith("Parts of the report were not understood (1)")
         assert "line 9" in second
 

@@ -1,0 +1,127 @@
+"""Measure the CPU of a node in the ways that its version and its container allow, and choose one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from airflow_provider_mediaops.cluster.plain_values import mapping_of, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Measure = Literal["os", "process", "cgroup"]
+"""The machine as Java sees it; the node's own process; its container against the limit (the quota of its cgroup)."""
+
+CpuMeasure = Literal["auto", "os", "process", "cgroup"]
+"""The measure that a connection asks for. ``auto``: whichever is the highest."""
+
+CPU_MEASURES: tuple[CpuMeasure, ...] = get_args(CpuMeasure)
+
+_NAMES: dict[Measure, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
+_HIGHEST = 100.0
+# Nanoseconds of some thirty years on a thousand cores.
+_LONGEST_NS = 1e21
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupUse:
+    """
+    The processor time that a container with a limit had used at a moment.
+
+    :param at_ms: the moment, in milliseconds by the node's clock.
+    :param used_ms: the time of all its processes since its start, in milliseconds.
+    :param cores: the limit: quota by period.
+    """
+
+    at_ms: float
+    used_ms: float
+    cores: float
+
+    @classmethod
+    def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
+        """
+        Read the counters of a node.
+
+        :param node: the statistics of the node.
+        :returns: the counters; None without a limit, and if the node does not give them.
+        """
+        machine = mapping_of(node.get("os"))
+        group = mapping_of(machine.get("cgroup"))
+        limit = mapping_of(group.get("cpu"))
+        at_ms, used_ns = _figure(machine.get("timestamp")), _figure(mapping_of(group.get("cpuacct")).get("usage_nanos"))
+        quota, period = _figure(limit.get("cfs_quota_micros")), _figure(limit.get("cfs_period_micros"))
+        if at_ms is None or used_ns is None or not quota or not period:
+            return None
+        own_ms = _figure(mapping_of(mapping_of(node.get("process")).get("cpu")).get("total_in_millis")) or 0.0
+        used_ms = used_ns / _NS_PER_MS
+        # Before 8.10, Elasticsearch gave microseconds under this name where the cgroup is of version 2. The process is
+        # in the container, so it cannot have used more than that.
+        if used_ms < own_ms / 2:
+            used_ms *= 1000
+        return cls(at_ms, used_ms, quota / period)
+
+    def percent_since(self, before: CgroupUse | None) -> float | None:
+        """
+        Return the used share of the limit, in percent.
+
+        :param before: earlier counters of the same node.
+        :returns: at most 100, which a burst may exceed; None for other counters: the node was restarted, its limit was
+            changed, or the servers have not measured again.
+        """
+        if before is None or before.cores != self.cores:
+            return None
+        passed_ms, used_ms = self.at_ms - before.at_ms, self.used_ms - before.used_ms
+        if passed_ms <= 0 or used_ms < 0:
+            return None
+        return min(_HIGHEST, round(100 * used_ms / (passed_ms * self.cores), 1))
+
+
+def measured(
+    node: Mapping[str, Any], wanted: CpuMeasure, before: CgroupUse | None = None
+) -> tuple[float | None, Measure | None]:
+    """
+    Return the CPU of a node in percent, and the measure that it is by.
+
+    :param node: the statistics of the node, of any version.
+    :param wanted: the measure; with ``auto`` the highest figure counts, and of equal ones that of the machine.
+    :param before: earlier counters of its container.
+    :returns: twice None if the node does not give it, which is not the same as zero.
+    """
+    machine, own = mapping_of(node.get("os")), mapping_of(mapping_of(node.get("process")).get("cpu"))
+    cpu, use = mapping_of(machine.get("cpu")), CgroupUse.read(node)
+    figures: dict[Measure, float | None] = {
+        # Elasticsearch from 5 on and OpenSearch; 2; and 1.
+        "os": _first(_percent(cpu.get("percent")), _percent(machine.get("cpu_percent")), _percent(cpu.get("usage"))),
+        # Elasticsearch 1 counts 100 % for each core of the process, and does not say how many there are.
+        "process": None if "usage" in cpu or "sys_in_millis" in own else _percent(own.get("percent")),
+        "cgroup": use.percent_since(before) if use else None,
+    }
+    known = {name: percent for name, percent in figures.items() if percent is not None and wanted in ("auto", name)}
+    source = max(known, key=lambda name: known[name], default=None)
+    return (None, None) if source is None else (known[source], source)
+
+
+def measure_name(source: Measure | None) -> str:
+    """
+    Return the words for a measure.
+
+    :param source: the measure; None if it is unknown.
+    """
+    return "" if source is None else _NAMES[source]
+
+
+def _first(*figures: float | None) -> float | None:
+    return next((figure for figure in figures if figure is not None), None)
+
+
+def _percent(value: object) -> float | None:
+    # -1 means that the node cannot measure it.
+    number = number_of(value)
+    return number if number is not None and 0 <= number <= _HIGHEST else None
+
+
+def _figure(value: object) -> float | None:
+    number = number_of(value, _LONGEST_NS)
+    return number if number is not None and number >= 0 else None
