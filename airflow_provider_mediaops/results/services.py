@@ -188,7 +188,8 @@ class TaskGroupSummary(TypedDict):
 
     :param node: its node.
     :param action: the action, for example ``indices:data/read/search``.
-    :param opaque_id: the ``X-Opaque-Id`` of its requests; None without one.
+    :param opaque_id: the ``X-Opaque-Id`` of its requests, without a UUID at its start; ``(UUIDs)`` if they have no more
+        than that; None without one.
     :param index: the names of the indices, joined by commas; None if they are not known.
     :param seen: whether it was listed at the ``start`` of the measurement, at the ``end``, at ``both``, or ``between``.
     :param running: the largest number of its tasks at one moment that had begun.

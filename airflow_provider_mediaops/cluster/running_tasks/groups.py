@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.cluster.running_tasks.description import query_of
 from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _LONGEST_NAMES = 200
 _LONGEST_QUERY = 4_000
+# Instead of the names of clients that send nothing but a UUID, another one with each request.
+_UUIDS = "(UUIDs)"
 # The chains of tasks that start tasks are short; a longer one is a fault of the reply.
 _LONGEST_CHAIN = 8
 # The maximum number of different index expressions of one kind that requests are compared with, and of patterns in one.
@@ -30,12 +32,14 @@ _WILDCARDS = frozenset("*?")
 # The pool in which tasks of an action run, by the start of its name; the longest start counts.
 _POOLS = {
     "indices:data/read/": "search",
+    "indices:data/read/esql": "esql_worker",
     "indices:data/read/get": "get",
     "indices:data/read/mget": "get",
     "indices:data/write/": "write",
-    "indices:data/write/update/byquery": None,
-    "indices:data/write/delete/byquery": None,
-    "indices:data/write/reindex": None,
+    # They search, and write what they have found.
+    "indices:data/write/update/byquery": "search, write",
+    "indices:data/write/delete/byquery": "search, write",
+    "indices:data/write/reindex": "search, write",
     "indices:admin/forcemerge": "force_merge",
     "indices:admin/refresh": "refresh",
     "indices:admin/flush": "flush",
@@ -59,7 +63,16 @@ class RequestTasks:
     @property
     def opaque_id(self) -> str | None:
         """The ``X-Opaque-Id`` of the request."""
-        return next((task.opaque_id for task in (self.root, *self._last) if task.opaque_id), None)
+        return self._named.opaque_id
+
+    @property
+    def client(self) -> str | None:
+        """The same without a UUID at its start; empty if it is one."""
+        return self._named.client
+
+    @property
+    def _named(self) -> Task:
+        return next((task for task in (self.root, *self._last) if task.opaque_id), self.root)
 
     @property
     def expression(self) -> str | None:
@@ -93,7 +106,7 @@ def requests_of(histories: Mapping[str, TaskHistory], ancestors: Mapping[str, Ta
         # Tasks whose common parent is not known belong together by its id.
         request = requests.setdefault(chain[-1].parent_id or chain[-1].task_id, RequestTasks(chain[-1]))
         request.tasks.append(history)
-        texts = (query_of(task.description) for task in chain)
+        texts = (query_of(task.kind, task.description) for task in chain)
         request.query = request.query or next((text for text in texts if text), None)
     return list(requests.values())
 
@@ -120,7 +133,7 @@ class GroupedRequests:
 
 def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) -> list[GroupedRequests]:
     """
-    Put requests of one kind together: of one action, one id and one index, and with one shape as far as it is known.
+    Put requests of one kind together: of one action, client and index, and with one shape as far as it is known.
 
     :param requests: the requests of a node.
     :param shape_of: returns the shape of a query.
@@ -131,8 +144,8 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     index_of = cache(partial(_index_of, expressions))
     kinds: dict[tuple[str, str | None, str | None], list[RequestTasks]] = defaultdict(list)
     for request in requests:
-        index = request.expression or index_of(request.root.kind, request.opaque_id, request.indices)
-        kinds[request.root.kind, request.opaque_id, index].append(request)
+        index = request.expression or index_of(request.root.kind, request.client, request.indices)
+        kinds[request.root.kind, request.client, index].append(request)
     groups = []
     for (_, _, index), alike in kinds.items():
         by_shape: dict[str | None, list[RequestTasks]] = defaultdict(list)
@@ -167,7 +180,7 @@ def _expression_of(text: str) -> _Expression:
 def _expressions(requests: Iterable[RequestTasks]) -> dict[tuple[str, str | None], list[_Expression]]:
     found: defaultdict[tuple[str, str | None], set[str]] = defaultdict(set)
     for request in requests:
-        known = found[request.root.kind, request.opaque_id]
+        known = found[request.root.kind, request.client]
         if (named := request.expression) and len(known) < _MOST_EXPRESSIONS:
             known.add(named)
     return {kind: list(map(_expression_of, known)) for kind, known in found.items()}
@@ -176,11 +189,11 @@ def _expressions(requests: Iterable[RequestTasks]) -> dict[tuple[str, str | None
 def _index_of(
     expressions: Mapping[tuple[str, str | None], Sequence[_Expression]],
     kind: str,
-    opaque_id: str | None,
+    client: str | None,
     indices: tuple[str, ...],
 ) -> str | None:
     """Return what a client named that fits, for a request that does not say so; else the indices themselves."""
-    fitting = [each.text for each in expressions[kind, opaque_id] if each.fits(indices)] if indices else []
+    fitting = [each.text for each in expressions[kind, client] if each.fits(indices)] if indices else []
     return fitting[0] if len(fitting) == 1 else ",".join(indices) or None
 
 
@@ -200,9 +213,11 @@ def task_group(
     cpu_ms = cpu_of(group, window)
     running, queued = _counts(group)
     query = next((request.query for request in group.requests if request.query), None)
+    ids = {request.opaque_id for request in group.requests}
+    opaque_id = first.client or (first.opaque_id if len(ids) == 1 else _UUIDS)
     return TaskGroup(
         action=first.root.kind,
-        opaque_id=first.opaque_id and storable(first.opaque_id, _LONGEST_NAMES),
+        opaque_id=opaque_id and storable(opaque_id, _LONGEST_NAMES),
         index=group.index and storable(group.index, _LONGEST_NAMES),
         shape=group.shape and storable(group.shape, len(group.shape)),
         query=storable(query, _LONGEST_QUERY) if query and shows_query else None,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
+from airflow_provider_mediaops.cluster.running_tasks.description import query_of
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
     MAX_LIST_BYTES,
     shard_times,
@@ -113,7 +114,7 @@ class TaskSampling:
         :param tasks: the tasks whose descriptions contain the queries. Megabytes of them take tenths of a second.
         """
         for task in tasks:
-            if query := query_of(task.description):
+            if query := query_of(task.kind, task.description):
                 self.cached_shape(query)
 
     def warn(self, sentence: str) -> None:
@@ -263,7 +264,7 @@ class LookSeries:
         known = {task.task_id for task in listed} | self.sampling.ancestors.keys() | self._tried
         by_kind: dict[tuple[str, str | None, str | None], list[Task]] = {}
         for task in listed:
-            if task.is_search_phase and task.parent_id and task.parent_id not in known:
+            if task.is_part and task.parent_id and task.parent_id not in known:
                 known.add(task.parent_id)
                 by_kind.setdefault(_kind_of(task), []).append(task)
         # Kinds that were met before keep their right to the ten lookups.
@@ -289,7 +290,7 @@ class LookSeries:
 
 
 def _kind_of(task: Task) -> tuple[str, str | None, str | None]:
-    return task.kind, task.opaque_id, task.index
+    return task.kind, task.client, task.index
 
 
 def _weight(tasks: list[Task]) -> float:

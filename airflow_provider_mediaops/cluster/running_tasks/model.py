@@ -78,9 +78,11 @@ class TaskGroup(_Part):
     The listed requests of one kind on one node.
 
     :param action: the action without its phase, for example ``indices:data/read/search``.
-    :param opaque_id: the ``X-Opaque-Id`` that the client sent; None without one.
+    :param opaque_id: the ``X-Opaque-Id`` that the client sent, without a UUID at its start; ``(UUIDs)`` for several
+        that have no more than that; None without one.
     :param index: the names of the indices, joined by commas; None if no task names any.
-    :param shape: the query with ``?`` for each literal; None if no task that has it was found.
+    :param shape: the query with ``?`` for each literal, that of ES|QL and SQL after the name of the language; None if
+        no task that has it was found.
     :param query: the query as it was sent, cut; only with ``show_queries``.
     :param seen: when the group was listed; see :data:`Seen`.
     :param requests: the number of requests, over all looks.

@@ -1,4 +1,4 @@
-"""The shape of a query: its JSON with ``?`` in the place of each literal, so that requests of one kind are alike."""
+"""The shape of a query: the query with ``?`` in the place of each literal, so that requests of one kind are alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 #: The longest text of a query that is read, in characters.
 MAX_QUERY_CHARACTERS = 65_536
 
-_SOURCE = "source["
+#: What stands before a query that is no JSON: literals are written in another way in each language.
+ESQL_MARK, SQL_MARK = "ES|QL: ", "SQL: "
+
 _LITERAL = "?"
 _CUT = "…"
 _QUOTED_LITERAL, _QUOTED_CUT = f'"{_LITERAL}"', f'"{_CUT}"'
@@ -25,20 +27,21 @@ _LONGEST_KEY = 100
 _LONGEST_SHAPE = 2_000
 # A text without its closing quotation mark is the last one of a query that was cut.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
-
-
-def query_of(description: str) -> str | None:
-    """
-    Return the query in the description of a coordinating task.
-
-    :param description: such as ``indices[a], search_type[QUERY_THEN_FETCH], source[{"size":0}]``.
-    :returns: the JSON as it stands there, cut at :data:`MAX_QUERY_CHARACTERS`; None if there is none.
-    """
-    start = description.find(f"{_SOURCE}{{")
-    if start < 0:
-        return None
-    text = description[start + len(_SOURCE) :][:MAX_QUERY_CHARACTERS]
-    return text.removesuffix("]")
+# In ES|QL and SQL: a name is kept whole, with its digits. A text ends with its closing mark, or where a query was cut.
+# In SQL a mark within a text is doubled, in ES|QL it has a backslash before it.
+_NAME = r"`[^`]*`|[^\W\d][\w.@]*"
+_NUMBER = r"\d[\w.]*"
+_BLOCK_COMMENT = r"/\*.*?(?:\*/|\Z)"
+_SQL_PART = re.compile(
+    rf"(?P<name>{_NAME})|'[^']*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|{_NUMBER}|(?P<comment>--[^\n]*|{_BLOCK_COMMENT})", re.DOTALL
+)
+_ESQL_PART = re.compile(
+    rf'(?P<name>{_NAME})|"""(?:.*?"""|.*\Z)|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|{_NUMBER}'
+    rf"|(?P<comment>//[^\n]*|{_BLOCK_COMMENT})",
+    re.DOTALL,
+)
+_BLANKS = re.compile(r"\s+")
+_LITERALS = re.compile(r"\?(?:[\s,?]*\?)?")
 
 
 def shape_of(query: str) -> str:
@@ -48,14 +51,29 @@ def shape_of(query: str) -> str:
     Each literal becomes ``?``. A list has each different element once. Keys are kept and sorted: they are names of
     fields, clauses and aggregations. Texts of scripts are literals.
 
-    :param query: JSON, as :func:`query_of` returns it; it may be cut anywhere, or be no JSON at all.
-    :returns: compact JSON, cut at 2,000 characters; if the query or the shape was cut, it ends with ``…``.
+    In ES|QL and SQL, names of fields and indices, keywords and operators are kept; comments are not.
+
+    :param query: JSON, or ES|QL or SQL after its mark; it may be cut anywhere, or be something else.
+    :returns: compact JSON, or the text in one line, cut at 2,000 characters; if the query or the shape was cut, it ends
+        with ``…``.
     """
-    value, is_whole = _decoded(query)
-    shape = _text_of(value)
+    mark = next((mark for mark in (ESQL_MARK, SQL_MARK) if query.startswith(mark)), "")
+    if mark:
+        text = query.removeprefix(mark)
+        pattern = _ESQL_PART if mark == ESQL_MARK else _SQL_PART
+        shape, is_whole = f"{mark}{_text_shape(text, pattern)}", len(text) < MAX_QUERY_CHARACTERS
+    else:
+        value, is_whole = _decoded(query)
+        shape = _text_of(value)
     if len(shape) > _LONGEST_SHAPE:
         return shape[: _LONGEST_SHAPE - 1] + _CUT
     return shape if is_whole else shape + _CUT
+
+
+def _text_shape(query: str, pattern: re.Pattern[str]) -> str:
+    """Return ES|QL or SQL in one line, with ``?`` for each literal."""
+    text = pattern.sub(lambda part: part["name"] or (" " if part["comment"] else _LITERAL), query)
+    return _LITERALS.sub(_LITERAL, _BLANKS.sub(" ", text)).strip()
 
 
 def _decoded(text: str) -> tuple[Any, bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.running_tasks.description import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
 from airflow_provider_mediaops.http.reply import read_json
@@ -28,10 +29,9 @@ _ACTIONS = "indices:data/*,indices:admin/*"
 _LARGEST = 1e24
 _LONGEST_DESCRIPTION = 66_000
 _LONGEST_NAME = 200
-_SHARD = re.compile(r"(?:shardId\[|index)\[([^\[\]]+)\]")
-_INDICES = re.compile(r"indices ?\[([^\[\]]*)\]")
-_QUERY = "source["
 _PHASE = re.compile(r"\[.*")
+# Kibana puts one of its own before the name of a dashboard, for each request.
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:[;:/,\s]+|\Z)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +83,24 @@ class Task:
         return self.action != self.kind and self.kind.startswith("indices:data/read/")
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a search or of ES|QL: only the task that coordinates the request has the query."""
+        return self.is_search_phase or self.kind.startswith(ESQL_PARTS)
+
+    @property
+    def client(self) -> str | None:
+        """The ``X-Opaque-Id`` without a UUID at its start, which differs from request to request; empty after it."""
+        return None if self.opaque_id is None else _UUID.sub("", self.opaque_id, count=1)
+
+    @property
     def expression(self) -> str | None:
         """The indices that the client named, as a coordinating task describes them."""
-        found = _INDICES.search(self._before_query[:_LONGEST_DESCRIPTION])
-        return ",".join(name.strip() for name in found[1].split(",")) or None if found else None
+        return expression_of(self.kind, self.description)
 
     @property
     def index(self) -> str | None:
         """The index whose shard it works on."""
-        found = _SHARD.search(self._before_query[:_LONGEST_NAME])
-        return found[1] if found else None
-
-    @property
-    def _before_query(self) -> str:
-        # A search may look for texts that read like the name of an index: they are literals of its query.
-        return self.description.partition(_QUERY)[0]
+        return index_of(self.kind, self.description)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,53 @@ class TestGroups:
             (None, 1),
         }
 
+    def test_requests_of_a_dashboard_are_one_group_whatever_uuid_stands_before_its_name(self) -> None:
+        def search(number: int, opaque_id: str) -> dict[str, Any]:
+            return listed(number, 0, parent=f"gone:{number}", opaque_id=opaque_id)
+
+        uuids = [f"0000000{number}-1111-4222-8333-44445555666A" for number in range(4)]
+        name = f"kibana:application:dashboard:{uuids[3]}"
+        several = [search(number, f"{uuid};{name}") for number, uuid in enumerate(uuids[:3])]
+        groups = assessed(sampled({0: several}), report()).groups
+        assert [(group.opaque_id, group.requests) for group in groups] == [(name, 3)]
+
+        without_name = [search(10 + number, uuid) for number, uuid in enumerate(uuids)]
+        groups = assessed(sampled({0: without_name}), report()).groups
+        assert [(group.opaque_id, group.requests) for group in groups] == [("(UUIDs)", 4)]
+        groups = assessed(sampled({0: without_name[:1]}), report()).groups
+        assert [(group.opaque_id, group.requests) for group in groups] == [(uuids[0], 1)]
+        # No UUID: the name of a client that begins like one.
+        groups = assessed(sampled({0: [search(1, f"{uuids[0]}0"), search(2, f"{uuids[1]}0")]}), report()).groups
+        assert {group.opaque_id for group in groups} == {f"{uuids[0]}0", f"{uuids[1]}0"}
+
+    @pytest.mark.parametrize(
+        ("action", "description", "index", "shape", "pool"),
+        [
+            ("read/esql", f'FROM a | WHERE b == "{SECRET}"', "a", "ES|QL: FROM a | WHERE b == ?", "esql_worker"),
+            ("read/sql", "SQL [SELECT a FROM b][null]", "b", "SQL: SELECT a FROM b", "search"),
+            ("read/open_point_in_time", "open search context: indices [a] keep_alive [1m]", "a", None, "search"),
+            ("write/reindex", "reindex from [old] to [new]", "old,new", None, "search, write"),
+            ("write/update/byquery", "update-by-query [a]", "a", None, "search, write"),
+            ("write/delete/byquery", "delete-by-query [a]", "a", None, "search, write"),
+        ],
+    )
+    def test_other_requests_have_their_index_query_and_pool(
+        self, action: str, description: str, index: str, shape: str | None, pool: str
+    ) -> None:
+        task = listed(1, 0, action=f"indices:data/{action}", parent=None, description=description)
+        (group,) = assessed(sampled({0: [task]}), report()).groups
+        assert (group.index, group.shape, group.pool) == (index, shape, pool)
+
+    def test_the_parts_of_esql_belong_to_its_query(self) -> None:
+        action = "indices:data/read/esql"
+        text = r"\_LuceneSourceOperator[limit = 1000]"
+        parts = [listed(n, 0, action=f"{action}/compute", parent="c:7", description=text) for n in range(3)]
+        sampling = sampled({0: parts})
+        sampling.ancestors["c:7"] = Task(task_id="c:7", action=action, description="FROM a", opaque_id="app")
+        (group,) = assessed(sampling, report()).groups
+        assert (group.action, group.opaque_id, group.index, group.shape) == (action, "app", "a", "ES|QL: FROM a")
+        assert (group.requests, group.running, group.pool) == (1, 3, "esql_worker")
+
     def test_a_search_over_a_pattern_is_one_group_whichever_shards_were_seen(self) -> None:
         sampling = sampled({0: [listed(n, 0, index=f"logs-{n}", parent=f"c:{n % 2}") for n in range(4)]})
         sampling.ancestors["c:0"] = root({"size": 0}, index="logs-*")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
 
 SECRET = "123-45-6789"
 KEYS = ["bool", "must", 'a "b"\\', "ключ", "\n"]
@@ -95,10 +95,37 @@ def test_it_is_bounded_whatever_comes() -> None:
         assert shape_of(text).endswith("…") or "…" in shape_of(text)
 
 
-def test_the_query_is_found_in_the_description_of_a_search() -> None:
-    source = '{"size":1,"query":{"match":{"title":"a ] b"}}}'
-    description = f"indices[orders-2026], search_type[QUERY_THEN_FETCH], source[{source}]"
-    assert query_of(description) == source
-    assert query_of("shardId[[orders-2026][0]]") is None
-    assert query_of("") is None
-    assert query_of(description[:70]) == description[:70].partition("source[")[2]
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("query", "shape"),
+        [
+            ("ES|QL: FROM logs-* | STATS c = COUNT(*) BY host", "ES|QL: FROM logs-* | STATS c = COUNT(*) BY host"),
+            (
+                f'ES|QL: FROM a | WHERE user1.ssn2 == "{SECRET}"\n  AND n > -4.5e3 // {SECRET}\n| LIMIT 10',
+                "ES|QL: FROM a | WHERE user1.ssn2 == ? AND n > -? | LIMIT ?",
+            ),
+            (f'ES|QL: FROM a /* {SECRET} */| WHERE t LIKE """{SECRET} " | """', "ES|QL: FROM a | WHERE t LIKE ?"),
+            (f'ES|QL: FROM a | WHERE t == "\\"{SECRET}" AND `1 {KEYS[0]}` IN (1, 2,3)', None),
+            ("SQL: SELECT a FROM t WHERE b = 'it''s' AND c IN (1, 2)", "SQL: SELECT a FROM t WHERE b = ? AND c IN (?)"),
+            # No backslash escapes a mark there.
+            ("SQL: SELECT a FROM t WHERE b = 'x\\' AND c = '123-45-6789' -- 123-45-6789", None),
+        ],
+    )
+    def test_literals_and_comments_are_left_out(self, query: str, shape: str | None) -> None:
+        found = shape_of(query)
+        assert SECRET not in found
+        assert "123" not in found
+        assert found == shape or (shape is None and found.endswith(("= ? AND c = ?", "AND `1 bool` IN (?)")))
+
+    @pytest.mark.parametrize("mark", ["ES|QL: ", "SQL: "])
+    def test_no_literal_is_left_wherever_it_is_cut(self, mark: str) -> None:
+        quote = "'" if mark == "SQL: " else '"'
+        text = f"FROM a WHERE b == {quote}secret word{quote} AND c == 42 /* secret */ AND d == {quote}secret{quote}"
+        for end in range(len(text) + 1):
+            assert "secret" not in shape_of(mark + text[:end])
+            assert "4" not in shape_of(mark + text[:end])
+
+    def test_it_is_bounded(self) -> None:
+        for text in ("ES|QL: FROM " + "a, " * 40_000, "SQL: SELECT " + "b + " * 40_000):
+            assert len(shape_of(text)) == 2_000
+            assert shape_of(text).endswith("…")

@@ -296,6 +296,24 @@ class TestQueries:
         tour.run()
         assert tour.times("task") == []
 
+    def test_the_query_of_esql_is_looked_up_for_its_parts(self) -> None:
+        action = "indices:data/read/esql"
+        root = listed(7, 0, action=action, parent=None, description="FROM a | LIMIT 1")
+        tour = Tour(
+            list=replied(task_list(listed(1, 0, action=f"{action}/compute", description="plan"))),
+            task=replied({"completed": False, "task": {**root, "node": COORDINATOR}}),
+        )
+        assert tour.run().shapes == {"ES|QL: FROM a | LIMIT 1": "ES|QL: FROM a | LIMIT ?"}
+
+    def test_the_tries_of_a_dashboard_are_few_whatever_uuid_stands_before_its_name(self) -> None:
+        gone = replied(error(404, "resource_not_found_exception", "it isn't running"), 404)
+        requests = [
+            listed(n, 0, parent=f"c:{n}", opaque_id=f"0000000{n}-1111-4222-8333-444455556666;kibana") for n in range(9)
+        ]
+        tour = Tour(list=replied(task_list(*requests)), task=gone)
+        tour.run()
+        assert len(tour.times("task")) == 3
+
     def test_writes_have_no_query(self) -> None:
         tour = Tour(list=replied(task_list(listed(1, 0, action=BULK))))
         tour.run()
