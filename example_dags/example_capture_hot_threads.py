@@ -30,5 +30,6 @@ with DAG(
         wait_timeout=timedelta(hours=12),
         captures=3,  # ten seconds apart; the page compares them
         threads=5,
+        running_tasks=True,  # and who was behind them
         deferrable=True,  # in the triggerer: no worker slot is held
     )

@@ -30,6 +30,7 @@ with DAG(
         sustained_for="{{ params.sustained_for }}",  # seconds
         poll_interval=10,
         wait_timeout=timedelta(hours=12),  # no spike until then: both tasks are skipped
+        running_tasks=True,
         deferrable=True,
     )
     post = PostBulletinOperator(

@@ -116,6 +116,9 @@ def test_capturing_hot_threads(examples: Examples) -> None:
     assert "hot_threads.html" in files
     assert run.values["capture"]["cpu"][0]["percent"] >= 85
     assert run.values["capture"]["hottest"]
+    assert run.values["capture"]["groups"][0]["opaque_id"] == "report:nightly-margin"
+    behind_it = "report:nightly-margin (indices:data/read/search on sandbox-events) used"
+    assert files["hot_threads.html"].count(behind_it) == 3
 
 
 def test_capturing_where_no_event_says_which_nodes_run_hot(examples: Examples) -> None:

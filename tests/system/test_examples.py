@@ -54,7 +54,7 @@ def test_hot_threads_are_captured(runs: Runs, output: Path) -> None:
     for number in (1, 2, 3):
         assert (folder / f"hot_threads.{number}.txt").read_text().count("::: {") == 1
         assert len(json.loads((folder / f"hot_threads.{number}.json").read_text())["nodes"]) == 1
-    assert (folder / "hot_threads.html").is_file()
+    assert "report:nightly-margin (indices:data/read/search on" in (folder / "hot_threads.html").read_text()
 
 
 def test_a_run_that_no_event_started_captures_all_nodes(runs: Runs, output: Path) -> None:

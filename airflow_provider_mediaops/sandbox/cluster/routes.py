@@ -199,22 +199,22 @@ async def _reply_with_report(node_list: str | None, asked: Asked) -> Response:
     if not asked.dialect.can_measure(sampling):
         nodes = []
     sandbox, patience = asked.sandbox, max(0.0, timeout / 1e9)
+    began = sandbox.clock.now()
     if nodes:
         await sandbox.clock.sleep(min(sampling.seconds, patience, sandbox.settings.max_sampling))
     if nodes and sampling.seconds > patience:
         nodes = asked.dialect.nodes_after_timeout(nodes, asked.query.text("timeout", ""))
-    return Response(_text(nodes, sampling, asked), media_type=_TEXT)
+    return Response(_text(nodes, sampling, asked, began), media_type=_TEXT)
 
 
-def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked) -> str:
-    now = asked.sandbox.clock.now()
-    # Nodes answer in no promised order, each a little later than the one before.
-    first = int(now) % len(nodes) if nodes else 0
+def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked, began: float) -> str:
+    # Nodes answer in no promised order, and each begins a little later than the one before.
+    first = int(began) % len(nodes) if nodes else 0
     return "".join(
         hot_threads_text.section(
             node,
             cpu=asked.sandbox.cluster.load(node).machine,
-            at=iso_milliseconds(now + 0.001 * place),
+            at=iso_milliseconds(began + 0.001 * place),
             sampling=sampling,
             form=asked.dialect.form,
         )
@@ -317,8 +317,8 @@ async def running_tasks(asked: Question) -> Response:
 
 
 def _tasks_of(node: Node, asked: Asked) -> list[dict[str, Any]]:
-    load, now = asked.sandbox.cluster.load(node), asked.sandbox.clock.now()
-    return tasks.tasks_of(node, load, now, counts_cpu=asked.dialect.counts_task_cpu)
+    counts_cpu = asked.dialect.counts_task_cpu
+    return tasks.tasks_of(node, asked.sandbox.cluster, asked.sandbox.clock.now(), counts_cpu=counts_cpu)
 
 
 @router.get("/_tasks/{task_id}", response_class=JSONResponse)

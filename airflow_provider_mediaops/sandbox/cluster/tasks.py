@@ -9,7 +9,7 @@ from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node
 from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
+    from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
 
 INDEX = "sandbox-events"
 SEARCH_ID = "report:nightly-margin"
@@ -24,16 +24,16 @@ _BULK_SECONDS = 0.02
 _COORDINATING = 1_000_000
 
 
-def tasks_of(node: Node, load: NodeLoad, now: float, *, counts_cpu: bool) -> list[dict[str, Any]]:
+def tasks_of(node: Node, cluster: Cluster, now: float, *, counts_cpu: bool) -> list[dict[str, Any]]:
     """
     Return the tasks of a node, as they are listed.
 
     :param node: the node.
-    :param load: how busy it is; a node that rests runs nothing.
+    :param cluster: knows how busy it is; a node that rests runs nothing.
     :param now: seconds since 1970.
     :param counts_cpu: whether the cluster counts the CPU of tasks.
     """
-    if load.machine <= 0:
+    if cluster.load(node).machine <= 0:
         return []
     round_ = int(now // _SEARCH_SECONDS)
     since = round_ * _SEARCH_SECONDS
@@ -42,7 +42,7 @@ def tasks_of(node: Node, load: NodeLoad, now: float, *, counts_cpu: bool) -> lis
     bulk = _task((node.id, 2 * round_ + 1), _BULK, since=now - _BULK_SECONDS, now=now, of=of_bulk)
     search["parent_task_id"] = f"{NODES[0].id}:{_COORDINATING + round_}"
     if counts_cpu:
-        search["resource_stats"] = _resources((now - since) * load.machine / 100, executions=1)
+        search["resource_stats"] = _resources(cluster.busy_seconds(node, since), executions=1)
         bulk["resource_stats"] = _resources(0.0, executions=0)
     return [search, bulk]
 

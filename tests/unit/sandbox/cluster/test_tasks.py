@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks.replies import shard_times, single_task, task_list, thread_pools
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
@@ -38,6 +40,28 @@ async def test_a_search_uses_the_cpu_of_the_hottest_thread(sandbox: Sandbox) -> 
     assert second.tasks[0].cpu_ms - search.cpu_ms == pytest.approx(400.0, abs=0.1)
     report = (await sandbox.get(f"/cluster/_nodes/{NODE}/hot_threads", auth=OPERATOR)).text
     assert "80.0% (400ms out of 500ms) cpu usage by thread 'opensearch[sandbox-2][search][T#5]'" in report
+
+
+async def test_a_report_says_when_it_began_so_that_tasks_can_be_compared(sandbox: Sandbox) -> None:
+    began = datetime.fromtimestamp(sandbox.clock.seconds, tz=timezone.utc)
+    text = (await sandbox.get(f"/cluster/_nodes/{NODE}/hot_threads", auth=OPERATOR)).text
+    assert sandbox.clock.seconds == pytest.approx(began.timestamp() + 0.5)
+    assert parse(text).nodes[0].timestamp == began
+
+
+async def test_a_search_uses_no_more_and_no_less_than_the_node_whatever_its_curve(sandbox: Sandbox) -> None:
+    cluster = sandbox.state.cluster
+    (before, _), load = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]).machine
+    rounds = 0
+    for _ in range(80):
+        sandbox.clock.seconds += 0.5
+        (search, _), rising = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]).machine - load
+        load += rising
+        rounds += search.task_id != before.task_id
+        if search.task_id == before.task_id:
+            assert search.cpu_ms - before.cpu_ms == pytest.approx(5 * (load - rising / 2), abs=10)
+        before = search
+    assert rounds == 2
 
 
 async def test_the_query_is_that_of_the_task_that_started_it(sandbox: Sandbox) -> None:
