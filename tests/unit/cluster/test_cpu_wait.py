@@ -171,6 +171,14 @@ class TestFailure:
             (20, "Seen: CPU at 85 % or mo"),
         ]
 
+    def test_what_is_seen_again_after_a_wait_is_told_again_and_else_once(self) -> None:
+        told: list[str] = []
+        progress = Progress(lambda _, sentence: told.append(sentence))
+        for readings in ([HOT], [HOT], [COOL, HOT]):
+            Waited(CpuWatch(85), *({"node-1": percent} for percent in readings), progress=progress)
+        seen, waiting = "Seen: CPU at 85 % or more: node-1 (its machine)", "Waiting: no node's CPU is at 85 % or more"
+        assert told == [seen, waiting, seen]
+
     def test_a_permanent_one_ends_the_wait(self) -> None:
         with pytest.raises(AuthenticationError):
             Waited(CpuWatch(85), {"node-1": COOL}, DENIED)

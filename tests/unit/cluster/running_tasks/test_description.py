@@ -69,6 +69,7 @@ def test_a_long_query_is_cut() -> None:
         (REINDEX, f"reindex from [old] updated with {SCRIPT} to [new]", "old,new"),
         # Of another cluster: its indices are not here.
         (REINDEX, f'reindex from [scheme=https host=a query={{"x":"[{SECRET}] to [{SECRET}]"}}][old] to [new]', "new"),
+        (REINDEX, "reindex from [scheme=https host=a query={}][old] to [new]", "new"),
         (UPDATE, f"update-by-query [logs-2025] updated with {SCRIPT}", "logs-2025"),
         (DELETE, "delete-by-query [a, b]", "a,b"),
         ("indices:data/write/bulk", "requests[266], index[orders][0]", None),
