@@ -171,6 +171,7 @@ class TestLog:
         assert lines == [
             "WARNING: Only some of the nodes are watched: the cluster knows no node node-9.",
             "INFO: Waiting: no node's CPU is at 85 % or more",
+            "INFO: Seen: CPU at 85 % or more: node-1 (its machine)",
             (
                 f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; "
                 "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run; "
