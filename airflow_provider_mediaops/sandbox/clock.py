@@ -36,20 +36,10 @@ class SystemClock:
 
 
 def moment(seconds: float) -> datetime:
-    """
-    Convert a clock's figure into a date and time.
-
-    :param seconds: seconds since 1970-01-01 UTC.
-    :returns: the moment, in UTC.
-    """
+    """Convert seconds since 1970 into a date and time in UTC."""
     return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
 
 def iso_milliseconds(seconds: float) -> str:
-    """
-    Format a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
-
-    :param seconds: seconds since 1970-01-01 UTC.
-    :returns: the moment in ISO 8601 with milliseconds and ``Z``.
-    """
+    """Format seconds since 1970 as services do: ``2025-01-31T08:30:00.250Z``."""
     return moment(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.services import Service
 
-_HTML = "text/html; charset=utf-8"
-
 
 class _Armed(BaseModel):
     """The fields that all faults have."""
@@ -26,13 +24,12 @@ class StatusFault(_Armed):
     """Answer with a status, without doing the work."""
 
     kind: Literal["status"] = "status"
-    status: int = Field(ge=400, le=599, description="The HTTP status.")
+    status: int = Field(ge=200, le=599, description="The HTTP status.")
     retry_after: int | None = Field(default=None, ge=0, description="Seconds for a `Retry-After` header.")
-    retry_after_as: Literal["seconds", "date"] = Field(default="seconds", description="How that header is written.")
     body: Any = Field(
         default=None,
-        description="The reply: a string is sent as plain text, anything else as JSON; "
-        "without one, an error in the service's own shape.",
+        description="The reply: a string is sent as HTML if it begins with `<`, else as plain text; anything else is "
+        "sent as JSON. Without one, an error comes in the service's own shape.",
     )
 
 
@@ -63,34 +60,8 @@ class LimitFault(_Armed):
     kind: Literal["limit"] = "limit"
 
 
-class ContentTypeFault(_Armed):
-    """Answer with status 200 and another kind of content than the service has."""
-
-    kind: Literal["content_type"] = "content_type"
-    content_type: str = Field(default=_HTML, min_length=1, description="The `Content-Type` of the reply.")
-    login_page: bool = Field(
-        default=True,
-        description="Whether an HTML login page comes instead of the reply; else the reply comes, wrongly labelled.",
-    )
-
-
-class TruncateFault(_Armed):
-    """Do the work and cut the reply's body, with a length that fits the rest."""
-
-    kind: Literal["truncate"] = "truncate"
-    keep: float = Field(default=0.5, ge=0, lt=1, description="The part of the body that is kept.")
-
-
-class ExpireTokenFault(_Armed):
-    """Answer 401; an access token that came with the request stays expired if it was issued by refresh."""
-
-    kind: Literal["expire_token"] = "expire_token"
-
-
 #: Any fault.
-Fault: TypeAlias = (
-    StatusFault | DelayFault | DropFault | LimitFault | ContentTypeFault | TruncateFault | ExpireTokenFault
-)
+Fault: TypeAlias = StatusFault | DelayFault | DropFault | LimitFault
 
 
 class FaultBoard:
@@ -120,7 +91,7 @@ class FaultBoard:
         """
         Find the fault that befalls a request: the first that matches and has nothing more to let pass.
 
-        :param service: which service was asked.
+        :param service: the service that was asked.
         :param path: the request's path.
         :returns: the fault, or None.
         """

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from email.utils import format_datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse
 
 from airflow_provider_mediaops.sandbox.clock import moment
-from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters
-from airflow_provider_mediaops.sandbox.faults import (
-    ContentTypeFault,
-    DelayFault,
-    DropFault,
-    ExpireTokenFault,
-    Fault,
-    LimitFault,
-    StatusFault,
-    TruncateFault,
-)
-from airflow_provider_mediaops.sandbox.refusals import RefusedError, expired_refusal, refusal_of_status
-from airflow_provider_mediaops.sandbox.services import Service, service_of
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.refusals import refusal_of_status
+from airflow_provider_mediaops.sandbox.services import service_of
 from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
-from airflow_provider_mediaops.sandbox.video.parameters import shown_names
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
@@ -34,39 +22,36 @@ if TYPE_CHECKING:
 #: The ASGI extension by which the server lets an application close its connection.
 HANG_UP = "mediaops.hang_up"
 
-_LOGIN_PAGE = (
-    "<!DOCTYPE html><html><head><title>Sign in</title></head>"
-    "<body><h1>Sign in</h1><form><input name='user'></form></body></html>"
-)
-# The parameters whose values are worth seeing and never secret.
-_SHOWN_PARAMETERS = {*shown_names(), *HotThreadsParameters.model_fields}
+# Parameters that may hold a credential.
+_SECRET_PARAMETERS = {"key", "authorization", "access_token"}
 
 
 @dataclass(slots=True)
 class _Reply:
-    """A whole reply, held back to be altered."""
+    """A whole reply, held back."""
 
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
 
     async def keep(self, message: Message) -> None:
-        """Keep what the application sends."""
+        """Keep a message of the application."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], tuple(message["headers"])
         else:
             self.body += message.get("body", b"")
 
-    def set_header(self, name: bytes, value: str) -> None:
-        """Set a header, instead of those of the same name."""
-        others = tuple(header for header in self.headers if header[0].lower() != name)
-        self.headers = (*others, (name, value.encode("latin-1")))
-
-    async def send(self, send: Send, *, part: int | None = None) -> None:
-        """Send the reply, or so many bytes of its body only, and then leave it unfinished."""
+    async def send(self, send: Send) -> None:
+        """Send the reply."""
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
-        body = self.body if part is None else self.body[:part]
-        await send({"type": "http.response.body", "body": body, "more_body": part is not None})
+        await send({"type": "http.response.body", "body": self.body})
+
+    async def send_half(self, send: Send) -> None:
+        """Announce the whole body, at least a byte, and send half of it."""
+        others = [header for header in self.headers if header[0].lower() != b"content-length"]
+        headers = [*others, (b"content-length", str(len(self.body) or 1).encode())]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body[: len(self.body) // 2], "more_body": True})
 
 
 class Gate:
@@ -87,14 +72,13 @@ class Gate:
         if service is None:
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
         fault = self._state.faults.take(service, scope["path"])
         record = RequestRecord(
             at=moment(self._state.clock.now()),
             service=service,
             method=scope["method"],
             path=scope["path"],
-            query=_shown(request.query_params),
+            query=_shown(Request(scope).query_params),
             fault=fault.kind if fault else None,
         )
         self._state.requests.append(record)
@@ -112,15 +96,9 @@ class Gate:
     async def _befall(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault:
             case StatusFault():
-                await self._status_reply(fault)(scope, receive, send)
+                await _status_reply(fault)(scope, receive, send)
             case LimitFault():
-                await self._refusal(fault.service, self._state.limit_refusal(fault.service))(scope, receive, send)
-            case ExpireTokenFault():
-                authorization = Request(scope).headers.get("Authorization", "")
-                self._state.tokens.revoke(authorization.partition(" ")[2])
-                await self._refusal(fault.service, expired_refusal(fault.service))(scope, receive, send)
-            case ContentTypeFault(login_page=True):
-                await Response(_LOGIN_PAGE, media_type=fault.content_type)(scope, receive, send)
+                await self._state.limit_refusal(fault.service).response()(scope, receive, send)
             case DelayFault(point="before_work"):
                 await self._state.clock.sleep(fault.seconds)
                 await self._app(scope, receive, send)
@@ -128,42 +106,13 @@ class Gate:
                 reply = await self._work(scope, receive)
                 await self._state.clock.sleep(fault.seconds)
                 await reply.send(send)
+            case DropFault(point="before_work"):
+                await _hang_up(scope, receive)
             case DropFault():
-                await self._drop(fault, scope, receive, send)
-            case TruncateFault():
                 reply = await self._work(scope, receive)
-                reply.body = reply.body[: int(len(reply.body) * fault.keep)]
-                reply.set_header(b"content-length", str(len(reply.body)))
-                await reply.send(send)
-            case _:  # the true reply under a wrong content type
-                reply = await self._work(scope, receive)
-                reply.set_header(b"content-type", fault.content_type)
-                await reply.send(send)
-
-    def _refusal(self, service: Service, refusal: RefusedError) -> Response:
-        return self._state.cluster_dialect.refusal_reply(refusal) if service == "cluster" else refusal.response()
-
-    def _status_reply(self, fault: StatusFault) -> Response:
-        response: Response
-        if fault.body is None:
-            response = self._refusal(fault.service, refusal_of_status(fault.service, fault.status))
-        elif isinstance(fault.body, str):
-            response = PlainTextResponse(fault.body, status_code=fault.status)
-        else:
-            response = JSONResponse(fault.body, status_code=fault.status)
-        if fault.retry_after is not None:
-            due = moment(self._state.clock.now()) + timedelta(seconds=fault.retry_after)
-            as_date = fault.retry_after_as == "date"
-            response.headers["Retry-After"] = format_datetime(due, usegmt=True) if as_date else str(fault.retry_after)
-        return response
-
-    async def _drop(self, fault: DropFault, scope: Scope, receive: Receive, send: Send) -> None:
-        if fault.point != "before_work":
-            reply = await self._work(scope, receive)
-            if fault.point == "mid_body":
-                reply.set_header(b"content-length", str(len(reply.body) or 1))
-                await reply.send(send, part=len(reply.body) // 2)
-        await _hang_up(scope, receive)
+                if fault.point == "mid_body":
+                    await reply.send_half(send)
+                await _hang_up(scope, receive)
 
     async def _work(self, scope: Scope, receive: Receive) -> _Reply:
         """Have the service do its work, and hold its reply back."""
@@ -172,8 +121,22 @@ class Gate:
         return reply
 
 
+def _status_reply(fault: StatusFault) -> Response:
+    if fault.body is None:
+        message = f"{HTTPStatus(fault.status).phrase} (a fault armed at the sandbox's switchboard)"
+        response: Response = refusal_of_status(fault.service, fault.status, message).response()
+    elif isinstance(fault.body, str):
+        media_type = "text/html" if fault.body.startswith("<") else "text/plain"
+        response = Response(fault.body, status_code=fault.status, media_type=media_type)
+    else:
+        response = JSONResponse(fault.body, status_code=fault.status)
+    if fault.retry_after is not None:
+        response.headers["Retry-After"] = str(fault.retry_after)
+    return response
+
+
 def _shown(query: QueryParams) -> dict[str, str]:
-    return {name: ",".join(query.getlist(name)) if name in _SHOWN_PARAMETERS else "***" for name in query}
+    return {name: "***" if name.lower() in _SECRET_PARAMETERS else ",".join(query.getlist(name)) for name in query}
 
 
 async def _hang_up(scope: Scope, receive: Receive) -> None:

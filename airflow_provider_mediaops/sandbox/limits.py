@@ -22,14 +22,7 @@ class SlidingWindow:
         self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, key: str, *, limit: int, now: float) -> bool:
-        """
-        Admit a call, or refuse it.
-
-        :param key: the key or token.
-        :param limit: the maximum number of calls in a second.
-        :param now: seconds on the sandbox's clock.
-        :returns: whether the call is within the limit.
-        """
+        """Admit a call, or refuse it if there were as many as the limit in the second before ``now``."""
         calls = self._calls[key]
         while calls and calls[0] + 1.0 <= now:
             calls.popleft()
@@ -47,13 +40,7 @@ class DailyQuota:
         self._spent: defaultdict[str, int] = defaultdict(int)
 
     def spent(self, key: str, *, now: float) -> int:
-        """
-        Return what a key has spent today.
-
-        :param key: the key or token.
-        :param now: seconds since 1970-01-01 UTC.
-        :returns: units.
-        """
+        """Return the units that a key has spent today."""
         today = moment(now).date()
         if today != self._day:
             self._day = today
@@ -61,15 +48,7 @@ class DailyQuota:
         return self._spent[key]
 
     def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
-        """
-        Take units from today's quota, or refuse.
-
-        :param key: the key or token.
-        :param units: what the call costs.
-        :param limit: the maximum number of units in a day.
-        :param now: seconds since 1970-01-01 UTC.
-        :returns: whether there was enough left; nothing is taken if there was not.
-        """
+        """Take units from today's quota; refuse, and take nothing, if there are not enough left."""
         if self.spent(key, now=now) + units > limit:
             return False
         self._spent[key] += units

@@ -8,18 +8,12 @@ from typing import Literal
 Service = Literal["video", "token", "cluster", "books"]
 
 TOKEN_PATH = "/video/oauth2/token"  # noqa: S105 - an address, not a token
-SWITCHBOARD_PATH = "/_sandbox"
 
 _ROOTS: dict[str, Service] = {TOKEN_PATH: "token", "/video": "video", "/cluster": "cluster", "/books": "books"}
 
 
 def service_of(path: str) -> Service | None:
-    """
-    Return the service to which an address belongs.
-
-    :param path: the decoded path of a request.
-    :returns: the service, or None for the switchboard and the manual.
-    """
+    """Return the service to which a path belongs; None for the switchboard and the manual."""
     for root, service in _ROOTS.items():
         if path == root or path.startswith(f"{root}/"):
             return service

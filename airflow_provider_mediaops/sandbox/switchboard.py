@@ -8,10 +8,10 @@ from fastapi import APIRouter, Body, HTTPException, Query
 
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
 from airflow_provider_mediaops.sandbox.faults import Fault
-from airflow_provider_mediaops.sandbox.services import SWITCHBOARD_PATH, Service
+from airflow_provider_mediaops.sandbox.services import Service
 from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox
 
-router = APIRouter(prefix=SWITCHBOARD_PATH, tags=["switchboard"])
+router = APIRouter(prefix="/_sandbox", tags=["switchboard"])
 
 
 @router.post("/faults", status_code=201)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tests.java_artifacts import Jdk, UnavailableError, installed_jdks, resolved_class_path, resolved_zip
 
@@ -23,7 +22,7 @@ class Kind:
     :param java: the versions of Java that it runs on.
     :param secured: whether it has users with passwords, and speaks TLS.
     :param distribution: whether it is started from a whole distribution, not from a class path.
-    :param dialect: the sandbox's dialect that is to answer as it does, if there is one.
+    :param is_like_sandbox: whether the sandbox answers as it does.
     :param has_known_load: whether it is asked who is behind its hot threads; one of each kind that answers differently.
     """
 
@@ -32,7 +31,7 @@ class Kind:
     java: range
     secured: bool = False
     distribution: bool = False
-    dialect: Literal["opensearch-2", "elasticsearch-9"] | None = None
+    is_like_sandbox: bool = False
     has_known_load: bool = False
 
     def __str__(self) -> str:
@@ -86,7 +85,7 @@ _NEWEST = 99
 KINDS = (
     Kind("opensearch", "2.19.1.0", range(11, _NEWEST), has_known_load=True),
     Kind("opensearch", "3.8.0.0", range(21, _NEWEST), has_known_load=True),
-    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, dialect="opensearch-2"),
+    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, is_like_sandbox=True),
     Kind("opensearch", "3.4.0.0", range(21, _NEWEST), secured=True),
     Kind("elasticsearch", "7.17.28", range(11, 22)),
     Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
@@ -96,7 +95,6 @@ KINDS = (
         range(21, _NEWEST),
         secured=True,
         distribution=True,
-        dialect="elasticsearch-9",
         has_known_load=True,
     ),
 )

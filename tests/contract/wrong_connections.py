@@ -193,8 +193,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "404: Not Found. Check the base address in the connection: the cluster's routes are not there."
         ),
         "the address of a video platform": (
-            "401 authError: The access token is not valid. Check login and password (API key or token), and "
-            "auth, in the connection."
+            "404 notFound: … Check the base address in the connection: the cluster's routes are not there."
         ),
     },
     "Book database": {
@@ -228,9 +227,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "book as one that exists: check the connection's base address, and canary_isbn."
         ),
         "the address of a video platform": (
-            "401 authError: The access token is not valid. The key is missing, wrong or not active, or the "
-            "base address is that of another plan than the key's: check the connection's password, host and "
-            "plan."
+            "404 notFound: There is no endpoint … the connection's canary_isbn names this book as one that exists: "
+            "check the connection's base address, and canary_isbn."
         ),
     },
 }

@@ -78,14 +78,7 @@ _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition"
 
 
 def book(isbn: str) -> dict[str, Any] | None:
-    """
-    Look a book up.
-
-    A field of a record may have another type than in most records, or be absent, as :data:`FORMS` says.
-
-    :param isbn: a valid ISBN-13.
-    :returns: its record; None if there is none.
-    """
+    """Return the record of a book by its ISBN-13, or None; its fields have the forms of :data:`FORMS`."""
     if facts := _KNOWN.get(isbn):
         return _record(isbn, facts, {field: next(iter(forms)) for field, forms in FORMS.items()})
     if isbn.startswith(GENERATED_PREFIX):

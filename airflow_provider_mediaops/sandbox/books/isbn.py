@@ -7,44 +7,22 @@ import re
 #: Every valid ISBN that begins so has a record.
 GENERATED_PREFIX = "97800"
 _GENERATED = 10_000_000
-
-
-def is_isbn13(text: str) -> bool:
-    """
-    Return whether a text is the 13 digits of a book's ISBN.
-
-    :param text: as it stands in the address.
-    :returns: whether it is; numbers that begin with 979-0 belong to printed music.
-    """
-    return bool(re.fullmatch("97(8[0-9]|9[1-9])[0-9]{9}", text)) and text[12] == _check_digit(text[:12])
+# Numbers that begin with 979-0 belong to printed music.
+_OF_A_BOOK = re.compile("97(8[0-9]|9[1-9])[0-9]{9}|[0-9]{9}[0-9X]")
 
 
 def as_isbn13(text: str) -> str | None:
-    """
-    Return the 13 digits of a book's ISBN, old or new.
+    """Return the 13 digits of an ISBN, old or new, that is written without hyphens; None if the text is not one."""
+    from stdnum import isbn
 
-    :param text: 13 digits, or 9 digits and a digit or ``X``; without hyphens.
-    :returns: the ISBN-13; None if the text is not a valid ISBN.
-    """
-    if is_isbn13(text):
-        return text
-    if not re.fullmatch("[0-9]{9}[0-9X]", text):
-        return None
-    body = f"978{text[:9]}"
-    isbn13 = body + _check_digit(body)
-    return isbn13 if isbn10_of(isbn13) == text else None
+    return isbn.to_isbn13(text) if _OF_A_BOOK.fullmatch(text) and isbn.is_valid(text) else None
 
 
 def isbn10_of(isbn13: str) -> str:
-    """
-    Return the ISBN-10 of a book.
+    """Return the ISBN-10 of a book whose ISBN-13 begins with 978."""
+    from stdnum import isbn
 
-    :param isbn13: a valid ISBN-13 that begins with 978.
-    :returns: the same book's ISBN-10.
-    """
-    body = isbn13[3:12]
-    remainder = -sum(weight * int(digit) for weight, digit in zip(range(10, 1, -1), body, strict=True)) % 11
-    return body + ("X" if remainder == 10 else str(remainder))  # noqa: PLR2004 - ISO 2108: ten is written X
+    return isbn.to_isbn10(isbn13)
 
 
 def sample_isbns(count: int) -> list[str]:

@@ -31,24 +31,12 @@ PLANS = (DEFAULT, PREMIUM, PRO)
 #: A key that was active once.
 INACTIVE_KEY = "sandbox-books-inactive-key"
 
-_PLAN_OF_KEY = {plan.key: plan for plan in PLANS}
-
 
 def plan_of_key(key: str) -> Plan | None:
-    """
-    Return the plan to which a key belongs.
-
-    :param key: the value of the ``Authorization`` header.
-    :returns: the plan, or None if no account has this key.
-    """
-    return _PLAN_OF_KEY.get(key)
+    """Return the plan to which a key belongs; None if no account has it."""
+    return next((plan for plan in PLANS if plan.key == key), None)
 
 
 def plan_of_path(path: str) -> Plan:
-    """
-    Return the plan to whose base address a request went.
-
-    :param path: the request's path, which begins with ``/books``.
-    :returns: the plan.
-    """
-    return next((plan for plan in (PREMIUM, PRO) if f"{path}/".startswith(f"{plan.root}/")), DEFAULT)
+    """Return the plan to whose base address a request went."""
+    return next((plan for plan in (PREMIUM, PRO) if path.startswith(f"{plan.root}/")), DEFAULT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from airflow_provider_mediaops.sandbox.books import catalogue
 from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13
 from airflow_provider_mediaops.sandbox.books.plans import INACTIVE_KEY, Plan, plan_of_key, plan_of_path
-from airflow_provider_mediaops.sandbox.reading import described, from_body
 from airflow_provider_mediaops.sandbox.refusals import books_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
 
@@ -26,17 +25,8 @@ class BulkBody(BaseModel):
     isbns: list[str] = Field(min_length=1, description="ISBNs of 13 or 10 digits.")
 
 
-def admit(request: Request, sandbox: SandboxState) -> Plan:
-    """
-    Check the key of a request, then its limits.
-
-    A request that the rate refuses has been counted against the day's quota, as on the real service.
-
-    :param request: the request; nothing but its key and its path is looked at.
-    :param sandbox: the state with the limits.
-    :returns: the plan of the key.
-    :raises RefusedError: if the key is missing or wrong, or a limit is reached.
-    """
+async def _admit(request: Request, sandbox: Sandbox) -> Plan:
+    """Check the key of a request, then its limits; the rate counts after the quota, as on the real service."""
     plan = plan_of_path(request.url.path)
     key = request.headers.get("Authorization")
     if key is None:
@@ -54,8 +44,7 @@ def admit(request: Request, sandbox: SandboxState) -> Plan:
     return plan
 
 
-async def _admitted(request: Request, sandbox: Sandbox) -> Plan:
-    return admit(request, sandbox)
+AdmittedPlan: TypeAlias = Annotated[Plan, Depends(_admit)]
 
 
 def _spend(sandbox: SandboxState, plan: Plan, units: int) -> None:
@@ -64,10 +53,7 @@ def _spend(sandbox: SandboxState, plan: Plan, units: int) -> None:
         raise books_refusal(403, "Daily quota exceeded. It starts anew at 00:00 UTC.")
 
 
-AdmittedPlan = Annotated[Plan, Depends(_admitted)]
-
-
-@router.get("/book/{isbn}", dependencies=[Depends(_admitted)])
+@router.get("/book/{isbn}", dependencies=[Depends(_admit)])
 async def one_book(isbn: str) -> dict[str, Any]:
     """Return the record of a book."""
     isbn13 = as_isbn13(isbn)
@@ -81,7 +67,7 @@ async def one_book(isbn: str) -> dict[str, Any]:
 
 @router.get("/key")
 async def quota(request: Request, plan: AdmittedPlan, sandbox: Sandbox) -> dict[str, Any]:
-    """Return what is left of the key's quota today."""
+    """Return the rest of the key's quota today."""
     total = sandbox.settings.books_daily_requests
     spent = sandbox.books_quota.spent(plan.key, now=sandbox.clock.now())
     return {
@@ -90,10 +76,8 @@ async def quota(request: Request, plan: AdmittedPlan, sandbox: Sandbox) -> dict[
     }
 
 
-@router.post("/books", openapi_extra=described(body=BulkBody))
-async def many_books(
-    plan: AdmittedPlan, wanted: Annotated[BulkBody, from_body(BulkBody)], sandbox: Sandbox
-) -> dict[str, Any]:
+@router.post("/books")
+async def many_books(plan: AdmittedPlan, wanted: BulkBody, sandbox: Sandbox) -> dict[str, Any]:
     """Return many records at once, without unknown ISBNs. Each ISBN counts against the day's quota."""
     if len(wanted.isbns) > plan.bulk_size:
         raise books_refusal(400, f"At most {plan.bulk_size} ISBNs a request with the plan {plan.name}.")

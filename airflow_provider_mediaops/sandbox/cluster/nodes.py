@@ -5,20 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.cluster.query import flag
-from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from airflow_provider_mediaops.sandbox.clock import Clock
 
 HOST = "127.0.0.1"
+ROLES = {"cluster_manager": "m", "data": "d", "ingest": "i", "remote_cluster_client": "r"}
 _QUARTER = 0.25
 
 
@@ -30,17 +29,15 @@ def _opaque_id(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Node:
     """
-    A node of the cluster.
+    A node of the cluster, which has all roles.
 
     :param name: its name.
     :param port: the port on which nodes talk to each other.
-    :param roles: what it does.
     :param zone: its attribute of that name.
     """
 
     name: str
     port: int
-    roles: tuple[str, ...]
     zone: str
 
     @property
@@ -49,75 +46,57 @@ class Node:
         return _opaque_id(self.name)
 
     @property
+    def ephemeral_id(self) -> str:
+        """Its id until it is started again."""
+        return _opaque_id(f"{self.name} this time")
+
+    @property
     def address(self) -> str:
         """The address at which other nodes reach it."""
         return f"{HOST}:{self.port}"
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes that its configuration sets."""
-        return {"zone": self.zone}
-
-    @property
-    def ephemeral_id(self) -> str:
-        """Its id until it is started again."""
-        return _opaque_id(f"{self.name} this time")
-
-    @property
-    def role_letters(self) -> str:
-        """Its roles as the head of a hot-threads section shows them."""
-        return "".join(_ROLE_LETTERS[role] for role in self.roles)
+        """Its attributes."""
+        return {"shard_indexing_pressure_enabled": "true", "zone": self.zone}
 
     def is_meant_by(self, selector: str) -> bool:
-        """
-        Return whether a part of a node list names this node, other than by a role.
-
-        :param selector: an id, a name, an address or ``attribute:value``; but for the id, ``*`` stands for anything.
-        """
+        """Return whether a part of a node list names this node: by id, name, address or ``attribute:value``."""
         if selector == self.id or matches(selector, self.name) or matches(selector, HOST):
             return True
-        attribute, colon, value = selector.partition(":")
-        return bool(colon) and any(
-            matches(attribute, name) and matches(value, own) for name, own in self.attributes.items()
-        )
+        attribute, _, value = selector.partition(":")
+        return any(matches(attribute, name) and matches(value, own) for name, own in self.attributes.items())
 
 
-#: The role of a node that may manage the cluster, which the products call by different names.
-MANAGER = "manager"
-_ROLE_LETTERS = {"data": "d", "ingest": "i", MANAGER: "m", "remote_cluster_client": "r"}
 NODES = (
-    Node("sandbox-1", 9301, tuple(_ROLE_LETTERS), zone="north"),
-    Node("sandbox-2", 9302, tuple(_ROLE_LETTERS), zone="south"),
-    Node("sandbox-3", 9303, tuple(_ROLE_LETTERS), zone="south"),
+    Node("sandbox-1", 9301, zone="north"),
+    Node("sandbox-2", 9302, zone="south"),
+    Node("sandbox-3", 9303, zone="south"),
 )
-_BY_NAME = {node.name: (node,) for node in NODES}
-_ALL = frozenset(_BY_NAME)
+_ROLE_WORDS = {*ROLES, "master"}
 # The node that answers, which is the manager as well.
-_FIRST = frozenset({NODES[0].name})
+_OF_THE_FIRST = {"_local", "_master", "_cluster_manager"}
 
 
-def select(node_list: str | None, *, manager_words: Mapping[str, str]) -> list[Node]:
-    """
-    Find the nodes that a request means.
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern, in which ``*`` stands for any characters, means a name."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
 
-    The parts of the list count from left to right: ``role:false`` takes nodes away from those named before it.
 
-    :param node_list: the comma-separated list of its path; None means all.
-    :param manager_words: the words by which a manager is named in ``word:true``, each with the role that it means.
-    :returns: each node once; nothing if no node is meant.
-    :raises RefusedError: what follows a role is neither ``true`` nor ``false``.
-    """
-    special = {"_all": _ALL, "_local": _FIRST, **{f"_{word}": _FIRST for word in manager_words}}
-    roles = {role: role for role in _ROLE_LETTERS if role != MANAGER} | dict(manager_words)
-    chosen: set[str] = set()
-    for selector in [part for part in (node_list or "").split(",") if part] or ["_all"]:
-        word, colon, value = selector.partition(":")
-        if colon and word in roles:
-            holders = {node.name for node in NODES if roles[word] in node.roles}
-            chosen = chosen | holders if flag(value) else chosen - holders
+def select(node_list: str) -> list[Node]:
+    """Find the nodes that a list means; its parts count from left to right, and ``role:false`` takes nodes away."""
+    chosen: set[Node] = set()
+    for selector in node_list.split(","):
+        word, _, value = selector.partition(":")
+        if word in _ROLE_WORDS and value:
+            chosen = {*NODES} if value == "true" else set()
+        elif selector == "_all":
+            chosen = {*NODES}
+        elif selector in _OF_THE_FIRST:
+            chosen.add(NODES[0])
         else:
-            chosen |= special.get(selector) or {node.name for node in NODES if node.is_meant_by(selector)}
-    return [node for node in NODES if node.name in chosen]
+            chosen |= {node for node in NODES if node.is_meant_by(selector)}
+    return [node for node in NODES if node in chosen]
 
 
 def _steady(base: float, swing: float) -> Callable[[float], float]:
@@ -141,29 +120,13 @@ class CpuPin(BaseModel):
 
     node: str | None = Field(default=None, description="The node's name; without one, all nodes.")
     percent: int = Field(ge=-1, le=100, description="CPU of the machine; -1 means that it is not known.")
-    process_percent: int | None = Field(
-        default=None, ge=-1, le=100, description="CPU of the node's own process; nine tenths of `percent` if not given."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLoad:
-    """
-    How busy a node is.
-
-    :param machine: CPU of the machine in percent; -1 if it is not known.
-    :param process: CPU of the node's process in percent; -1 if it is not known.
-    """
-
-    machine: float
-    process: float
 
 
 class Cluster:
     """
     The nodes' CPU over time: a function of the clock, unless it is pinned.
 
-    :param clock: what time it is; the first cycle begins now.
+    :param clock: the source of time; the first cycle begins now.
     :param cycle: seconds from one spike of ``sandbox-2`` to the next.
     """
 
@@ -179,13 +142,8 @@ class Cluster:
         return list(self._pins.values())
 
     def pin(self, pin: CpuPin) -> bool:
-        """
-        Keep a node's CPU at fixed figures.
-
-        :param pin: which node, and which figures.
-        :returns: whether there is such a node.
-        """
-        nodes = NODES if pin.node is None else _BY_NAME.get(pin.node, ())
+        """Keep the CPU of a node at fixed figures, and return whether there is such a node."""
+        nodes = [node for node in NODES if pin.node in (None, node.name)]
         for node in nodes:
             self._pins[node.name] = pin.model_copy(update={"node": node.name})
         return bool(nodes)
@@ -194,29 +152,13 @@ class Cluster:
         """Let CPU rise and fall again."""
         self._pins.clear()
 
-    def load(self, node: Node) -> NodeLoad:
-        """
-        Return how busy a node is now.
-
-        :param node: one of :data:`NODES`.
-        :returns: its CPU figures.
-        """
+    def load(self, node: Node) -> float:
+        """Return how busy the machine of a node is now, in percent; -1 if it is not known."""
         pin = self._pins.get(node.name)
-        if pin is None:
-            machine = self._machine_at(node, self._clock.now())
-            return NodeLoad(machine, machine * 0.9)
-        process = pin.process_percent
-        if process is None:
-            return NodeLoad(pin.percent, pin.percent * 0.9 if pin.percent >= 0 else -1)
-        return NodeLoad(pin.percent, process)
+        return pin.percent if pin else self._machine_at(node, self._clock.now())
 
     def busy_seconds(self, node: Node, since: float) -> float:
-        """
-        Return the CPU that a thread used which runs whenever the node works, in seconds.
-
-        :param node: one of :data:`NODES`.
-        :param since: when it began, in seconds since 1970.
-        """
+        """Return the CPU, in seconds, that a thread has used since then which runs whenever the node works."""
         seconds = self._clock.now() - since
         if (pin := self._pins.get(node.name)) is not None:
             return seconds * pin.percent / 100

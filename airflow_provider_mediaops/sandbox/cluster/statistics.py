@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_mediaops.sandbox.cluster.tasks import INDEX
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
-
+#: The metrics that a request may name.
+METRICS = ("os", "process", "jvm", "thread_pool", "indices")
 #: The metrics of indices that a request may name; all of them are shown in any case.
 INDEX_METRICS = ("search", "indexing", "merge")
-# The other figures are shown where they are named, and not among all.
-_AMONG_ALL = ("os", "process")
 _HEAP_BYTES = 4 * 1024**3
 
 
-def figures_of(load: NodeLoad, now: float, metrics: list[str], *, by_shard: bool) -> dict[str, Any]:
+def figures_of(load: float, now: float, metrics: list[str], *, by_shard: bool) -> dict[str, Any]:
     """
-    Return the figures of a node.
+    Return the figures of a node by metric.
 
-    :param load: how busy it is.
+    :param load: the CPU of its machine in percent; -1 if it is not known.
     :param now: seconds since 1970.
-    :param metrics: the sets that a request names, or ``_all``.
+    :param metrics: the metrics that are wanted.
     :param by_shard: whether the counters of each shard follow those of the indices.
     """
     timestamp = int(now * 1_000)
-    load_average = {"1m": round(max(0.0, load.machine) / 25, 2)}
+    load_average = {"1m": round(max(0.0, load) / 25, 2)}
     known = {
         "os": {
             "timestamp": timestamp,
-            "cpu": {"percent": round(load.machine), "load_average": load_average},
+            "cpu": {"percent": round(load), "load_average": load_average},
             "cgroup": _cgroup(now),
         },
-        "process": {"timestamp": timestamp, "cpu": {"percent": round(load.process)}},
+        "process": {"timestamp": timestamp, "cpu": {"percent": round(load * 0.9) if load >= 0 else -1}},
         "jvm": _java_machine(load, now),
         "thread_pool": _thread_pools(load),
         "indices": _index_statistics(load, now, by_shard=by_shard),
     }
-    wanted = _AMONG_ALL if metrics == ["_all"] else metrics
-    return {metric: figures for metric, figures in known.items() if metric in wanted}
+    return {metric: figures for metric, figures in known.items() if metric in metrics}
 
 
-def _java_machine(load: NodeLoad, now: float) -> dict[str, Any]:
+def _java_machine(load: float, now: float) -> dict[str, Any]:
     """Return the heap, which is fuller the busier a node is, and the collectors, which run for 3 % of the time."""
-    percent = 30 + round(max(0.0, load.process) * 0.6)
+    percent = 30 + round(max(0.0, load) * 0.54)
     young = {"collection_count": int(now), "collection_time_in_millis": int(now * 30)}
     return {
         "timestamp": int(now * 1_000),
@@ -75,16 +71,16 @@ def _cgroup(now: float) -> dict[str, Any]:
     }
 
 
-def _thread_pools(load: NodeLoad) -> dict[str, Any]:
+def _thread_pools(load: float) -> dict[str, Any]:
     """Return the thread pools of a node, of which none has a queue."""
-    active = int(load.machine > 0)
+    active = int(load > 0)
     rest = {"threads": 8, "queue": 0, "active": 0, "rejected": 0, "largest": 8, "completed": 100}
     return {"generic": rest, "search": {**rest, "active": active}, "write": {**rest, "active": active}}
 
 
-def _index_statistics(load: NodeLoad, now: float, *, by_shard: bool) -> dict[str, Any]:
+def _index_statistics(load: float, now: float, *, by_shard: bool) -> dict[str, Any]:
     """Return the counters of the indices on a node, which grow with the time. A node has one shard."""
-    share = max(0.0, load.machine) / 100
+    share = max(0.0, load) / 100
     figures = {
         "search": {"query_total": int(now), "query_time_in_millis": int(now * 1_000), "query_current": round(share)},
         "indexing": {"index_total": int(now), "index_time_in_millis": int(now * 430), "index_current": round(share)},

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node
-from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node, matches
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
@@ -24,16 +23,9 @@ _BULK_SECONDS = 0.02
 _COORDINATING = 1_000_000
 
 
-def tasks_of(node: Node, cluster: Cluster, now: float, *, counts_cpu: bool) -> list[dict[str, Any]]:
-    """
-    Return the tasks of a node, as they are listed.
-
-    :param node: the node.
-    :param cluster: knows how busy it is; a node that rests runs nothing.
-    :param now: seconds since 1970.
-    :param counts_cpu: whether the cluster counts the CPU of tasks.
-    """
-    if cluster.load(node).machine <= 0:
+def tasks_of(node: Node, cluster: Cluster, now: float) -> list[dict[str, Any]]:
+    """Return the tasks of a node, as they are listed; a node that rests runs nothing."""
+    if cluster.load(node) <= 0:
         return []
     round_ = int(now // _SEARCH_SECONDS)
     since = round_ * _SEARCH_SECONDS
@@ -41,20 +33,13 @@ def tasks_of(node: Node, cluster: Cluster, now: float, *, counts_cpu: bool) -> l
     search = _task((node.id, 2 * round_), f"{_SEARCH}[phase/query]", since=since, now=now, of=of_search)
     bulk = _task((node.id, 2 * round_ + 1), _BULK, since=now - _BULK_SECONDS, now=now, of=of_bulk)
     search["parent_task_id"] = f"{NODES[0].id}:{_COORDINATING + round_}"
-    if counts_cpu:
-        search["resource_stats"] = _resources(cluster.busy_seconds(node, since), executions=1)
-        bulk["resource_stats"] = _resources(0.0, executions=0)
+    search["resource_stats"] = _resources(cluster.busy_seconds(node, since), executions=1)
+    bulk["resource_stats"] = _resources(0.0, executions=0)
     return [search, bulk]
 
 
 def coordinating_task(task_id: str, now: float) -> dict[str, Any] | None:
-    """
-    Return the task that has started the searches of the nodes.
-
-    :param task_id: its id.
-    :param now: seconds since 1970.
-    :returns: the task; None if it is another id, or its search has ended.
-    """
+    """Return the task that has started the searches of the nodes; None for another id, and after its search."""
     round_ = int(now // _SEARCH_SECONDS)
     if task_id != f"{NODES[0].id}:{_COORDINATING + round_}":
         return None
@@ -64,12 +49,7 @@ def coordinating_task(task_id: str, now: float) -> dict[str, Any] | None:
 
 
 def is_wanted(task: dict[str, Any], actions: str) -> bool:
-    """
-    Return whether a list of actions, with ``*`` for any characters, names that of a task.
-
-    :param task: the task.
-    :param actions: the comma-separated list; empty for all.
-    """
+    """Return whether a list of actions, with ``*`` for any characters, names that of a task; an empty one does."""
     return not actions or any(matches(action, task["action"]) for action in actions.split(","))
 
 

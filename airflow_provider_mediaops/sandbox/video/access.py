@@ -1,66 +1,40 @@
-"""Access to the video platform: check the credential of a request, its rate and its daily quota."""
+"""Access to the video platform: check the credential of a request, and its daily quota."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated, TypeAlias
 
-from airflow_provider_mediaops.sandbox.refusals import RefusedError, video_limit_refusal, video_refusal
+from fastapi import Depends, Request
+
+from airflow_provider_mediaops.sandbox.refusals import RefusedError, video_refusal
+from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState  # noqa: TC001 - FastAPI reads the types
 from airflow_provider_mediaops.sandbox.video import tokens
-from airflow_provider_mediaops.sandbox.video.parameters import TOKEN_PARAMETERS
 
-if TYPE_CHECKING:
-    from fastapi import Request
-
-    from airflow_provider_mediaops.sandbox.state import SandboxState
-
-INSERT_COST = 50
-LIST_COST = 1
+_INSERT_COST = 50
+_LIST_COST = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """
-    The caller of a request.
-
-    :param rate_key: names the bearer token or API key and the ``quotaUser``: each pair has a rate of its own.
-    :param scopes: what the token allows; None for an API key, which reads public data only.
-    """
-
-    rate_key: str
-    scopes: frozenset[str] | None
+async def _admit_reader(request: Request, sandbox: Sandbox) -> frozenset[str] | None:
+    """Check the credential of a request that only reads, and charge for it."""
+    scopes = _scopes_of(request, sandbox)
+    _charge(sandbox, _LIST_COST)
+    return scopes
 
 
-def admit_reader(request: Request, sandbox: SandboxState) -> Caller:
-    """
-    Check the credential of a request that only reads, and count the request.
-
-    :param request: the request; nothing but its credential is looked at.
-    :param sandbox: the state with the tokens and the limits.
-    :returns: the caller.
-    :raises RefusedError: if the credential is missing or wrong, or a limit is reached.
-    """
-    caller = _identify(request, sandbox)
-    _charge(sandbox, caller, units=LIST_COST)
-    return caller
-
-
-def admit_writer(request: Request, sandbox: SandboxState) -> Caller:
-    """
-    Check the credential of a request that posts a bulletin, and count the request.
-
-    :param request: the request; nothing but its credential is looked at.
-    :param sandbox: the state with the tokens and the limits.
-    :returns: the caller.
-    :raises RefusedError: if the credential does not allow it, or a limit is reached.
-    """
-    caller = _identify(request, sandbox)
-    if caller.scopes is None:
+async def _admit_writer(request: Request, sandbox: Sandbox) -> None:
+    """Check the credential of a request that posts a bulletin, and charge for it."""
+    scopes = _scopes_of(request, sandbox)
+    if scopes is None:
         raise login_required()
-    if tokens.WRITE_SCOPE not in caller.scopes:
+    if tokens.WRITE_SCOPE not in scopes:
         raise video_refusal(403, "insufficientPermissions", f"The token lacks the scope {tokens.WRITE_SCOPE}.")
-    _charge(sandbox, caller, units=INSERT_COST)
-    return caller
+    _charge(sandbox, _INSERT_COST)
+
+
+#: The scopes of a request's token; None for an API key, which reads public data only.
+Scopes: TypeAlias = Annotated[frozenset[str] | None, Depends(_admit_reader)]
+#: The dependency of a route that only writers may use.
+WRITER = Depends(_admit_writer)
 
 
 def login_required() -> RefusedError:
@@ -68,39 +42,24 @@ def login_required() -> RefusedError:
     return video_refusal(401, "required", "This needs an access token.", location="Authorization")
 
 
-def _identify(request: Request, sandbox: SandboxState) -> Caller:
-    query = request.query_params
-    user = query.get("quotaUser", "")
-    key = query.get("key")
+def _scopes_of(request: Request, sandbox: SandboxState) -> frozenset[str] | None:
+    key, header = request.query_params.get("key"), request.headers.get("Authorization")
     if key not in (None, tokens.API_KEY):
         refusal = video_refusal(400, "badRequest", "The API key is not valid.", location="key")
         refusal.body["error"]["details"] = [{"reason": "API_KEY_INVALID", "domain": "sandbox.example"}]
         raise refusal
-    given = [name for name in TOKEN_PARAMETERS if name in query]
-    header = request.headers.get("Authorization")
-    if len(given) + (header is not None) > 1:
-        message = "The request carries more than one access token."
-        raise video_refusal(400, "badRequest", message, location=given[0])
-    if given:
-        return _bearer(query[given[0]], user, sandbox, location=given[0])
-    if header is not None:
-        scheme, _, token = header.partition(" ")
-        return _bearer(token if scheme.lower() == "bearer" else "", user, sandbox, location="Authorization")
-    if key is None:
+    if header is None and key is None:
         raise login_required()
-    return Caller(f"{key} {user}", None)
-
-
-def _bearer(token: str, user: str, sandbox: SandboxState, *, location: str) -> Caller:
-    scopes = sandbox.tokens.scopes_of(token)
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    scopes = sandbox.tokens.scopes_of(token) if scheme.lower() == "bearer" else None
     if scopes is None:
-        raise video_refusal(401, "authError", "The access token is not valid.", location=location)
-    return Caller(f"{token} {user}", scopes)
+        raise video_refusal(401, "authError", "The access token is not valid.", location="Authorization")
+    return scopes
 
 
-def _charge(sandbox: SandboxState, caller: Caller, *, units: int) -> None:
-    settings, now = sandbox.settings, sandbox.clock.now()
-    if not sandbox.video_rate.admit(caller.rate_key, limit=settings.video_requests_per_second, now=now):
-        raise video_limit_refusal("Too many requests in a second.")
-    if not sandbox.video_quota.spend("all", units=units, limit=settings.video_daily_units, now=now):
-        raise video_limit_refusal(f"The quota of {settings.video_daily_units} units per day is spent.")
+def _charge(sandbox: SandboxState, units: int) -> None:
+    limit = sandbox.settings.video_daily_units
+    if not sandbox.video_quota.spend("all", units=units, limit=limit, now=sandbox.clock.now()):
+        raise video_refusal(403, "rateLimitExceeded", f"The quota of {limit} units per day is spent.")

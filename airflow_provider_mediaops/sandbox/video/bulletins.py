@@ -12,6 +12,8 @@ from airflow_provider_mediaops.sandbox.refusals import video_refusal
 from airflow_provider_mediaops.sandbox.video import subscriptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow_provider_mediaops.sandbox.state import SandboxState
 
 VIDEOS = ("sandbox-video-1", "sandbox-video-2", "sandbox-video-3")
@@ -54,45 +56,48 @@ class Activity(_CamelCase):
     snippet: Snippet | None = None
     content_details: ContentDetails | None = None
 
-    @property
-    def properties(self) -> frozenset[str]:
-        """The top-level properties that are present, by their names in JSON; null is as good as absent."""
-        return frozenset(self.model_dump(by_alias=True, exclude_none=True))
 
-    @property
-    def text(self) -> str:
-        """The text, without blanks around it; empty if there is none."""
-        return ((self.snippet and self.snippet.description) or "").strip()
-
-    @property
-    def resource(self) -> ResourceId | None:
-        """The video or playlist; None if the bulletin carries neither."""
-        bulletin = self.content_details and self.content_details.bulletin
-        return bulletin.resource_id if bulletin else None
-
-
-def check(activity: Activity, parts: frozenset[str], *, kind_prefix: str) -> None:
+def kept(activity: Activity, parts: Iterable[str], sandbox: SandboxState) -> dict[str, Any]:
     """
-    Check a bulletin against the platform's rules.
+    Keep a bulletin.
 
     :param activity: the body.
     :param parts: the properties that ``part`` names.
-    :param kind_prefix: what stands before ``#`` in kinds.
-    :raises RefusedError: if a rule is broken.
+    :param sandbox: where it is kept.
+    :returns: the activity resource, all parts.
+    :raises RefusedError: if a rule of the platform is broken.
     """
-    for name in sorted(activity.properties - parts):
+    written = activity.model_dump(by_alias=True, exclude_none=True)
+    _check(activity, {*parts}, {*written}, prefix=sandbox.settings.kind_prefix)
+    resource: dict[str, Any] = {
+        "kind": f"{sandbox.settings.kind_prefix}#activity",
+        "id": f"BULLETIN-{len(sandbox.bulletins) + 1:06d}",
+        **written,
+    }
+    if "snippet" in written:
+        resource["snippet"] = {
+            "publishedAt": iso_milliseconds(sandbox.clock.now()),
+            "channelId": subscriptions.MINE,
+            "type": "bulletin",
+            **written["snippet"],
+        }
+    whole = {**resource, "etag": subscriptions.etag_of(resource)}
+    sandbox.bulletins.append(whole)
+    return whole
+
+
+def _check(activity: Activity, parts: set[str], properties: set[str], *, prefix: str) -> None:
+    for name in sorted(properties - parts):
         raise video_refusal(400, "unexpectedPart", f"The body holds {name}, which part does not name.", location=name)
-    for name in sorted(parts - activity.properties):
+    for name in sorted(parts - properties):
         raise video_refusal(400, "missingPart", f"part names {name}, which the body does not hold.", location="part")
-    if activity.resource is not None:
-        _check_resource(activity.resource, kind_prefix)
-    elif not activity.text:
-        raise video_refusal(
-            400,
-            "bulletinTextRequired",
-            "A bulletin without a video or playlist needs a text in snippet.description.",
-            location="snippet.description",
-        )
+    bulletin = activity.content_details and activity.content_details.bulletin
+    resource = bulletin and bulletin.resource_id
+    if resource:
+        _check_resource(resource, prefix)
+    elif not activity.snippet or not (activity.snippet.description or "").strip():
+        message = "A bulletin without a video or playlist needs a text in snippet.description."
+        raise video_refusal(400, "bulletinTextRequired", message, location="snippet.description")
 
 
 def _check_resource(resource: ResourceId, prefix: str) -> None:
@@ -102,39 +107,8 @@ def _check_resource(resource: ResourceId, prefix: str) -> None:
     }
     shape = (resource.kind, resource.video_id is not None, resource.playlist_id is not None)
     if shape not in kinds:
-        raise video_refusal(
-            400,
-            "invalidMetadata",
-            f"kind is {prefix}#video with videoId alone, or {prefix}#playlist with playlistId alone.",
-            location="contentDetails.bulletin.resourceId",
-        )
+        message = f"kind is {prefix}#video with videoId alone, or {prefix}#playlist with playlistId alone."
+        raise video_refusal(400, "invalidMetadata", message, location="contentDetails.bulletin.resourceId")
     wanted, known, what = kinds[shape]
     if wanted not in known:
         raise video_refusal(404, f"{what}NotFound", f"There is no such {what}.", location=f"{what}Id")
-
-
-def kept(activity: Activity, sandbox: SandboxState) -> dict[str, Any]:
-    """
-    Keep a bulletin.
-
-    :param activity: the body, checked.
-    :param sandbox: where it is kept.
-    :returns: the activity resource, all parts.
-    """
-    resource: dict[str, Any] = {
-        "kind": f"{sandbox.settings.kind_prefix}#activity",
-        "id": f"BULLETIN-{len(sandbox.bulletins) + 1:06d}",
-    }
-    written = activity.model_dump(by_alias=True, exclude_none=True)
-    if activity.snippet is not None:
-        resource["snippet"] = {
-            "publishedAt": iso_milliseconds(sandbox.clock.now()),
-            "channelId": subscriptions.MINE,
-            "type": "bulletin",
-            **written["snippet"],
-        }
-    if activity.content_details is not None:
-        resource["contentDetails"] = written["contentDetails"]
-    whole = {**resource, "etag": subscriptions.etag_of(resource)}
-    sandbox.bulletins.append(whole)
-    return whole

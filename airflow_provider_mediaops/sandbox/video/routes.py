@@ -1,67 +1,39 @@
-"""The two operations of the video platform: posting bulletins and listing subscriptions."""
+"""The operations of the video platform: posting bulletins, listing subscriptions, and refreshing tokens."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Query, Request
 
-from airflow_provider_mediaops.sandbox.reading import described, from_body, from_query
-from airflow_provider_mediaops.sandbox.refusals import RefusedError, video_refusal
+from airflow_provider_mediaops.sandbox.refusals import token_refusal, video_refusal
+from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
-from airflow_provider_mediaops.sandbox.video import bulletins, replies, subscriptions
-from airflow_provider_mediaops.sandbox.video.access import Caller, admit_reader, admit_writer, login_required
-from airflow_provider_mediaops.sandbox.video.parameters import InsertParameters, ListParameters, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from airflow_provider_mediaops.sandbox.video.access import WRITER, Scopes, login_required
+from airflow_provider_mediaops.sandbox.video.parameters import InsertParameters, ListParameters
 
 router = APIRouter(tags=["video platform"])
 
-_REASONS = {
-    "missing": "missingRequiredParameter",
-    "extra_forbidden": "unexpectedParameter",
-    "json_invalid": "parseError",
-    "incompatibleParameters": "incompatibleParameters",
-    "missingRequiredParameter": "missingRequiredParameter",
-    "unknownPart": "unknownPart",
-}
+_GRANTED = frozenset({tokens.WRITE_SCOPE, tokens.READ_SCOPE})
 
 
-async def _reader(request: Request, sandbox: Sandbox) -> Caller:
-    return admit_reader(request, sandbox)
-
-
-async def _writer(request: Request, sandbox: Sandbox) -> Caller:
-    return admit_writer(request, sandbox)
-
-
-@router.post(
-    "/video/v3/activities",
-    dependencies=[Depends(_writer)],
-    openapi_extra=described(query=InsertParameters, body=bulletins.Activity),
-)
+@router.post("/video/v3/activities", dependencies=[WRITER])
 async def insert_bulletin(
-    parameters: Annotated[InsertParameters, from_query(InsertParameters, values=joined)],
-    activity: Annotated[bulletins.Activity, from_body(bulletins.Activity)],
-    sandbox: Sandbox,
-) -> Response:
+    parameters: Annotated[InsertParameters, Query()], activity: bulletins.Activity, sandbox: Sandbox
+) -> dict[str, Any]:
     """Post a bulletin."""
-    shape = replies.Shape(parameters, replies.BULLETIN)
-    bulletins.check(activity, parameters.parts, kind_prefix=sandbox.settings.kind_prefix)
-    resource = bulletins.kept(activity, sandbox)
-    return shape.reply({name: resource[name] for name in ("kind", "etag", "id", *sorted(parameters.parts))})
+    resource = bulletins.kept(activity, parameters.part, sandbox)
+    return {name: resource[name] for name in ("kind", "etag", "id", *sorted({*parameters.part}))}
 
 
-@router.get("/video/v3/subscriptions", openapi_extra=described(query=ListParameters))
+@router.get("/video/v3/subscriptions")
 async def list_subscriptions(
-    caller: Annotated[Caller, Depends(_reader)],
-    parameters: Annotated[ListParameters, from_query(ListParameters, values=joined)],
-    sandbox: Sandbox,
-) -> Response:
+    scopes: Scopes, parameters: Annotated[ListParameters, Query()], sandbox: Sandbox
+) -> dict[str, Any]:
     """List subscriptions."""
-    shape = replies.Shape(parameters, replies.SUBSCRIPTION_PAGE)
-    items = _matching(parameters, caller, sandbox)
+    items = _matching(parameters, scopes, sandbox)
     if parameters.for_channel_id is not None:
         targets = parameters.for_channel_id.split(",")
         items = [item for item in items if item["snippet"]["resourceId"]["channelId"] in targets]
@@ -73,49 +45,63 @@ async def list_subscriptions(
         query=sorted(question.items()),
     )
     if page is None:
-        raise video_refusal(
-            400,
-            "invalidPageToken",
-            "The page token is not one for this question and maxResults.",
-            location="pageToken",
-        )
-    shown = ("kind", "etag", *sorted(parameters.parts))
-    reply: dict[str, Any] = {
+        message = "The page token is not one for this question and maxResults."
+        raise video_refusal(400, "invalidPageToken", message, location="pageToken")
+    shown = ("kind", "etag", *sorted({*parameters.part}))
+    return {
+        **page,
         "kind": f"{sandbox.settings.kind_prefix}#subscriptionListResponse",
-        "etag": subscriptions.etag_of([item["etag"] for item in page.items]),
-        "pageInfo": {"totalResults": page.total, "resultsPerPage": len(page.items)},
-        "items": [{name: item[name] for name in shown} for item in page.items],
+        "etag": subscriptions.etag_of([item["etag"] for item in page["items"]]),
+        "items": [{name: item[name] for name in shown} for item in page["items"]],
     }
-    page_tokens = {"nextPageToken": page.next_token, "prevPageToken": page.prev_token}
-    return shape.reply(reply | {name: token for name, token in page_tokens.items() if token})
 
 
-def _matching(parameters: ListParameters, caller: Caller, sandbox: SandboxState) -> list[dict[str, Any]]:
-    if parameters.id is not None:
-        return sandbox.subscriptions.with_ids(parameters.id.split(","))
-    if parameters.mine and caller.scopes is None:
+def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox: SandboxState) -> list[dict[str, Any]]:
+    filters = {"channelId": parameters.channel_id, "id": parameters.id, "mine": parameters.mine}
+    given = [name for name, value in filters.items() if value]
+    if len(given) > 1:
+        message = f"Only one of channelId, id and mine can be given, not {' and '.join(given)}."
+        raise video_refusal(400, "incompatibleParameters", message)
+    if not given or parameters.mine == "false":
+        message = "One filter is needed: channelId, id or mine=true."
+        raise video_refusal(400, "missingRequiredParameter", message)
+    if parameters.id:
+        return sandbox.subscriptions.with_ids(parameters.id)
+    if parameters.mine and scopes is None:
         raise login_required()
     channel = parameters.channel_id or subscriptions.MINE
     if channel in subscriptions.WITHHELD:
-        raise video_refusal(
-            403, subscriptions.WITHHELD[channel], "This channel's subscriptions are not shown.", location="channelId"
-        )
+        message = "This channel's subscriptions are not shown."
+        raise video_refusal(403, subscriptions.WITHHELD[channel], message, location="channelId")
     items = sandbox.subscriptions.of_channel(channel)
     if items is None:
         raise video_refusal(404, "subscriberNotFound", "There is no such subscriber.", location="channelId")
     return items
 
 
-def refusal_of_invalid(error: Mapping[str, Any]) -> RefusedError:
+@router.post(TOKEN_PATH)
+async def refresh_token(request: Request, sandbox: Sandbox) -> dict[str, Any]:
     """
-    Return the refusal of a request that does not fit its model.
+    Issue a new access token for a refresh token (RFC 6749, section 6).
 
-    :param error: the first of pydantic's errors; its ``loc`` begins with ``query`` or ``body``.
-    :returns: the refusal.
+    The form has `grant_type` (`refresh_token`), `client_id`, `client_secret`, `refresh_token` and, optional, `scope`.
     """
-    whole, *rest = error["loc"]
-    place = ".".join(str(name) for name in rest) or None
-    reason = _REASONS.get(error["type"], "invalidParameter")
-    if whole == "body" and reason != "parseError":
-        reason = "invalid"
-    return video_refusal(400, reason, f"{place or whole}: {error['msg']}", location=place)
+    form = {name: values[0] for name, values in parse_qs((await request.body()).decode("latin-1")).items()}
+    for name in ("grant_type", "client_id", "client_secret", "refresh_token"):
+        if name not in form:
+            raise token_refusal(400, "invalid_request", f"The form lacks {name}.")
+    if form["grant_type"] != "refresh_token":
+        raise token_refusal(400, "unsupported_grant_type", "Only grant_type=refresh_token is known.")
+    if (form["client_id"], form["client_secret"]) != (tokens.CLIENT_ID, tokens.CLIENT_SECRET):
+        raise token_refusal(401, "invalid_client", "The client is unknown or its secret is wrong.")
+    if form["refresh_token"] != tokens.REFRESH_TOKEN:
+        raise token_refusal(400, "invalid_grant", "The refresh token is unknown or was revoked.")
+    scopes = frozenset(form.get("scope", "").split()) or _GRANTED
+    if not scopes <= _GRANTED:
+        raise token_refusal(400, "invalid_scope", f"The user granted only {' '.join(sorted(_GRANTED))}.")
+    return {
+        "access_token": sandbox.tokens.issue(scopes),
+        "expires_in": tokens.LIFETIME,
+        "scope": " ".join(sorted(scopes)),
+        "token_type": "Bearer",
+    }

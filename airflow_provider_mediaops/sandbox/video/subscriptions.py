@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import json
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -30,12 +29,7 @@ _FIRST_SECOND = datetime(2014, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 def etag_of(content: object) -> str:
-    """
-    Return the ETag of a resource: the same for the same content.
-
-    :param content: the resource, as JSON values.
-    :returns: a short text.
-    """
+    """Return the ETag of a resource: the same for the same content."""
     text = json.dumps(content, sort_keys=True)
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=15).digest()).decode()
 
@@ -43,23 +37,6 @@ def etag_of(content: object) -> str:
 def _number(*what: object) -> int:
     """Draw a number that looks random and is always the same."""
     return int.from_bytes(hashlib.blake2b(repr(what).encode(), digest_size=8).digest(), "big")
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """
-    Some of the subscriptions that match a request.
-
-    :param items: the subscriptions of this page, all parts.
-    :param total: how many match in all.
-    :param next_token: leads to the next page; None on the last.
-    :param prev_token: leads to the page before; None on the first.
-    """
-
-    items: list[dict[str, Any]]
-    total: int
-    next_token: str | None
-    prev_token: str | None
 
 
 class Subscriptions:
@@ -80,21 +57,11 @@ class Subscriptions:
         self._by_id = {item["id"]: item for items in self._channels.values() for item in items}
 
     def of_channel(self, channel: str) -> list[dict[str, Any]] | None:
-        """
-        Return what a channel has subscribed to.
-
-        :param channel: the subscriber's channel id.
-        :returns: its subscriptions, all parts; None if there is no such channel.
-        """
+        """Return the subscriptions of a channel, all parts; None if there is no such channel."""
         return self._channels.get(channel)
 
     def with_ids(self, ids: list[str]) -> list[dict[str, Any]]:
-        """
-        Return the subscriptions with these ids, without unknown ids.
-
-        :param ids: subscription ids.
-        :returns: the subscriptions, all parts.
-        """
+        """Return the subscriptions with these ids, all parts, without unknown ids."""
         return [self._by_id[known] for known in dict.fromkeys(ids) if known in self._by_id]
 
     def _subscription(self, channel: str, position: int) -> dict[str, Any]:
@@ -123,13 +90,7 @@ class Subscriptions:
 
 
 def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
-    """
-    Sort subscriptions as a request asks.
-
-    :param items: subscriptions, all parts.
-    :param order: ``alphabetical``, ``unread``, or anything else for relevance, which here is arbitrary but stable.
-    :returns: a new list.
-    """
+    """Sort subscriptions as a request asks; the order of relevance is arbitrary here, but stable."""
     if order == "alphabetical":
         return sorted(items, key=lambda item: (item["snippet"]["title"].casefold(), item["id"]))
     if order == "unread":
@@ -137,27 +98,28 @@ def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     return sorted(items, key=lambda item: item["etag"])
 
 
-def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query: list[Any]) -> Page | None:
+def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query: list[Any]) -> dict[str, Any] | None:
     """
     Cut one page.
 
     :param items: all that match, in order.
     :param size: subscriptions a page.
     :param token: the page token of the request.
-    :param query: what the request asks for, as JSON values: a token is good for the same question only.
-    :returns: the page; None if the token does not belong to this question and page size.
+    :param query: the question, as JSON values: a token is good for the same question only.
+    :returns: its ``pageInfo``, ``items`` and tokens; None if the token does not belong to this question and page size.
     """
     seal = [*query, size]
     start = 0 if token is None else _read_token(token, seal)
     if start is None:
         return None
     following, preceding = start + size, max(0, start - size)
-    return Page(
-        items=items[start:following],
-        total=len(items),
-        next_token=_make_token(following, seal) if size and following < len(items) else None,
-        prev_token=_make_token(preceding, seal) if size and start else None,
-    )
+    found = items[start:following]
+    page: dict[str, Any] = {"pageInfo": {"totalResults": len(items), "resultsPerPage": len(found)}, "items": found}
+    if size and following < len(items):
+        page["nextPageToken"] = _make_token(following, seal)
+    if size and start:
+        page["prevPageToken"] = _make_token(preceding, seal)
+    return page
 
 
 def _make_token(start: int, seal: list[Any]) -> str:

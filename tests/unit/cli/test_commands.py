@@ -62,6 +62,6 @@ def test_the_sandbox_takes_the_options_of_its_own_program(monkeypatch: pytest.Mo
 
 
 def test_the_sandbox_is_given_what_was_given() -> None:
-    options = parser().parse_args(["sandbox", "--port", "0", "--books-limit-reply", "404"])
-    assert program_arguments(options) == ["--port=0", "--books-limit-reply=404"]
+    options = parser().parse_args(["sandbox", "--port", "0", "--cpu-cycle", "16"])
+    assert program_arguments(options) == ["--port=0", "--cpu-cycle=16"]
     assert program_arguments(parser().parse_args(["sandbox"])) == []

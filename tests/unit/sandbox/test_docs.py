@@ -5,56 +5,21 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
-
-import pytest
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.cluster.dialects import DialectName
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
-from airflow_provider_mediaops.sandbox.video.parameters import CommonParameters
 from scripts.generated_docs import filled
-from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
-    import httpx
-
     from tests.unit.sandbox.conftest import Sandbox
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text(encoding="utf-8")
 CURL = re.compile(r"^\$ curl (-X DELETE )?\"?\$SANDBOX(/_sandbox/[^ \"\n]+)\"?(?: --json '(.+)')?$", re.MULTILINE)
-DIALECTS = list(get_args(DialectName))
-#: How each dialect answers a request, with a login or without: the status, and the kind of the body.
-ANSWERS: dict[tuple[str, str, bool], tuple[str, str, str]] = {
-    ("GET", "/_nodes/hot_threads?type=bogus", False): ("400 JSON", "200 empty", "400 JSON"),
-    ("GET", "/_nodes/hot_threads?threads=-1", False): ("400 JSON", "200 empty", "200 empty"),
-    ("GET", "/_nodes/hot_threads?snapshots=0", False): ("400 JSON", "200 report", "200 empty"),
-    ("GET", "/_nodes/hot_threads?interval=0", False): ("400 JSON", "200 report", "200 report"),
-    ("GET", "/_nodes/hot_threads?timeout=1ms", False): ("503 JSON", "200 empty", "200 empty"),
-    ("GET", "/_nodes/hot_threads?master_timeout=30s", False): ("200 report", "400 JSON", "400 JSON"),
-    ("GET", "/_nodes/hot_threads?type=mem", False): ("400 JSON", "200 empty", "200 report"),
-    ("GET", "/_nodes/hot_threads?sort=cpu", False): ("400 JSON", "400 JSON", "200 report"),
-    ("GET", "/_nodes/hot_threads?pretty&human&error_trace&format=json&filter_path=x", False): (
-        "400 JSON",
-        "200 report",
-        "200 report",
-    ),
-    ("GET", "/_nodes/_all,data:false/hot_threads", False): ("200 empty", "200 empty", "200 empty"),
-    ("GET", "/_nodes/_cluster_manager/hot_threads", False): ("200 report", "200 report", "200 empty"),
-    ("GET", "/_nodes/stats", False): ("200 JSON", "200 JSON", "200 JSON"),
-    ("GET", "/_nodes/stats/jvm", False): ("200 JSON", "200 JSON", "200 JSON"),
-    ("GET", "/_nodes/stats?groups=search", False): ("400 JSON", "200 JSON", "200 JSON"),
-    ("GET", "/_nodes/hot_threads", True): ("401 JSON", "401 text", "401 JSON"),
-    ("GET", "/no/such/route", True): ("401 JSON", "400 JSON", "401 JSON"),
-    ("GET", "/no/such/route", False): ("400 JSON", "400 JSON", "400 JSON"),
-    ("POST", "/_nodes/hot_threads", False): ("405 JSON", "405 JSON", "405 JSON"),
-    ("HEAD", "/", False): ("200 empty", "200 empty", "200 empty"),
-    ("HEAD", "/_nodes/stats", False): ("405 empty", "405 empty", "405 empty"),
-}
 
 
 async def test_every_command_on_the_page_works(sandbox: Sandbox) -> None:
@@ -93,10 +58,6 @@ def test_the_shares_of_odd_fields_are_on_the_page() -> None:
     assert rows.count("\n| `") == len(FORMS)
 
 
-def test_the_common_parameters_are_on_the_page() -> None:
-    assert [field.alias for field in CommonParameters.model_fields.values() if f"`{field.alias}`" not in PAGE] == []
-
-
 def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
     names = [
         tokens.BEARER_TOKEN,
@@ -122,20 +83,3 @@ def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
         bulletins.PLAYLISTS[0],
     ]
     assert [name for name in names if f"`{name}`" not in PAGE] == []
-
-
-def outcome(reply: httpx.Response) -> str:
-    """Describe a reply of the cluster in the words of the table."""
-    kind = "JSON" if "json" in reply.headers["Content-Type"] else "report" if reply.text.startswith("::: ") else "text"
-    return f"{reply.status_code} {kind if reply.content else 'empty'}"
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-async def test_each_dialect_answers_as_its_product_does(make_sandbox: type[Sandbox], dialect: str) -> None:
-    sandbox = make_sandbox(cluster_dialect=dialect)
-    found = {}
-    for method, path, nobody in ANSWERS:
-        login = None if nobody else OPERATOR
-        found[method, path, nobody] = outcome(await sandbox.request(method, f"/cluster{path}", auth=login))
-
-    assert found == {request: answers[DIALECTS.index(dialect)] for request, answers in ANSWERS.items()}

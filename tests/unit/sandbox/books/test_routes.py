@@ -76,16 +76,6 @@ async def test_the_two_limit_replies_take_turns(sandbox: Sandbox) -> None:
     assert replies == LIMIT_REPLIES * 2
 
 
-@pytest.mark.parametrize(("setting", "expected"), [("404", LIMIT_REPLIES[0]), ("429", LIMIT_REPLIES[1])])
-async def test_a_setting_picks_one_limit_reply(
-    make_sandbox: type[Sandbox], setting: str, expected: tuple[int, Any]
-) -> None:
-    sandbox = make_sandbox(books_limit_reply=setting)
-    await ask(sandbox, "/key", plan=plans.DEFAULT)
-
-    assert [answer(await ask(sandbox, "/key", plan=plans.DEFAULT)) for _ in range(2)] == [expected] * 2
-
-
 async def test_an_unknown_book_is_not_said_as_the_limit_is(sandbox: Sandbox) -> None:
     status, body = answer(await ask(sandbox, f"/book/{UNKNOWN}"))
 

@@ -29,7 +29,7 @@ def error_of(reply: httpx.Response) -> tuple[int, str, str]:
     body = reply.json()
     assert body["status"] == reply.status_code
     assert body["error"]["root_cause"] == [{name: body["error"][name] for name in ("type", "reason")}]
-    assert body["error"].keys() <= {"root_cause", "type", "reason", "caused_by"}
+    assert body["error"].keys() == {"root_cause", "type", "reason"}
     return reply.status_code, body["error"]["type"], body["error"]["reason"]
 
 
@@ -89,10 +89,6 @@ async def test_a_user_without_the_privilege_is_told_which(sandbox: Sandbox, path
     assert f"[{action}]" in reason
 
 
-async def test_the_base_address_is_good_without_its_slash(sandbox: Sandbox) -> None:
-    assert (await ask(sandbox, "")).json() == (await ask(sandbox, "/")).json()
-
-
 async def test_hot_threads_come_as_plain_text_from_every_node(sandbox: Sandbox) -> None:
     reply = await ask(sandbox, "/_nodes/hot_threads")
 
@@ -129,7 +125,6 @@ async def test_nodes_come_in_no_fixed_order(sandbox: Sandbox) -> None:
         ("_all,data:false", set()),
         ("data:false,zone:south", {"sandbox-2", "sandbox-3"}),
         ("*:south,master:true", NAMES),
-        (",", NAMES),
         # An address is no name, and only a star is special.
         ("127.0.0.1:9303", set()),
         ("sandbox-%3F", set()),
@@ -178,25 +173,16 @@ async def test_a_sampling_longer_than_the_timeout_fails(sandbox: Sandbox) -> Non
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("interval=500", "failed to parse setting [interval] with value [500] as a time value: unit is missing"),
-        ("interval=5w", "failed to parse setting [interval] with value [5w] as a time value: unit is missing"),
-        ("interval=-5s", "failed to parse setting [interval] with value [-5s] as a time value: negative durations"),
-        ("interval=1.5s", "failed to parse [1.5s], fractional time values are not supported"),
-        ("interval=xs", "failed to parse [xs]"),
-        ("interval=0", "[interval] is too small"),
-        ("timeout=soon", "failed to parse setting [timeout] with value [soon]"),
-        ("timeout=-1", "[timeout] is too small"),
-        ("master_timeout=3", "failed to parse setting [master_timeout] with value [3]"),
-        ("snapshots=ten", "Failed to parse int parameter [snapshots] with value [ten]"),
-        ("snapshots=0", "[snapshots] is too small"),
-        ("threads=3.0", "Failed to parse int parameter [threads] with value [3.0]"),
-        ("threads=-1", "[threads] is too small"),
-        ("threads=2147483648", "Failed to parse int parameter [threads] with value [2147483648]"),
-        ("ignore_idle_threads=True", "Failed to parse value [True] as only [true] or [false] are allowed."),
-        ("type=gpu", "type not supported [gpu]"),
-        ("pretty", "request [/_nodes/hot_threads] contains unrecognized parameter: [pretty]"),
-        ("Interval=1s", "unrecognized parameter: [Interval] -> did you mean [interval]?"),
-        ("a=1&thread=2", "unrecognized parameters: [a], [thread] -> did you mean [threads]?"),
+        *((f"interval={time}", "interval: ") for time in ("500", "5w", "-5s", "1.5s", "xs", "0", "0ms")),
+        ("timeout=soon", "timeout: "),
+        ("timeout=-1", "timeout: "),
+        ("master_timeout=3", "master_timeout: "),
+        ("snapshots=ten", "snapshots: "),
+        ("snapshots=0", "snapshots: "),
+        ("threads=-1", "threads: "),
+        ("ignore_idle_threads=True", "ignore_idle_threads: "),
+        ("type=gpu", "type: "),
+        ("Interval=1s", "request contains unrecognized parameter: [Interval]"),
     ],
 )
 async def test_a_wrong_or_unknown_parameter_is_refused(sandbox: Sandbox, query: str, words: str) -> None:
@@ -243,8 +229,8 @@ async def test_counters_of_nodes_grow_with_the_time(sandbox: Sandbox) -> None:
     ("path", "query", "named"),
     [
         ("/_nodes/stats/os,fs", {}, "[fs]"),
-        ("/_nodes/stats/os", {"level": "node"}, "[level]"),
-        ("/_nodes/stats/os", {"timeout": "5"}, "[timeout]"),
+        ("/_nodes/stats/os", {"level": "planet"}, "level: "),
+        ("/_nodes/stats/os", {"timeout": "5"}, "timeout: "),
     ],
 )
 async def test_wrong_statistics_requests_are_refused(
@@ -259,6 +245,7 @@ async def test_wrong_statistics_requests_are_refused(
 async def test_an_unknown_address_is_refused_by_its_name_in_the_cluster(sandbox: Sandbox) -> None:
     refusal = (400, "illegal_argument_exception", "no handler found for uri [/_cat/nodes] and method [GET]")
     assert error_of(await ask(sandbox, "/_cat/nodes")) == refusal
+    assert (await sandbox.post("/cluster/_nodes/hot_threads", auth=OPERATOR)).status_code == 405
 
 
 async def test_one_node_spikes_once_a_cycle_and_the_others_stay_calm(sandbox: Sandbox) -> None:
@@ -291,19 +278,13 @@ async def test_cpu_can_be_pinned_and_let_go(sandbox: Sandbox) -> None:
     assert pinned.status_code == 201
     assert await cpu(sandbox) == before | {"sandbox-3": (99, 89)}
 
-    await sandbox.post("/_sandbox/cpu", json={"percent": -1, "process_percent": 93})
-    assert await cpu(sandbox) == dict.fromkeys(NAMES, (-1, 93))
+    await sandbox.post("/_sandbox/cpu", json={"percent": -1})
+    assert await cpu(sandbox) == dict.fromkeys(NAMES, (-1, -1))
     assert len((await sandbox.get("/_sandbox/cpu")).json()) == 3
 
     await sandbox.delete("/_sandbox/cpu")
     assert await cpu(sandbox) == before
     assert (await sandbox.get("/_sandbox/cpu")).json() == []
-
-
-async def test_a_process_is_unknown_with_its_machine(sandbox: Sandbox) -> None:
-    await sandbox.post("/_sandbox/cpu", json={"percent": -1})
-
-    assert await cpu(sandbox) == dict.fromkeys(NAMES, (-1, -1))
 
 
 @pytest.mark.parametrize(

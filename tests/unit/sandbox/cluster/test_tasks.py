@@ -80,11 +80,6 @@ async def test_pools_and_indices_work(sandbox: Sandbox) -> None:
     assert after.query_ms - before.query_ms == 1_000.0
 
 
-async def test_elasticsearch_counts_no_cpu_of_tasks(make_sandbox: type[Sandbox]) -> None:
-    (search, _) = (await ask(make_sandbox(cluster_dialect="elasticsearch-9"), task_list([NODE]))).tasks
-    assert (search.cpu_ms, search.executions) == (None, None)
-
-
 async def test_a_node_that_rests_runs_nothing(sandbox: Sandbox) -> None:
     sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=0))
     assert (await ask(sandbox, task_list([NODE]))).tasks == ()

@@ -18,15 +18,14 @@ from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 
-from airflow_provider_mediaops.sandbox.faults import ExpireTokenFault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import LimitFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
-from airflow_provider_mediaops.sandbox.video.replies import BULLETIN, SUBSCRIPTION_PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 DOCUMENT = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / "youtube.v3.json"
 # The public service no longer posts bulletins, so its description has the resource and not the operation.
@@ -163,18 +162,6 @@ def test_it_reads_public_data_with_a_key(google: Google) -> None:
     assert refused.value.status_code == 401
 
 
-def test_it_asks_for_some_fields_in_one_line_for_one_user(google: Google) -> None:
-    fields = "nextPageToken,items(id,snippet/title)"
-    listing = google.by_token().subscriptions()
-
-    found = pages(listing, part=ALL_PARTS, mine=True, maxResults=50, fields=fields, prettyPrint=False, quotaUser="a b")
-    assert found[0].keys() == {"nextPageToken", "items"}
-    assert {json.dumps([sorted(item), *item["snippet"]]) for item in found[0]["items"]} == {
-        '[["id", "snippet"], "title"]'
-    }
-    assert len(set(ids(found))) == SUBSCRIPTIONS
-
-
 @pytest.mark.parametrize(
     ("body", "part"),
     [
@@ -232,7 +219,7 @@ def test_it_repeats_what_the_limit_or_a_failure_refused(
 
 def test_it_gets_a_token_and_another_when_that_has_expired(server: SandboxServer, google: Google) -> None:
     listing = google.by_refresh().subscriptions()
-    server.state.faults.arm(ExpireTokenFault(service="video", after=1))
+    server.state.faults.arm(StatusFault(service="video", status=401, after=1))
 
     assert len(set(ids(pages(listing, part="id", mine=True, maxResults=50)))) == SUBSCRIPTIONS
     asked = [(record.service, record.status) for record in server.state.requests]
@@ -242,25 +229,3 @@ def test_it_gets_a_token_and_another_when_that_has_expired(server: SandboxServer
 def test_it_understands_that_a_refresh_token_is_refused(google: Google) -> None:
     with pytest.raises(RefreshError, match="invalid_grant"):
         google.by_refresh("revoked").subscriptions().list(part="id", mine=True).execute()
-
-
-def test_it_understands_which_field_does_not_exist(google: Google) -> None:
-    with pytest.raises(HttpError) as refused:
-        google.by_token().subscriptions().list(part="id", mine=True, fields="items/nothing").execute()
-
-    assert refused.value.status_code == 400
-    assert "Cannot find matching fields for path 'items/nothing'" in str(refused.value)
-
-
-@pytest.mark.parametrize(("schema", "tree"), [("SubscriptionListResponse", SUBSCRIPTION_PAGE), ("Activity", BULLETIN)])
-def test_the_fields_that_can_be_selected_are_those_of_the_public_service(schema: str, tree: Mapping[str, Any]) -> None:
-    schemas = document()["schemas"]
-
-    def check(name: str, fields: Mapping[str, Any]) -> None:
-        properties = schemas[name]["properties"]
-        for field, below in fields.items():
-            described = properties[field].get("items", properties[field])
-            if below:
-                check(described["$ref"], below)
-
-    check(schema, tree)

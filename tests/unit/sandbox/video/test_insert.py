@@ -172,15 +172,6 @@ async def test_a_bulletin_costs_fifty_units_of_the_day(make_sandbox: type[Sandbo
     assert (await insert(sandbox, TEXT)).status_code == 200
 
 
-async def test_too_many_bulletins_in_a_second_are_refused(make_sandbox: type[Sandbox]) -> None:
-    sandbox = make_sandbox(video_requests_per_second=1)
-    await insert(sandbox, TEXT)
-
-    refused = await insert(sandbox, TEXT)
-    assert reason_of(refused) == (403, "rateLimitExceeded")
-    assert "per day" not in refused.text
-
-
 async def test_the_prefix_of_kinds_is_a_setting(make_sandbox: type[Sandbox]) -> None:
     sandbox = make_sandbox(kind_prefix="youtube")
 

@@ -181,11 +181,9 @@ async def test_mine_gives_the_token_s_own(sandbox: Sandbox) -> None:
         ({"channelId": ""}, "invalidParameter"),
         ({"maxResults": 51}, "invalidParameter"),
         ({"maxResults": -1}, "invalidParameter"),
-        ({"maxResults": "5.0"}, "invalidParameter"),
         ({"order": "date"}, "invalidParameter"),
         ({"pageToken": ""}, "invalidParameter"),
         ({"channel_id": subscriptions.FEW}, "unexpectedParameter"),
-        ({"channelId": [subscriptions.FEW, subscriptions.MINE]}, "invalidParameter"),
     ],
 )
 async def test_a_wrong_request_is_refused(sandbox: Sandbox, query: dict[str, Any], reason: str) -> None:
@@ -222,16 +220,6 @@ async def test_nobody_reads_without_a_credential(sandbox: Sandbox) -> None:
 
     assert reason_of(reply) == (401, "required")
     assert reply.headers["WWW-Authenticate"].startswith("Bearer")
-
-
-async def test_the_rate_is_kept_for_each_credential(make_sandbox: type[Sandbox]) -> None:
-    sandbox = make_sandbox(video_requests_per_second=2)
-
-    assert [(await ask(sandbox)).status_code for _ in range(2)] == [200, 200]
-    assert reason_of(await ask(sandbox)) == (403, "rateLimitExceeded")
-    assert (await ask(sandbox, headers={}, key=tokens.API_KEY)).status_code == 200
-    sandbox.clock.seconds += 1
-    assert (await ask(sandbox)).status_code == 200
 
 
 async def test_wrong_requests_cost_a_unit_too(make_sandbox: type[Sandbox]) -> None:

@@ -31,15 +31,6 @@ async def test_a_token_is_good_until_it_runs_out(sandbox: Sandbox) -> None:
     assert await status_with(sandbox, reply["access_token"]) == 401
 
 
-async def test_its_life_is_a_setting(make_sandbox: type[Sandbox]) -> None:
-    sandbox = make_sandbox(token_lifetime=60)
-    reply = (await refresh(sandbox)).json()
-
-    assert reply["expires_in"] == 60
-    sandbox.clock.seconds += 61
-    assert await status_with(sandbox, reply["access_token"]) == 401
-
-
 async def test_each_refresh_gives_another_token_and_leaves_the_first_good(sandbox: Sandbox) -> None:
     first, second = [(await refresh(sandbox)).json()["access_token"] for _ in range(2)]
 
@@ -64,18 +55,6 @@ async def test_a_wrong_request_gets_no_token(
     reply = await refresh(sandbox, **changes)
 
     assert (reply.status_code, reply.json()["error"]) == (status, error)
-
-
-async def test_the_request_must_be_a_form(sandbox: Sandbox) -> None:
-    reply = await sandbox.post("/video/oauth2/token", json=FORM)
-
-    assert (reply.status_code, reply.json()["error"]) == (400, "invalid_request")
-
-
-async def test_only_a_post_is_answered(sandbox: Sandbox) -> None:
-    reply = await sandbox.get("/video/oauth2/token")
-
-    assert (reply.status_code, reply.json()["error"]) == (405, "invalid_request")
 
 
 async def test_a_token_has_the_scopes_asked_for(sandbox: Sandbox) -> None:
