@@ -1,11 +1,12 @@
-"""The query parameters of the video platform."""
+"""The query parameters of the video platform. Their names are the platform's: older FastAPI knows no others here."""
+
+# ruff: noqa: N815
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 
 def _split(values: list[str]) -> list[str]:
@@ -19,7 +20,7 @@ _Split = BeforeValidator(_split)
 class CommonParameters(BaseModel):
     """The parameters that both operations take."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     alt: Literal["json"] = Field(default="json", description="Format of the reply, which Google's client names.")
     key: str | None = Field(default=None, description="An API key: good alone for public data.")
@@ -39,16 +40,16 @@ class ListParameters(CommonParameters):
     part: Annotated[list[Literal["id", "snippet", "contentDetails"]], _Split] = Field(
         description="What each subscription shows: `id`, `snippet`, `contentDetails`, separated by commas."
     )
-    channel_id: str | None = Field(default=None, min_length=1, description="Filter: the subscriber's channel.")
+    channelId: str | None = Field(default=None, min_length=1, description="Filter: the subscriber's channel.")
     id: Annotated[list[str], _Split] = Field(default=[], description="Filter: subscription ids, separated by commas.")
     mine: Literal["true", "false"] | None = Field(
         default=None, description="Filter: `true` for the user's own, with an access token only."
     )
-    for_channel_id: str | None = Field(
+    forChannelId: str | None = Field(
         default=None, min_length=1, description="Only subscriptions to these channels, separated by commas."
     )
-    max_results: int = Field(default=5, ge=0, le=50, description="Subscriptions a page.")
+    maxResults: int = Field(default=5, ge=0, le=50, description="Subscriptions a page.")
     order: Literal["alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"] = Field(
         default="SUBSCRIPTION_ORDER_RELEVANCE", description="How they are sorted."
     )
-    page_token: str | None = Field(default=None, min_length=1, description="From an earlier reply.")
+    pageToken: str | None = Field(default=None, min_length=1, description="From an earlier reply.")

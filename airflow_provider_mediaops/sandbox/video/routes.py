@@ -34,14 +34,14 @@ async def list_subscriptions(
 ) -> dict[str, Any]:
     """List subscriptions."""
     items = _matching(parameters, scopes, sandbox)
-    if parameters.for_channel_id is not None:
-        targets = parameters.for_channel_id.split(",")
+    if parameters.forChannelId is not None:
+        targets = parameters.forChannelId.split(",")
         items = [item for item in items if item["snippet"]["resourceId"]["channelId"] in targets]
-    question = parameters.model_dump(include={"channel_id", "id", "mine", "for_channel_id", "order"})
+    question = parameters.model_dump(include={"channelId", "id", "mine", "forChannelId", "order"})
     page = subscriptions.page_of(
         subscriptions.in_order(items, parameters.order),
-        size=parameters.max_results,
-        token=parameters.page_token,
+        size=parameters.maxResults,
+        token=parameters.pageToken,
         query=sorted(question.items()),
     )
     if page is None:
@@ -57,7 +57,7 @@ async def list_subscriptions(
 
 
 def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox: SandboxState) -> list[dict[str, Any]]:
-    filters = {"channelId": parameters.channel_id, "id": parameters.id, "mine": parameters.mine}
+    filters = {"channelId": parameters.channelId, "id": parameters.id, "mine": parameters.mine}
     given = [name for name, value in filters.items() if value]
     if len(given) > 1:
         message = f"Only one of channelId, id and mine can be given, not {' and '.join(given)}."
@@ -69,7 +69,7 @@ def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox
         return sandbox.subscriptions.with_ids(parameters.id)
     if parameters.mine and scopes is None:
         raise login_required()
-    channel = parameters.channel_id or subscriptions.MINE
+    channel = parameters.channelId or subscriptions.MINE
     if channel in subscriptions.WITHHELD:
         message = "This channel's subscriptions are not shown."
         raise video_refusal(403, subscriptions.WITHHELD[channel], message, location="channelId")
