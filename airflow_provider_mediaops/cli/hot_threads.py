@@ -11,7 +11,7 @@ from airflow_provider_mediaops.cli.report_summary import comparison_document, co
 from airflow_provider_mediaops.cli.result import Result, Verbatim
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
-from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
+from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -103,15 +103,17 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
     for file in files:
         name = "standard input" if file == STANDARD_INPUT else file
         try:
-            capture = read_report(_content(file, terminal))
+            found = read_reports(_content(file, terminal))
         except (NoReportError, OSError) as error:
             reason = _reason(error, file)
             terminal.say(f"hot-threads: {name}: {reason}", "bad")
             reports.files.append({"file": name, "error": reason})
-        else:
-            reports.names.append(name)
-            reports.files.append({"file": name, **report_facts(capture)})
-            reports.captures.add(capture, name)
+            continue
+        for number, (capture, line) in enumerate(found, 1):
+            named = name if len(found) == 1 else f"{name}, capture {number} of {len(found)}"
+            reports.names.append(named)
+            reports.files.append({"file": named, **report_facts(capture, line)})
+            reports.captures.add(capture, named)
     return reports
 
 

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster.folded import measures_of, node_label
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums
 from airflow_provider_mediaops.cluster.page.change_tables import change_tables
 from airflow_provider_mediaops.cluster.page.tables import kind_table, method_table, node_table, pool_table, thread_table
-from airflow_provider_mediaops.cluster.page.text import count, figure, readable
+from airflow_provider_mediaops.cluster.page.text import count, figure, in_what_was_read, readable, share_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _MOST_LISTED = 100
 _MOST_WARNINGS = 5
 _MOST_ROWS = 15
+_SPLIT = (
+    "(other …) and (idle …) are the share of the interval in which a thread was off the processor; no figure, sum or "
+    "ranking contains them."
+)
+_SEEN = "Seen: the number of threads, each of which counts 1, for the cluster gave a figure for none of them."
 
 
 class Summary(NamedTuple):
@@ -44,11 +49,12 @@ class Summary(NamedTuple):
     document: dict[str, Any]
 
 
-def report_facts(capture: Capture) -> dict[str, Any]:
+def report_facts(capture: Capture, first_line: int = 1) -> dict[str, Any]:
     """
     Return when and where a report was taken, and what of it was not understood, in plain values.
 
     :param capture: the report.
+    :param first_line: the number of its first line in its file.
     """
     report = capture.report
     sampled = next((node for node in report.nodes if node.interval), None)
@@ -59,8 +65,12 @@ def report_facts(capture: Capture) -> dict[str, Any]:
         "nodes": len(report.nodes),
         "threads": sum(len(node.threads) for node in report.nodes),
         "failures": [{"node": node, "failure": failure} for node, failure in failures[:_MOST_LISTED]],
+        "remarks": list(capture.remarks),
         "unparsed": len(report.unparsed),
-        "first_unparsed": [{"line": piece.line, "reason": piece.reason} for piece in report.unparsed[:_MOST_WARNINGS]],
+        "read_percent": round(report.read_percent, 1),
+        "first_unparsed": [
+            {"line": first_line + piece.line - 1, "reason": piece.reason} for piece in report.unparsed[:_MOST_WARNINGS]
+        ],
     }
 
 
@@ -134,7 +144,8 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
     parts.append(_headline(found))
     if summary.kinds:
         first = summary.kinds[0]
-        parts.append(Line(f"Hottest kind of work: {readable(first.label)}. Next: {first.kind.look}"))
+        part = in_what_was_read(min(file["read_percent"] for file in readable_files))
+        parts.append(Line(f"Hottest kind of work{part}: {readable(first.label)}. Next: {first.look}"))
     if found.left_out:
         what = "of another kind of sampling, which do not add up with these; compare reports of one type"
         parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))
@@ -153,6 +164,10 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
             parts += [Line(""), _table(table, title)]
             if beyond := table.beyond + len(table.rows[_MOST_ROWS:]):
                 parts.append(Line(f"and {beyond:,} more"))
+    if any(one.other_percent is not None or one.idle_percent is not None for one in found.threads[:_MOST_ROWS]):
+        parts += [Line(""), Line(_SPLIT)]
+    if found.measure.unit == "threads":
+        parts += [Line(""), Line(_SEEN)]
     return parts
 
 
@@ -168,10 +183,14 @@ def _file_lines(file: Mapping[str, Any], number: str) -> list[Part]:
     if file["interval"]:
         words.append(f"over {file['interval']}")
     lines: list[Part] = [Line(f"{number}{file['file']}: {', '.join(words)}", "title")]
+    lines += [Line(f"  {remark}") for remark in file["remarks"]]
     lines += [Line(f"  {each['node']}: {each['failure']}", "warning") for each in file["failures"][:_MOST_WARNINGS]]
     if file["unparsed"]:
         pieces = "; ".join(f"line {piece['line']}, {piece['reason']}" for piece in file["first_unparsed"])
-        lines.append(Line(f"  {count(file['unparsed'], 'piece')} not understood: {pieces}", "warning"))
+        share = share_in_words(100 - file["read_percent"])
+        lines.append(
+            Line(f"  {count(file['unparsed'], 'piece')} not understood, {share} of the text: {pieces}", "warning")
+        )
     return lines
 
 

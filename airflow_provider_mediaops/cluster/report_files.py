@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
@@ -26,12 +27,24 @@ class NoReportError(ValueError):
     """A file that holds no hot-threads report."""
 
 
-def read_report(data: bytes) -> Capture:
+class FileReport(NamedTuple):
     """
-    Read a report.
+    One of the reports of a file.
+
+    :param capture: the report, with its text as the server wrote it.
+    :param line: the number of its first line in the file without its wrappings, from 1.
+    """
+
+    capture: Capture
+    line: int
+
+
+def read_reports(data: bytes) -> list[FileReport]:
+    """
+    Read the reports of a file: one, or several that were appended to one another.
 
     :param data: the file; bytes that are no UTF-8 are kept.
-    :returns: the report with its text.
+    :returns: the reports in the order of the file.
     :raises NoReportError: if nothing of it is a report; the message says what it is.
     """
     if not data.strip():
@@ -43,10 +56,18 @@ def read_report(data: bytes) -> Capture:
             raise NoReportError(kind)
     if b"\0" in data[:_HEAD_BYTES]:
         raise NoReportError("it is no text (it holds NUL bytes)")
-    capture = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape"))
-    if not capture.report.understood:
-        raise NoReportError(_other(capture.text))
-    return capture
+    report = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape")).report
+    if not report.understood:
+        raise NoReportError(_other(report.render()))
+    found: list[FileReport] = []
+    line = 1
+    remarks = (f"Taken off before the text was read: {', '.join(report.wrappings)}.",) if report.wrappings else ()
+    for part in report.captures():
+        text = part.plain_text()
+        # What it was wrapped in is known of the whole file only.
+        found.append(FileReport(Capture(text, remarks=remarks), line))
+        line += text.count("\n")
+    return found
 
 
 def _other(text: str) -> str:

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.cluster.comparison import WAITING, compare
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 from airflow_provider_mediaops.cluster.page.tables import method_cell
-from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.cluster.page.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.plugin.reading import look_up, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.plugin.reading import TextVersion
 
 #: The largest text that is read for a row of the list, in bytes.
@@ -57,10 +58,16 @@ def summarize(report: HotThreadsReport) -> TextSummary:
     return TextSummary(
         taken=report.taken,
         kind=readable(kinds[0].label) if kinds else "",
-        kind_share=", ".join(filter(None, (f"{kinds[0].share_percent:.0f} %", kinds[0].caution))) if kinds else "",
+        kind_share=_share_of(kinds[0], report) if kinds else "",
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
     )
+
+
+def _share_of(kind: HotKind, report: HotThreadsReport) -> str:
+    """Return the share of a kind, and why it is uncertain, if it is."""
+    part = in_what_was_read(report.read_percent)
+    return ", ".join(filter(None, (f"{kind.share_percent:.0f} %{part}", kind.caution)))
 
 
 def parsed(text: str, path: str) -> HotThreadsReport:

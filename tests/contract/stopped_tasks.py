@@ -89,7 +89,7 @@ def _read_slowly(folder: Path) -> None:
     """Let a digest save a few captures at a time, and one capture last until the test allows it to go on."""
     from airflow_provider_mediaops.cluster.digest import attempt
 
-    read, done = cast("Any", attempt).read_capture, 0
+    read, done = cast("Any", attempt).read_captures, 0
 
     def slowly(capture: FoundCapture, *others: Any) -> Any:
         nonlocal done
@@ -98,7 +98,7 @@ def _read_slowly(folder: Path) -> None:
             _wait_at(folder, "reading captures")
         return read(capture, *others)
 
-    for name, value in {"read_capture": slowly, "CAPTURES_PER_COMMIT": CAPTURES_PER_COMMIT}.items():
+    for name, value in {"read_captures": slowly, "CAPTURES_PER_COMMIT": CAPTURES_PER_COMMIT}.items():
         setattr(attempt, name, value)
 
 

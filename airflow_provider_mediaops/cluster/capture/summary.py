@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
 from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
-from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.cluster.page.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
@@ -103,7 +103,8 @@ def _hottest_words(capture: Capture) -> list[str]:
     method = top_method(thread)
     doing = "" if method == NO_STACK else f", {'.'.join(method.split('.')[-2:])}"
     thread_words = readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
-    return [thread_words, f"work: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"]
+    part = in_what_was_read(capture.report.read_percent)
+    return [thread_words, f"work{part}: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"]
 
 
 def _share_of(kind: HotKind) -> str:

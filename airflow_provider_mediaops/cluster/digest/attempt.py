@@ -22,7 +22,7 @@ from airflow_provider_mediaops.cluster.digest.reading import (
     NoCapture,
     Outside,
     belongs_to_capture,
-    read_capture,
+    read_captures,
 )
 from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of, without_pages_of_series
 from airflow_provider_mediaops.exceptions import PermanentError
@@ -196,18 +196,18 @@ class DigestAttempt:
 
 
 def _add(part: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
-    found = read_capture(capture, period, warn)
+    found = read_captures(capture, period, warn)
     if isinstance(found, Damaged):
         part.add_damaged(capture.name, found.reason)
         warn(f"Left out {capture.name}: {found.reason}.")
-    elif isinstance(found, Outside):
-        part.outside += 1
-    elif isinstance(found, NoCapture):
-        return
-    elif period.place_of(found.time) == "before":
-        part.add_before(found)
-    else:
-        part.add(found)
+    elif not isinstance(found, NoCapture):
+        for sums in found:
+            if isinstance(sums, Outside):
+                part.outside += 1
+            elif period.place_of(sums.time) == "before":
+                part.add_before(sums)
+            else:
+                part.add(sums)
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import (
 from airflow_provider_mediaops.cluster.digest.report_json import report_of_json
 from airflow_provider_mediaops.cluster.hot_threads.grammar import SAMPLING, read_timestamp
 from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
-from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
+from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class Damaged:
     reason: str
 
 
-def read_capture(
+def read_captures(
     files: FoundCapture, period: Period, warn: Callable[[str], None]
-) -> CaptureSums | Outside | NoCapture | Damaged:
+) -> list[CaptureSums | Outside] | NoCapture | Damaged:
     """
-    Read a capture.
+    Read a capture, or those that were appended to one another in one text.
 
     Its JSON file says when and why it was taken; if there is none, the report says when, and if it does not, the time
     of the file counts. The JSON file also holds the report: it is read if the text is gone, or is another one by now.
@@ -70,7 +70,7 @@ def read_capture(
     :param files: its files.
     :param period: the time that counts. Files that are certainly of another time are not read to their end.
     :param warn: logs a warning about a text that does not count.
-    :returns: its sums; or why there are none.
+    :returns: the sums of each; or why there are none.
     :raises OSError: if a file cannot be read for another reason than that it is gone or forbidden.
     """
     try:
@@ -100,26 +100,31 @@ def belongs_to_capture(files: FoundCapture) -> bool:
 
 def _read(
     files: FoundCapture, period: Period, warn: Callable[[str], None]
-) -> CaptureSums | Outside | NoCapture | Damaged:
+) -> list[CaptureSums | Outside] | NoCapture | Damaged:
     if files.page and not files.text and not files.json:
         return _page_alone(files.page)
     files, head = _with_head(files, warn)
     if "digest" in head.values:
         return NoCapture()
-    time, slack = head.taken.timestamp() if head.taken else None, 0.0
-    if time is None and files.text:
-        time, slack = _printed_time(files.text.read(_START_BYTES)), _CLOCK_SLACK_SECONDS
-    if time is not None and period.place_of(time, slack) == "outside":
-        return Outside()
-    used, report = _report(files, head, warn)
-    taken, source = _time(head, report, used)
-    if taken is None:
-        return Damaged("neither the report nor its store says when it was taken")
-    if period.place_of(taken) == "outside":
-        return Outside()
-    series = SERIES_OF_REASON.get(head.reason, "unknown")
-    tasks = task_rows(head.values.get("running_tasks"), taken)
-    return sums_of(report, path=used.name, time=taken, time_source=source, series=series, tasks=tasks)
+    if head.taken is not None and period.place_of(head.taken.timestamp()) == "outside":
+        return [Outside()]
+    used, reports = _reports(files, head, period, warn)
+    if not reports:
+        return [Outside()]
+    # The JSON file is of one capture.
+    head = head if len(reports) == 1 else JsonHead()
+    found: list[CaptureSums | Outside] = []
+    for report in reports:
+        taken, source = _time(head, report, used)
+        if taken is None:
+            return Damaged("neither the report nor its store says when it was taken")
+        if period.place_of(taken) == "outside":
+            found.append(Outside())
+            continue
+        series = SERIES_OF_REASON.get(head.reason, "unknown")
+        tasks = task_rows(head.values.get("running_tasks"), taken)
+        found.append(sums_of(report, path=used.name, time=taken, time_source=source, series=series, tasks=tasks))
+    return found
 
 
 def _page_alone(page: SourceFile) -> NoCapture | Damaged:
@@ -157,18 +162,23 @@ def _head_of(data: bytes) -> JsonHead:
     return read_head(data.decode("utf-8", "replace"))
 
 
-def _printed_time(start: bytes) -> float | None:
-    match = _SAMPLING_TIME.search(start)
-    moment = read_timestamp(match[1].decode()) if match else None
-    return moment.timestamp() if moment else None
+def _prints_other_times(data: bytes, period: Period) -> bool:
+    """Return whether a text prints times, and all are of another period, so that it need not be parsed."""
+    moments = [read_timestamp(time.decode()) for time in _SAMPLING_TIME.findall(data)]
+    return bool(moments) and all(
+        moment is not None and period.place_of(moment.timestamp(), _CLOCK_SLACK_SECONDS) == "outside"
+        for moment in moments
+    )
 
 
-def _report(files: FoundCapture, head: JsonHead, warn: Callable[[str], None]) -> tuple[FoundCapture, HotThreadsReport]:
-    """Return the report, and the files that it was read from: without a text that cannot be that of the JSON file."""
+def _reports(
+    files: FoundCapture, head: JsonHead, period: Period, warn: Callable[[str], None]
+) -> tuple[FoundCapture, list[HotThreadsReport]]:
+    """Return the reports, and the files that they were read from: without a text that cannot be of the JSON file."""
     if files.text is None:
-        return files, _report_of(files.json)
+        return files, [_report_of(files.json)]
     try:
-        return files, _report_of_text(files.text, head)
+        return files, _reports_of_text(files.text, head, period)
     except _UNUSABLE as error:
         if files.json is None:
             raise
@@ -178,17 +188,21 @@ def _report(files: FoundCapture, head: JsonHead, warn: Callable[[str], None]) ->
     except NoReportError as error:
         raise NoReportError(f"{reason}; of the .json file beside it: {error}") from error
     warn(f"Read {files.json.name} in the place of {files.text.name}: {reason}.")
-    return files._replace(text=None), report
+    return files._replace(text=None), [report]
 
 
-def _report_of_text(file: SourceFile, head: JsonHead) -> HotThreadsReport:
-    report = read_report(file.read(MAX_REPORT_BYTES + 1)).report
+def _reports_of_text(file: SourceFile, head: JsonHead, period: Period) -> list[HotThreadsReport]:
+    """Return the reports of a text; none if all are of another time."""
+    data = file.read(MAX_REPORT_BYTES + 1)
+    if head.taken is None and _prints_other_times(data, period):
+        return []
+    reports = [found.capture.report for found in read_reports(data)]
     if head.taken is not None:
-        printed = [node.timestamp for node in report.nodes if node.timestamp]
+        printed = [node.timestamp for report in reports for node in report.nodes if node.timestamp]
         gaps = [abs((moment - head.taken).total_seconds()) for moment in printed]
         if gaps and min(gaps) > _CLOCK_SLACK_SECONDS:
             raise NoReportError(f"its nodes print another time than the .json file, which is of {head.taken:%F %T} UTC")
-    return report
+    return reports
 
 
 def _report_of(file: SourceFile | None) -> HotThreadsReport:

@@ -2,13 +2,13 @@
 The values of a hot-threads report, with the text that they were read from.
 
 Each part owns the lines from its own first line to the first line of the next part. The sources of all parts in order
-are the whole text, so :meth:`HotThreadsReport.render` needs no second writer.
+are the whole text, less what it was wrapped in, so :meth:`HotThreadsReport.render` needs no second writer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
@@ -16,10 +16,13 @@ from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_heade
 from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
 Kind = Literal["cpu", "wait", "block", "mem"]
 """What the threads were sampled for: CPU time, waiting, blocking, or allocated memory."""
+
+_NOT_IN_JSON = frozenset({"source", "original", "wrappings"})
 
 
 class _Part:
@@ -33,9 +36,9 @@ class _Part:
         """
         Return the values of this part and of the parts in it, ready for `json.dumps`.
 
-        :returns: one entry for each attribute, without `source`.
+        :returns: one entry for each attribute, without the texts and their wrappings.
         """
-        names = [item.name for item in fields(self) if item.name != "source"]  # type: ignore[arg-type]
+        names = [item.name for item in fields(self) if item.name not in _NOT_IN_JSON]  # type: ignore[arg-type]
         return {name: _plain(getattr(self, name)) for name in [*self._computed, *names]}
 
 
@@ -220,16 +223,63 @@ class HotThreadsReport(_Part):
         a text without any header or thread.
     :param unparsed: everything that was not understood, in the order of the text. The lines themselves stay in the
         `source` of the part in which they stood.
+    :param wrappings: in words, all that was taken off before the text could be read: the prefixes of a log, JSON, the
+        signs of a web page. The sources and the numbers of lines are those of the text without them.
+    :param original: the text with its wrappings; None if it had none.
     """
 
     source: str = field(default="", repr=False)
     nodes: tuple[HotNode, ...] = ()
     unparsed: tuple[Unparsed, ...] = ()
+    wrappings: tuple[str, ...] = ()
+    original: str | None = field(default=None, repr=False)
 
     @property
     def understood(self) -> bool:
         """Return whether the text holds a node's header, a sampling line or a thread that was understood."""
         return any(node.name or node.node_id or node.timestamp_text or node.threads for node in self.nodes)
+
+    @property
+    def read_percent(self) -> float:
+        """Return the percentage of the text that was understood, without blanks at the ends of its pieces."""
+        size = len(self.plain_text().strip())
+        unread = min(size, sum(len(piece.text.strip()) for piece in self.unparsed))
+        return 100 * (1 - unread / size) if size else 100.0
+
+    def captures(self) -> tuple[HotThreadsReport, ...]:
+        """
+        Return the reports of a text that holds several, one after the other: a node comes once in each.
+
+        :returns: the reports, whose texts together are the text without its wrappings; the numbers of lines are those
+            of that text. A single one if no node comes twice.
+        """
+        starts = [0]
+        seen: set[tuple[str | None, str | None] | None] = set()
+        for number, node in enumerate(self.nodes):
+            # Sections that only the threads' names tell apart are pieces of one report.
+            identity = (node.node_id, node.name) if node.timestamp_text or node.header else None
+            if identity in seen and identity not in (None, (None, None)):
+                starts.append(number)
+                seen.clear()
+            seen.add(identity)
+        if len(starts) == 1:
+            return (self,)
+        bounds = list(zip(starts, [*starts[1:], len(self.nodes)], strict=True))
+        parts = [
+            HotThreadsReport(source="" if start else self.source, nodes=self.nodes[start:end], wrappings=self.wrappings)
+            for start, end in bounds
+        ]
+        return tuple(
+            replace(part, unparsed=unparsed) for part, unparsed in zip(parts, self._pieces(parts), strict=True)
+        )
+
+    def _pieces(self, parts: Sequence[HotThreadsReport]) -> Iterator[tuple[Unparsed, ...]]:
+        """Yield the lines of each part that were not understood."""
+        left, line = list(self.unparsed), 1
+        for part in parts:
+            line += part.plain_text().count("\n")
+            yield tuple(piece for piece in left if piece.line < line)
+            left = [piece for piece in left if piece.line >= line]
 
     @property
     def taken(self) -> datetime | None:
@@ -240,8 +290,12 @@ class HotThreadsReport(_Part):
         """
         Return the text that was parsed, to the last character.
 
-        :returns: the sources of all parts, joined.
+        :returns: the text with its wrappings; without any, the sources of all parts, joined.
         """
+        return self.plain_text() if self.original is None else self.original
+
+    def plain_text(self) -> str:
+        """Return the text without its wrappings, which is that of the server as far as it can be known."""
         sources = [self.source]
         for node in self.nodes:
             sources.append(node.source)

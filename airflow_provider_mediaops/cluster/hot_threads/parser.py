@@ -8,7 +8,7 @@ reader describes lines that are not understood, missing or cut off, and the repo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import sampling_of, usage_of
@@ -36,9 +36,45 @@ def parse(text: str) -> HotThreadsReport:
     Read a hot-threads text. Any text gives a report, and nothing is raised.
 
     :param text: the reply of `/_nodes/hot_threads`, whole, cut off, or as people paste it.
-    :returns: the report, with the lines that were not understood in `unparsed`; its `render()` returns `text`.
+    :returns: the report, with the lines that were not understood in `unparsed`; its `render()` returns `text`. If the
+        text stood in a log, in JSON or in a web page, or its lines were broken, `wrappings` says so.
     """
-    return _Parser(text).report()
+    report = _Parser(text).report()
+    return _unwrapped(text, report) if report.unparsed else report
+
+
+def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
+    """Return the report of a text without its wrappings, if more of it can be read then."""
+    from airflow_provider_mediaops.cluster.hot_threads.wrapping import CHUNK_REASON, is_chunk, wrappings
+
+    best, most, plain = report, _amount_read(report), text
+    taken_off: tuple[str, ...] = ()
+    for name, take_off in wrappings(text):
+        if not best.unparsed:
+            break
+        without = take_off(plain)
+        if without == plain:
+            continue
+        other = _Parser(without).report()
+        amount = _amount_read(other)
+        if amount < most:
+            continue
+        # One wrapping may hide another one.
+        plain, taken_off = without, (*taken_off, name)
+        if amount > most:
+            best, most = replace(other, wrappings=taken_off, original=text), amount
+    unparsed = tuple(replace(one, reason=CHUNK_REASON) if is_chunk(one.text) else one for one in best.unparsed)
+    return replace(best, unparsed=unparsed)
+
+
+def _amount_read(report: HotThreadsReport) -> int:
+    """Return how many frames, names, figures and times were read."""
+    threads = [thread for node in report.nodes for thread in node.threads]
+    return (
+        sum(bool(node.name or node.node_id) + bool(node.timestamp_text) for node in report.nodes)
+        + sum(bool(thread.name) + (thread.amount is not None) for thread in threads)
+        + sum(len(group.frames) for thread in threads for group in thread.groups)
+    )
 
 
 def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[StackGroup] | None]]:

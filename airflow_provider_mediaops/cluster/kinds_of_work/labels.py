@@ -113,6 +113,11 @@ class HotKind:
         return self.kind.label if self.index is None else f"{self.kind.label}: {self.index}, shard {self.shard}"
 
     @property
+    def look(self) -> str:
+        """Return what to look at next."""
+        return self.kind.advice(knows_index=self.index is not None)
+
+    @property
     def method(self) -> str:
         """Return the frame that told most of it; empty if none did."""
         return max(self.methods, key=self.methods.__getitem__, default="")
@@ -142,7 +147,7 @@ class HotKind:
             **({} if self.index is None else {"index": self.index, "shard": self.shard}),
             **({"frame": self.method} if self.method else {}),
             **({"caution": self.caution} if self.caution else {}),
-            "look": self.kind.look,
+            "look": self.look,
         }
 
 

@@ -21,6 +21,7 @@ class KindOfWork(NamedTuple):
     :param unless: the names that exclude it, anywhere in the stack.
     :param within: how many of the innermost frames count; 0 counts all.
     :param pools: the pools whose threads do this if no frame tells more.
+    :param without_index: a sentence behind the advice if the thread's name says no index.
     """
 
     id: str
@@ -32,11 +33,20 @@ class KindOfWork(NamedTuple):
     unless: tuple[str, ...] = ()
     within: int = 0
     pools: tuple[str, ...] = ()
+    without_index: str = ""
 
     @property
     def family(self) -> str:
         """Return the name of its family."""
         return self.id.partition(".")[0]
+
+    def advice(self, *, knows_index: bool = False) -> str:
+        """
+        Return what to look at next.
+
+        :param knows_index: whether the thread's name says the index.
+        """
+        return self.look if knows_index else f"{self.look} {self.without_index}".rstrip()
 
     @property
     def is_visible(self) -> bool:
@@ -111,6 +121,7 @@ def read_kinds(text: str) -> tuple[KindOfWork, ...]:
             unless=tuple(values.get("unless", "").split()),
             within=int(values.get("within", "0")),
             pools=tuple(filter(None, values.get("pools", "").split("\n"))),
+            without_index=values.get("without_index", ""),
         )
         for name, values in ((name, table[name]) for name in table.sections())
     )

@@ -29,7 +29,7 @@ from airflow_provider_mediaops.cluster.page.tables import (
     used,
 )
 from airflow_provider_mediaops.cluster.page.task_tables import task_section
-from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, in_what_was_read, listed, readable
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -199,6 +199,7 @@ def page(
         flame=drawing,
         flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
         kind=_hottest_kind(kinds, found.measure),
+        in_what_was_read=in_what_was_read(min(capture["read_percent"] for capture in shown)),
         kinds=kind_table(kinds),
         **_findings(captures, labels, found, cores or {}),
         **around.values,
@@ -284,7 +285,7 @@ def _hottest_kind(kinds: Sequence[HotKind], measure: Measure) -> dict[str, Any] 
         "label": readable(first.label),
         "caution": first.caution,
         "where": f"{count(len(first.threads), 'thread')} on {listed(first.nodes)}",
-        "look": first.kind.look,
+        "look": first.look,
     }
 
 
@@ -328,6 +329,7 @@ def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: i
         "failures": [(readable(node_label(node)), readable(node.failure or "")) for node in failed[:_MOST_FAILURES]],
         "failures_beyond": max(0, len(failed) - _MOST_FAILURES),
         "understood": report.understood,
+        "read_percent": report.read_percent,
         "sampled": _sampled(report),
         "unparsed": [
             (found.line, readable(found.reason), excerpt(found.text.strip(), _MOST_OF_A_PIECE))

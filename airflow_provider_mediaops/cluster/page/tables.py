@@ -91,7 +91,7 @@ def kind_table(kinds: Sequence[HotKind]) -> Table:
                 number_cell(len(kind.threads)),
                 _nodes_cell(kind.nodes),
                 method_cell(kind.method),
-                Cell(text=kind.kind.look),
+                Cell(text=kind.look),
             )
             for kind in kinds[:MOST_ROWS]
         ),

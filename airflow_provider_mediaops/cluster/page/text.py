@@ -17,6 +17,10 @@ _UNSURE = re.compile(r"[^ -~]+")
 _UNSURE_IN_TEXT = re.compile(r"[^\n\t -~]+")
 
 
+# A line between two reports, such as the date, makes no figure doubtful.
+_NEARLY_ALL_PERCENT = 95.0
+
+
 class Excerpt(NamedTuple):
     """
     The beginning of a text.
@@ -91,6 +95,28 @@ def difference(amount: float, measure: Measure) -> str:
     written = figure(abs(amount), measure)
     is_zero = written == figure(0.0, measure)
     return f"{'±' if is_zero else '+' if amount > 0 else '−'}{written}"  # noqa: RUF001 - the sign, not a hyphen
+
+
+def share_in_words(percent: float) -> str:
+    """
+    Write a share of a text.
+
+    :param percent: the share in percent.
+    :returns: such as `62 %`; a small share is not called none, nor a large one all.
+    """
+    if 0 < percent < 1:
+        return "less than 1 %"
+    return "more than 99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004
+
+
+def in_what_was_read(percent: float) -> str:
+    """
+    Say how much of a text the figures are about.
+
+    :param percent: the share of the text that was understood, in percent.
+    :returns: such as ` in what was read, 62 % of the text`; empty if that is nearly all.
+    """
+    return "" if percent >= _NEARLY_ALL_PERCENT else f" in what was read, {share_in_words(percent)} of the text"
 
 
 def listed(names: tuple[str, ...], most: int = 3) -> str:

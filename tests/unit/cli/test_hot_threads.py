@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
-from tests.unit.hot_threads_text import ATTACKS, cpu, section, stack, thread
+from tests.unit.hot_threads_text import ATTACKS, cpu, section, split, stack, thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +92,9 @@ def test_the_document_has_the_same(first: Path, later: Path) -> None:
         "nodes": 1,
         "threads": 2,
         "failures": [],
+        "remarks": [],
         "unparsed": 0,
+        "read_percent": 100.0,
         "first_unparsed": [],
     }
     assert found["measure"] == {"kind": "cpu", "unit": "percent"}
@@ -221,7 +224,7 @@ def test_pieces_that_are_not_understood_are_warnings(tmp_path: Path) -> None:
     ended = command("hot-threads", file)
 
     assert ended.code == 0
-    assert "1 piece not understood: line " in ended.output
+    assert re.search("1 piece not understood, [1-9] % of the text: line ", ended.output)
 
 
 def test_other_kinds_are_left_out_and_said(first: Path, tmp_path: Path) -> None:
@@ -334,3 +337,69 @@ def test_kinds_first_without_folded_stacks_is_refused(tmp_path: Path) -> None:
     ended = command("hot-threads", str(tmp_path / "hot.txt"), "--kinds")
     assert ended.code == 2
     assert "--kinds is about folded stacks: give --folded, too." in ended.messages
+
+
+def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp_path: Path) -> None:
+    file = tmp_path / "all.log"
+    file.write_text(f"Mon Mar 16\n{FIRST}what is this?\n{LATER}", "utf-8")
+
+    ended = command("hot-threads", file, "--output", "json")
+
+    assert [entry["file"] for entry in ended.document["files"]] == [f"{file}, capture {n} of 2" for n in (1, 2)]
+    assert [(entry["nodes"], entry["taken"][11:16]) for entry in ended.document["files"]] == [
+        (1, "20:00"),
+        (1, "20:05"),
+    ]
+    assert ended.document["files"][0]["first_unparsed"][1]["line"] == FIRST.count("\n") + 2
+    assert ended.document["pools"][0]["amounts"] == [80.0, 20.0]
+    assert "80.0 %" in command("hot-threads", file).output
+
+
+def test_text_out_of_a_log_says_what_was_taken_off(tmp_path: Path) -> None:
+    file = tmp_path / "pod.log"
+    file.write_text(
+        "".join(f"2026-03-14T20:00:0{n % 10}Z {line}" for n, line in enumerate(FIRST.splitlines(keepends=True)))
+    )
+    page = tmp_path / "page.html"
+
+    ended = command("hot-threads", file, "--html", page)
+
+    assert "\n  Taken off before the text was read: a prefix before each line.\n" in ended.output
+    assert "Taken off before the text was read: a prefix before each line." in page.read_text()
+    assert "2 threads" in ended.output
+
+
+def test_garbled_report_names_the_part_that_its_hottest_kind_of_work_is_of(tmp_path: Path, first: Path) -> None:
+    file = tmp_path / "garbled.txt"
+    file.write_text(FIRST + "and so on\n" * 40)
+
+    ended = command("hot-threads", file)
+
+    assert re.search(r"Hottest kind of work in what was read, [4-7]\d % of the text: ", ended.output)
+    assert "Hottest kind of work: " in command("hot-threads", first).output
+
+
+def test_other_time_and_threads_without_a_figure_are_explained(first: Path, tmp_path: Path) -> None:
+    split_file, waiting = tmp_path / "split.txt", tmp_path / "wait.txt"
+    split_file.write_text(section("n", thread("es[n][search][T#1]", split(80.0, 78.7, other=1.3), STACK)))
+    waiting.write_text(section("n", thread("es[n][search][T#1]", "0.0% (0s out of 500ms) wait usage", STACK)))
+
+    with_split, seen, plain = (command("hot-threads", file).output for file in (split_file, waiting, first))
+
+    assert "(other 1.3 %)" in with_split
+    assert "(other …) and (idle …) are the share of the interval in which a thread was off the processor" in with_split
+    assert "Seen: the number of threads, each of which counts 1" in seen
+    assert "(other …)" not in plain + seen
+    assert "Seen" not in plain + with_split
+
+
+def test_advice_on_merges_names_the_version_without_index_only_for_threads_without_one(tmp_path: Path) -> None:
+    merge = stack(10, "app//org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(X.java:1)")
+    outputs = []
+    for number, name in enumerate(("[logs][2]: Lucene Merge Thread #1", "merge][T#1")):
+        file = tmp_path / f"{number}.txt"
+        file.write_text(section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)))
+        outputs.append(command("hot-threads", file).output)
+
+    assert ["name no index in the thread" in output for output in outputs] == [False, True]
+    assert all("GET _nodes/stats/indices/merge?level=shards" in output for output in outputs)

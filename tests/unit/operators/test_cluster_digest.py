@@ -87,7 +87,7 @@ def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_resumes(
 ) -> None:
     monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 2)
     read: list[str] = []
-    whole = reading.read_capture
+    whole = reading.read_captures
 
     def counted(files: FoundCapture, *arguments: Any) -> Any:
         read.append(files.name)
@@ -96,7 +96,7 @@ def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_resumes(
             task.on_kill()
         return whole(files, *arguments)
 
-    monkeypatch.setattr(digest_attempt, "read_capture", counted)
+    monkeypatch.setattr(digest_attempt, "read_captures", counted)
     task = made(source=str(source), destination=str(tmp_path / "d.html"))
     with pytest.raises(TaskStoppedError):
         task.execute(CONTEXT)

@@ -73,12 +73,21 @@ class TestSentence:
                     "work: 100 % Search: which kind is not visible (by its thread pool only)"
                 ),
             ),
-            (section("n", thread("t", cpu(5))), f"hottest: 5.0 % t on n; work: 100 % {OTHER}"),
-            (section("n", thread("t", "1.5kb memory allocated")), f"hottest: 1.5 kB t on n; work: 100 % {OTHER}"),
+            (
+                section("n", thread("t", cpu(5))),
+                f"hottest: 5.0 % t on n; work in what was read, 79 % of the text: 100 % {OTHER}",
+            ),
+            (
+                section("n", thread("t", "1.5kb memory allocated")),
+                f"hottest: 1.5 kB t on n; work in what was read, 83 % of the text: 100 % {OTHER}",
+            ),
             (section("n", thread("t", cpu(0))), "no thread was hot"),
             (section("n"), "no thread was hot"),
             ("hello world", "nothing was understood"),
-            (section("n", thread("a\x1b[31m", cpu(5))), rf"hottest: 5.0 % a\x1b[31m on n; work: 100 % {OTHER}"),
+            (
+                section("n", thread("a\x1b[31m", cpu(5))),
+                rf"hottest: 5.0 % a\x1b[31m on n; work in what was read, 78 % of the text: 100 % {OTHER}",
+            ),
         ],
     )
     def test_it_names_the_hottest_thread(self, text: str, sentence: str) -> None:
@@ -99,7 +108,8 @@ class TestSentence:
             thread("opensearch[n][search][T#2]", cpu(5)),
         ]
         assert hottest_sentence(Capture(section("n", *threads))).partition("; ")[2] == (
-            "work: 60 % Script run for each document, 25 % Merging segments: logs, shard 3 (from one snapshot), "
+            "work in what was read, 91 % of the text: 60 % Script run for each document, "
+            "25 % Merging segments: logs, shard 3 (from one snapshot), "
             "10 % Indexing: which part is not visible (by its thread pool only)"
         )
 

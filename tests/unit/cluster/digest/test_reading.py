@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.reading import (
@@ -17,7 +18,7 @@ from airflow_provider_mediaops.cluster.digest.reading import (
     NoCapture,
     Outside,
     belongs_to_capture,
-    read_capture,
+    read_captures,
 )
 from airflow_provider_mediaops.cluster.digest.source import SourceFile, find_captures
 from airflow_provider_mediaops.cluster.hot_threads import parse
@@ -26,7 +27,10 @@ from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from airflow_provider_mediaops.cluster.digest.source import FoundCapture
 
 TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
 LATER = MONDAY + timedelta(hours=3)
@@ -36,7 +40,17 @@ def read(
     folder: Path, period: Period | None = None, warnings: list[str] | None = None
 ) -> CaptureSums | Outside | NoCapture | Damaged:
     (files,) = find_captures([str(folder)])
-    return read_capture(files, period or Period(), ([] if warnings is None else warnings).append)
+    return one_of(files, period or Period(), ([] if warnings is None else warnings).append)
+
+
+def one_of(
+    files: FoundCapture, period: Period, warn: Callable[[str], None]
+) -> CaptureSums | Outside | NoCapture | Damaged:
+    found = read_captures(files, period, warn)
+    if not isinstance(found, list):
+        return found
+    (one,) = found
+    return one
 
 
 def sums(folder: Path, warnings: list[str] | None = None) -> CaptureSums:
@@ -87,15 +101,13 @@ def test_what_is_no_file_is_left_out_at_once(tmp_path: Path) -> None:
     found = find_captures([str(tmp_path)])
 
     assert {files.name.rpartition("/")[2] for files in found} == names
-    assert [read_capture(files, Period(), unexpected) for files in found] == [Damaged("it is no regular file")] * len(
-        names
-    )
+    assert [one_of(files, Period(), unexpected) for files in found] == [Damaged("it is no regular file")] * len(names)
 
 
-def test_what_is_certainly_of_another_time_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capture_whose_json_file_is_of_another_time_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_capture(tmp_path, MONDAY, TEXT)
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "pasted.txt").write_text(TEXT)
     whole = SourceFile.read
     read_bytes = []
 
@@ -106,8 +118,30 @@ def test_what_is_certainly_of_another_time_is_not_read(tmp_path: Path, monkeypat
     monkeypatch.setattr(SourceFile, "read", counted)
     period = Period((MONDAY + timedelta(days=3)).timestamp(), (MONDAY + timedelta(days=4)).timestamp())
     for files in find_captures([str(tmp_path)]):
-        assert read_capture(files, period, unexpected) == Outside()
+        assert one_of(files, period, unexpected) == Outside()
     assert max(read_bytes) <= 1 << 16
+
+
+def test_text_of_another_time_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pasted.txt").write_text(TEXT)
+    monkeypatch.setattr(reading, "read_reports", lambda _: pytest.fail("parsed"))
+    assert read(tmp_path, Period((MONDAY + timedelta(days=3)).timestamp(), None)) == Outside()
+
+
+def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp_path: Path) -> None:
+    texts = [
+        text_at(MONDAY + timedelta(days=day), hot("data-1", "search", 10 + day, SEARCH), node="data-1")
+        for day in range(4)
+    ]
+    (tmp_path / "appended.txt").write_text("".join(texts))
+    (files,) = find_captures([str(tmp_path)])
+    found = read_captures(files, Period((MONDAY + timedelta(days=2)).timestamp(), None), unexpected)
+    assert isinstance(found, list)
+    counted = [each for each in found if isinstance(each, CaptureSums)]
+    assert [(each.time, each.amount) for each in counted] == [
+        ((MONDAY + timedelta(days=day)).timestamp(), 10 + day) for day in (2, 3)
+    ]
+    assert [each for each in found if each not in counted] == [Outside()] * 2
 
 
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -145,7 +179,7 @@ def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     file = write_capture(tmp_path, MONDAY, TEXT, formats=("txt",))
     (files,) = find_captures([str(tmp_path)])
     file.unlink()
-    assert read_capture(files, Period(), unexpected) == Damaged("it was there when the files were listed, and is gone")
+    assert one_of(files, Period(), unexpected) == Damaged("it was there when the files were listed, and is gone")
 
 
 def unexpected(warning: str) -> None:
@@ -198,7 +232,7 @@ class TestTextThatDoesNotCount:
         (files,) = find_captures([str(tmp_path)])
         file.unlink()
         warnings: list[str] = []
-        found = read_capture(files, Period(), warnings.append)
+        found = one_of(files, Period(), warnings.append)
         assert isinstance(found, CaptureSums)
         assert [warning.rpartition(": ")[2] for warning in warnings] == [
             "it was there when the files were listed, and is gone."
@@ -208,7 +242,7 @@ class TestTextThatDoesNotCount:
         wrong = text_at(LATER - timedelta(days=400), hot("data-2", "search", 50, SEARCH), node="data-2")
         write_capture(tmp_path, LATER, wrong + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
         (files,) = find_captures([str(tmp_path)])
-        assert isinstance(read_capture(files, Period(), unexpected), CaptureSums)
+        assert isinstance(one_of(files, Period(), unexpected), CaptureSums)
 
     def test_if_neither_holds_a_report_both_are_said_to(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("")
@@ -230,7 +264,7 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     elif becomes == "damaged gzip":
         file.write_bytes(b"\x1f\x8b\x08\x00????????")
     warnings: list[str] = []
-    found = read_capture(files, Period(), warnings.append)
+    found = one_of(files, Period(), warnings.append)
     assert isinstance(found, CaptureSums)
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
     (warning,) = warnings

@@ -1,0 +1,322 @@
+r"""
+Take off the wrapping in which people have hot-threads texts: logs, JSON, web pages, terminals.
+
+A wrapping is looked for only in a text of which something was not understood, and taken off only if more of the text
+can be read without it. Every step is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import zlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING, THREAD_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The reason for a part of Elasticsearch's compressed log that cannot be decompressed.
+CHUNK_REASON = "a part of a compressed log message whose other parts are missing or damaged"
+
+_SHARE = r"(?<![0-9.=-])-?[0-9]{1,6}(?:\.[0-9]{1,6})?% ?(?:\[cpu=|\([0-9])"
+_MEMORY = r"(?<![0-9.])[0-9]{1,9}(?:\.[0-9]{1,6})?[kmgtp]?b memory allocated by"
+_GROUP_START = r"(?<![0-9/])[0-9]{1,9}/[0-9]{1,9} snapshots sharing following"
+#: Where a line of a report begins.
+_BEGINNING = rf"::: ?[{{\[]|{SAMPLING}[0-9]|{_SHARE}|{_MEMORY}|{_GROUP_START}"
+_BEGINS = re.compile(_BEGINNING)
+_IS_REPORT = re.compile(rf"::: ?[{{\[]|{SAMPLING}[0-9]|{THREAD_NAME}")
+
+# Escaped texts: `"…\n   Hot threads at …"`.
+_ESCAPED_BEGINNING = re.compile(rf"\\[nr][ \t#>]*(?:{_BEGINNING})")
+_BEGINS_LITERAL = re.compile(rf"[{MARGIN}]*(?:{_BEGINNING})")
+_MAY_BE_ESCAPED = re.compile(rf"\\[nr]|^[ \t(\[b]*[\"'][{MARGIN}]*(?:{_BEGINNING})", re.MULTILINE)
+_ESCAPE_OR_QUOTE = re.compile(r"\\.|[\"']")
+_ESCAPE = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))"
+)
+_SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
+_MOST_ESCAPES = 3
+
+# One line of a report in each record of a log in JSON, under the names that loggers use.
+_FIELD = re.compile(
+    r'"(?:log|message|msg|MESSAGE|event|line|text|textPayload|_raw)"[ \t]*:[ \t]*"([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
+    r'|^[ \t]*"([^"\\\n]*(?:\\.[^"\\\n]*)*)"[ \t]*,?[ \t\r]*$',
+    re.MULTILINE,
+)
+_REST_OF_JSON = re.compile(r'[\s{}\[\],]*|[ \t]*"[^"\n]{1,100}"[ \t]*:.*')
+
+# The lines of Elasticsearch's `ChunkedLoggingStream`.
+_CHUNK = re.compile(
+    r"^(?P<before>[^\n]{0,2000}?)(?:\[part (?P<number>[0-9]{1,6})\]"
+    r"|\(gzip compressed and base64-encoded; for details see [^)\n]{0,300}\)): (?P<data>[A-Za-z0-9+/=]{4,})",
+    re.MULTILINE,
+)
+_LAST_CHUNK = re.compile(
+    r"^[^\n]{0,2000}?\(gzip compressed, base64-encoded, and split into [0-9]{1,6} parts[^\n]*\n?", re.MULTILINE
+)
+_IS_CHUNK = re.compile(r"\[part [0-9]{1,6}\]: |\(gzip compressed(?:,| and) base64-encoded")
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:Z+-]*|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8}"
+)
+_GZIP_WINDOW = 31
+_MOST_INFLATED = 1 << 26
+
+# Web pages and rich text.
+_ESCAPED_SIGNS = re.compile(r"by thread &(?:amp;)?(?:#|apos|quot|lsquo|rsquo)|&(?:amp;)?lt;(?:cl)?init&")
+_LINE_TAG = re.compile(r"</?(?:br|p|div|pre|li|tr|table|html|body|head)(?:\s[^<>\n]{0,300})?/?>", re.IGNORECASE)
+_TAG = re.compile(r"</?(?:code|span|td|th|b|i|em|strong|font|a|samp|tt)(?:\s[^<>\n]{0,300})?/?>", re.IGNORECASE)
+_QUOTES = '‘’‚“”„`´"'  # noqa: RUF001 - the marks that editors make of the plain one
+_QUOTED_NAME = re.compile(rf"(by thread )[{_QUOTES}]([^\n]*)[{_QUOTES}]")
+_LINE_END = re.compile(r"\r\n?|[\u2028\u2029\x85]")
+
+# Prefixes of lines.
+_LONGEST_PREFIX = 300
+_MOST_PREFIXES = 20
+_CHANGING = re.compile(
+    r"(?P<second>:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>[ \t]+)"
+    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b)"
+    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)"
+)
+_CHANGES = {
+    "second": ":[0-9]{2}(?:[.,][0-9]+)?",
+    "number": "[0-9]+",
+    "blank": "[ \t]+",
+    "day": "[A-Z][a-z]{2}",
+    "month": "[A-Z][a-z]{2}",
+}
+
+# Broken lines.
+_FULL_LINES = re.compile(r"[^\n]{40}")
+_BLANKS = re.compile(r"(?<! ) {2,}")
+_BROKEN = re.compile(
+    rf"[^{MARGIN}\n] (?:{_BEGINNING}|unique snapshot)"
+    r"|(?:by thread|usage|out of|sharing|following(?: [0-9]+)?|\((?:Native|Unknown))[ \t\r]*\n"
+)
+_NARROWEST, _WIDEST = 40, 400
+_BEGINS_LINE = re.compile(r"[ \t]{3}|:::|[ \t]*\Z")
+_JOINED_BEGINNING = re.compile(rf" (?={_BEGINNING}|{GROUP_LINE} )")
+_JOINED_FRAME = re.compile(r"(?<=\)|[st]) (?=[^\s.(]+\.[^\s(]*\()")
+
+
+def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """
+    Yield the name of each wrapping that a text may have, and the step that takes it off.
+
+    A step returns a text without its wrapping as it was.
+
+    :param text: the text.
+    """
+    if not (_BEGINS.search(text) or is_chunk(text)):
+        return
+    yield "line ends of another kind", _with_line_feeds
+    yield "an escaped text", _unescaped
+    yield "records in JSON", _out_of_records
+    yield "Elasticsearch's compressed log", _inflated
+    yield "signs and tags of a web page", _out_of_html
+    yield "a prefix before each line", _without_prefixes
+    yield "typographic quotes and blanks", _with_plain_signs
+    yield "lines broken by a terminal", _unbroken
+    yield "lines broken at blanks", _reflowed
+
+
+def is_chunk(text: str) -> bool:
+    """Return whether unread lines are parts of Elasticsearch's compressed log."""
+    return _IS_CHUNK.search(text) is not None
+
+
+def _with_line_feeds(text: str) -> str:
+    return text if "\n" in text else _LINE_END.sub("\n", text)
+
+
+def _unescaped(text: str) -> str:
+    for _ in range(_MOST_ESCAPES):
+        if not _MAY_BE_ESCAPED.search(text):
+            break
+        lines = text.split("\n")
+        plain = [_line_unescaped(line) for line in lines]
+        if plain == lines:
+            break
+        text = "\n".join(plain)
+    return text
+
+
+def _line_unescaped(line: str) -> str:
+    """Return the texts in quotes of a line, or the line itself if they hold no report."""
+    if not _BEGINS.search(line):
+        return line
+    escaped = _ESCAPED_BEGINNING.search(line) is not None
+    literals = list(_literals(line)) if escaped or line.lstrip(" \t[(b")[:1] in ('"', "'") else []
+    chosen = [literal for literal in literals if _ESCAPED_BEGINNING.search(literal)]
+    if not chosen and sum(_BEGINS_LITERAL.match(literal) is not None for literal in literals) > 1:
+        chosen = literals
+    if not chosen and escaped:
+        chosen = [line]
+    return "\n".join(_ESCAPE.sub(_sign, literal) for literal in chosen) if chosen else line
+
+
+def _literals(line: str) -> Iterator[str]:
+    """Yield the texts between quotes; the last may be cut off."""
+    quote, start = "", 0
+    for match in _ESCAPE_OR_QUOTE.finditer(line):
+        if not quote and len(match[0]) == 1:
+            quote, start = match[0], match.end()
+        elif quote and match[0] == quote:
+            yield line[start : match.start()]
+            quote = ""
+    if quote:
+        yield line[start:]
+
+
+def _sign(match: re.Match[str]) -> str:
+    high, low, unicode, byte, other = match.groups()
+    if high:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    if unicode or byte:
+        return chr(int(unicode or byte, 16))
+    return _SHORT_ESCAPES.get(other, other)
+
+
+def _out_of_records(text: str) -> str:
+    found = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(text)]
+    if sum(_BEGINS.search(content) is not None for content in found) < len(("header", "sampling")):
+        return text
+    # Docker's records end with the line's own end, and a long line takes several of them.
+    end = "" if any(content.endswith("\\n") for content in found) else "\n"
+    lines: list[str] = []
+    for line in text.split("\n"):
+        contents = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(line)]
+        if contents:
+            lines += [_ESCAPE.sub(_sign, content) + end for content in contents]
+        elif not _REST_OF_JSON.fullmatch(line):
+            lines.append(f"{line}\n")
+    return "".join(lines)
+
+
+def _inflated(text: str) -> str:
+    """Put the messages of Elasticsearch's compressed log in the place of their last part."""
+    if not is_chunk(text):
+        return text
+    streams: dict[str, list[re.Match[str]]] = {}
+    messages: list[list[re.Match[str]]] = []
+    for match in _CHUNK.finditer(text):
+        number, stream = int(match["number"] or 1), _TIME.sub("", match["before"])
+        parts = streams.get(stream)
+        if number == 1:
+            streams[stream] = parts = [match]
+            messages.append(parts)
+        elif parts is not None and number == len(parts) + 1:
+            parts.append(match)
+        else:
+            # A part is missing: those behind it stay.
+            streams.pop(stream, None)
+    room = _MOST_INFLATED
+    changes: list[tuple[int, int, str]] = []
+    for parts in messages:
+        plain = _inflate("".join(part["data"] for part in parts), room)
+        if _IS_REPORT.search(plain):
+            room -= len(plain)
+            changes += [(*_line_of(text, part), "") for part in parts[:-1]]
+            changes.append((*_line_of(text, parts[-1]), f"{plain}\n"))
+    if not changes:
+        return text
+    changes += [(*match.span(), "") for match in _LAST_CHUNK.finditer(text)]
+    pieces, position = [], 0
+    for start, end, plain in sorted(changes):
+        pieces += [text[position:start], plain]
+        position = max(position, end)
+    return "".join([*pieces, text[position:]])
+
+
+def _line_of(text: str, part: re.Match[str]) -> tuple[int, int]:
+    return part.start(), text.find("\n", part.end()) + 1 or len(text)
+
+
+def _inflate(data: str, most: int) -> str:
+    """Return as much of a message as can be decompressed."""
+    data = data.rstrip("=")
+    try:
+        packed = base64.b64decode(data[: len(data) - (len(data) % 4 == 1)] + "=" * (-len(data) % 4))
+        return zlib.decompressobj(_GZIP_WINDOW).decompress(packed, max(1, most)).decode("utf-8", "surrogateescape")
+    except (binascii.Error, zlib.error):
+        return ""
+
+
+def _out_of_html(text: str) -> str:
+    if _LINE_TAG.search(text) or _TAG.search(text):
+        text = _TAG.sub("", _LINE_TAG.sub("\n", text))
+    for _ in range(_MOST_ESCAPES):
+        if not _ESCAPED_SIGNS.search(text):
+            break
+        text = html.unescape(text)
+    return text
+
+
+def _with_plain_signs(text: str) -> str:
+    text = text.replace("\xa0", " ") if "\xa0" in text else text
+    return _QUOTED_NAME.sub(r"\1'\2'", text)
+
+
+def _without_prefixes(text: str) -> str:
+    prefixes = [prefix for prefix, _ in _prefixes(text).most_common(_MOST_PREFIXES)]
+    if not prefixes:
+        return text
+    return re.sub(rf"^(?:{'|'.join(sorted(prefixes, key=len, reverse=True))})", "", text, flags=re.MULTILINE)
+
+
+def _prefixes(text: str) -> Counter[str]:
+    """Return the patterns of all that stands before the beginnings of a report's lines, with their numbers."""
+    found: Counter[str] = Counter()
+    line_end = -1
+    for match in _BEGINS.finditer(text):
+        if match.start() < line_end:
+            continue
+        start = text.rfind("\n", 0, match.start()) + 1
+        line_end = text.find("\n", match.start())
+        line_end = len(text) if line_end < 0 else line_end
+        prefix = text[start : match.start()].rstrip()
+        # A name's end is the beginning of a line that was broken.
+        if prefix.strip(MARGIN) and len(prefix) <= _LONGEST_PREFIX and not prefix.endswith(("'", ")")):
+            pattern = _pattern_of(prefix)
+            if pattern in found or len(found) < _LONGEST_PREFIX:
+                found[pattern] += 1
+    return found
+
+
+def _pattern_of(prefix: str) -> str:
+    """Return the pattern of a prefix in which times, numbers and blanks may differ from line to line."""
+    pieces, position = [], 0
+    for match in _CHANGING.finditer(prefix):
+        pieces += [re.escape(prefix[position : match.start()]), _CHANGES[match.lastgroup or ""]]
+        position = match.end()
+    return "".join([*pieces, re.escape(prefix[position:])])
+
+
+def _unbroken(text: str) -> str:
+    """Join lines that end at the edge of a terminal with those that follow."""
+    if not _FULL_LINES.search(text):
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    width = max(map(len, lines))
+    if not _NARROWEST <= width <= _WIDEST:
+        return text
+    followed = zip(lines, [*lines[1:], ""], strict=True)
+    joined = "".join(
+        line if len(line) == width and not _BEGINS_LINE.match(following) else f"{line}\n"
+        for line, following in followed
+    )
+    # Where lines were broken at blanks, those of full width are only some of the broken ones.
+    return text if _BROKEN.search(joined) else joined
+
+
+def _reflowed(text: str) -> str:
+    """Join all lines, and break them where a report's lines begin."""
+    if not _BROKEN.search(text):
+        return text
+    joined = " ".join(filter(None, (line.strip(MARGIN) for line in text.split("\n"))))
+    joined = _BLANKS.sub(" ", joined)
+    return _JOINED_FRAME.sub("\n", _JOINED_BEGINNING.sub("\n", joined)) + "\n"
