@@ -13,6 +13,7 @@ import html
 import re
 import zlib
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING, THREAD_NAME
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 #: The reason for a part of Elasticsearch's compressed log that cannot be decompressed.
 CHUNK_REASON = "a part of a compressed log message whose other parts are missing or damaged"
 
-_SHARE = r"(?<![0-9.=-])-?[0-9]{1,6}(?:\.[0-9]{1,6})?% ?(?:\[cpu=|\([0-9])"
-_MEMORY = r"(?<![0-9.])[0-9]{1,9}(?:\.[0-9]{1,6})?[kmgtp]?b memory allocated by"
-_GROUP_START = r"(?<![0-9/])[0-9]{1,9}/[0-9]{1,9} snapshots sharing following"
-#: Where a line of a report begins.
-_BEGINNING = rf"::: ?[{{\[]|{SAMPLING}[0-9]|{_SHARE}|{_MEMORY}|{_GROUP_START}"
+_FIGURES = (
+    r"[0-9]{0,6}(?:\.[0-9]{1,6})?(?:% ?(?:\[cpu=|\([0-9])|[kmgtp]?b memory allocated by)"
+    r"|[0-9]{0,8}/[0-9]{1,9} snapshots sharing following"
+)
+#: Where a line of a report begins. The first letter comes first, since the expression skips to it then.
+_BEGINNING = rf"[:H0-9-](?:(?<=:):: ?[{{\[]|(?<=H){SAMPLING[1:]}[0-9]|(?<=[0-9-])(?:{_FIGURES}))"
 _BEGINS = re.compile(_BEGINNING)
+_MARKS = (":::", SAMPLING, "by thread", "snapshots sharing", "[part 1]: ", "(gzip compressed")
 _IS_REPORT = re.compile(rf"::: ?[{{\[]|{SAMPLING}[0-9]|{THREAD_NAME}")
 
 # Escaped texts: `"…\n   Hot threads at …"`.
@@ -111,7 +114,7 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
 
     :param text: the text.
     """
-    if not (_BEGINS.search(text) or is_chunk(text)):
+    if not any(mark in text for mark in _MARKS):
         return
     yield "line ends of another kind", _with_line_feeds
     yield "an escaped text", _unescaped
@@ -126,7 +129,7 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
 
 def is_chunk(text: str) -> bool:
     """Return whether unread lines are parts of Elasticsearch's compressed log."""
-    return _IS_CHUNK.search(text) is not None
+    return ("[part " in text or "(gzip compressed" in text) and _IS_CHUNK.search(text) is not None
 
 
 def _with_line_feeds(text: str) -> str:
@@ -304,13 +307,14 @@ def _unbroken(text: str) -> str:
     width = max(map(len, lines))
     if not _NARROWEST <= width <= _WIDEST:
         return text
-    followed = zip(lines, [*lines[1:], ""], strict=True)
-    joined = "".join(
+    followed = pairwise(lines)
+    pieces = (
         line if len(line) == width and not _BEGINS_LINE.match(following) else f"{line}\n"
         for line, following in followed
     )
+    joined = "".join([*pieces, lines[-1]])
     # Where lines were broken at blanks, those of full width are only some of the broken ones.
-    return text if _BROKEN.search(joined) else joined
+    return text if len(joined) == len(text) or _BROKEN.search(joined) else joined
 
 
 def _reflowed(text: str) -> str:
