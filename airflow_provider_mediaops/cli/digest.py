@@ -24,7 +24,7 @@ _OTHERS = ("html", "folded", "json")
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """
-    Make a digest. The same command resumes what a killed one has saved.
+    Make a digest.
 
     :param options: ``files``, ``digest``, ``since`` and ``until``.
     :param terminal: shows how far it is, and which files are left out.
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     plan = DigestPlan(sources, absolute_path(options.digest), period)
     parameters = json.dumps([sources, options.since, options.until])
     digest = hashlib.sha256(parameters.encode()).hexdigest()
-    # A command that is given again does the work again; one that was interrupted goes on.
+    # A command that is given again does the work again.
     owner = Owner("airflow mediaops hot-threads --digest", digest, run_start=now.isoformat())
     attempt = DigestAttempt(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     found = attempt.run()

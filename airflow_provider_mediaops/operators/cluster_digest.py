@@ -34,8 +34,8 @@ class HotThreadsDigestOperator(ServiceOperator):
     Beside the page are the same figures in JSON, and the stacks for flame-graph tools. A damaged file is named and left
     out. If there is no capture of that time, the task fails.
 
-    What is done is staged beside the destination after every 200 captures; an attempt that was killed or stopped is
-    resumed from there. Memory does not grow with the number of captures, but for the list of their names.
+    A digest that was killed or stopped is made anew by the next attempt; one that was finished is not. Memory does not
+    grow with the number of captures, but for the list of their names.
 
     The result holds the ``path`` of the page, the ``paths`` by format, a ``headline`` that can be posted, the numbers
     of captures, and the most recurrent frames; see :class:`~airflow_provider_mediaops.results.digest.HotThreadsDigest`.
@@ -85,7 +85,7 @@ class HotThreadsDigestOperator(ServiceOperator):
                 raise same_path_error(self.destination)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the captures, or those that an earlier attempt has left, write the files, and return the summary."""
+        """Read the captures, write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt
 
         with ending_task():

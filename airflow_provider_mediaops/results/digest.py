@@ -139,7 +139,6 @@ class HotThreadsDigest(TypedDict):
     :param works: the kinds of work with the highest shares, five of each series.
     :param frames: the five most recurrent frames of each series, without those in which threads wait.
     :param tasks: the five most recurrent groups of tasks of each series, without their queries.
-    :param resumed: whether it resumed what an earlier attempt had saved.
     """
 
     path: str
@@ -157,4 +156,3 @@ class HotThreadsDigest(TypedDict):
     works: list[RecurringWork]
     frames: list[RecurringFrame]
     tasks: list[RecurringTasks]
-    resumed: bool

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ISBNS = sample_isbns(12)
 #: How many captures a digest has, how many it saves at a time, and within which of them it is stopped.
-CAPTURES, CAPTURES_PER_COMMIT, STOPPED_AT = 7, 2, 4
+CAPTURES, STOPPED_AT = 7, 4
 _LONG_SECONDS = 200.0
 
 
@@ -86,7 +86,7 @@ def _publish_slowly(folder: Path) -> None:
 
 
 def _read_slowly(folder: Path) -> None:
-    """Let a digest save a few captures at a time, and one capture last until the test allows it to go on."""
+    """Let one capture of a digest last until the test allows it to go on."""
     from airflow_provider_mediaops.cluster.digest import attempt
 
     read, done = cast("Any", attempt).read_captures, 0
@@ -98,8 +98,7 @@ def _read_slowly(folder: Path) -> None:
             _wait_at(folder, "reading captures")
         return read(capture, *others)
 
-    for name, value in {"read_captures": slowly, "CAPTURES_PER_COMMIT": CAPTURES_PER_COMMIT}.items():
-        setattr(attempt, name, value)
+    cast("Any", attempt).read_captures = slowly
 
 
 def _wait_at(folder: Path, phase: str) -> None:

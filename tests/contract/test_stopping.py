@@ -273,7 +273,7 @@ def only(name: str) -> pytest.MarkDecorator:
 
 
 @only("digest: reading captures")
-def test_a_digest_that_is_stopped_leaves_nothing_half_written_and_is_resumed(world: World) -> None:
+def test_digest_that_is_stopped_leaves_nothing_half_written_and_is_made_anew(world: World) -> None:
     folder = world.folder
 
     def files() -> dict[str, bytes]:
@@ -282,14 +282,14 @@ def test_a_digest_that_is_stopped_leaves_nothing_half_written_and_is_resumed(wor
     assert stopped(world).error == "TaskStoppedError"
     assert files() == {}
 
-    resumed = world.start(number=2).ended()
-    assert (resumed.value["resumed"], resumed.value["captures"]) == (True, CAPTURES)
+    again = world.start(number=2).ended()
+    assert again.value["captures"] == CAPTURES
     left = files()
     assert set(left) == {"digest.html", "digest.json", "digest.folded"}
 
-    # Another run begins anew, and nobody stops it.
+    # Nobody stops another run.
     whole = world.forks.start("digest: whole", folder, {}, run="another").ended()
-    assert (whole.value["resumed"], files()) == (False, left)
+    assert (whole.value["captures"], files()) == (CAPTURES, left)
 
 
 @only("bulletin with a journal: connecting")

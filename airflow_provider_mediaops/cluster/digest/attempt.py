@@ -1,16 +1,12 @@
 """
-Make a digest of captures: read them one by one, keep what is done, and publish the files.
+Make a digest of captures: read them one by one, and publish the files.
 
-What is summed up is staged beside the destination after every 200 captures, as that of a dataset is. An attempt that
-dies is resumed after its last commit. The parts of a digest are always cut at the same
-captures, and merged in the same order, so that the files do not depend on how often an attempt died.
+Nothing is kept until then: an attempt that dies is made anew, for ten thousand captures take about a minute.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.destination import capture_paths
@@ -41,9 +37,6 @@ if TYPE_CHECKING:
 
 #: The files of a digest.
 FORMATS = ("json", "folded", "html")
-
-#: How many captures are summed up between two commits.
-CAPTURES_PER_COMMIT = 200
 
 _NAMED_SOURCES = 3
 _NO_CAPTURE = "holds no .txt or .json file of a capture"
@@ -107,7 +100,7 @@ class DigestAttempt:
 
     def run(self) -> dict[str, Any]:
         """
-        Make the digest, or resume it, and write its files.
+        Make the digest, and write its files.
 
         :returns: a few plain values; see :class:`~airflow_provider_mediaops.results.digest.HotThreadsDigest`.
         :raises PermanentError: if there is no capture of that time.
@@ -125,13 +118,12 @@ class DigestAttempt:
         if not files:
             raise _nothing(self._plan.sources, _NO_CAPTURE)
         with self._dataset.staging(self._owner) as staging:
-            period = self._resume(staging, files)
-            digest = self._read(staging, files, period)
+            digest = self._read(files)
             if not digest.captures:
                 # A cleared task is to look again.
                 staging.discard()
                 raise _nothing(self._plan.sources, _why_nothing(digest, len(files)))
-            return self._publish(staging, digest, period)
+            return self._publish(staging, digest)
 
     def _find(self) -> list[FoundCapture]:
         """Return the captures without an earlier digest at the destination; raise if a capture is there."""
@@ -141,91 +133,50 @@ class DigestAttempt:
             raise same_path_error(self._plan.destination)
         return without_pages_of_series(each for each in found if each.stem != stem)
 
-    def _resume(self, staging: Staging, files: Sequence[FoundCapture]) -> Period:
-        """Return the period, which an earlier attempt may have begun with; discard what it did of other files."""
-        state = staging.state
-        if state is None:
-            return self._plan.period
-        if state["listing"] != _listing(files[: state["done"]]).hexdigest():
-            self._warn("The files in the source have changed since the last attempt: the digest begins anew.")
-            staging.discard()
-            return self._plan.period
-        self._log(f"Resuming after {state['done']:,} of {len(files):,} captures.")
-        return Period(*state["period"])
-
-    def _read(self, staging: Staging, files: Sequence[FoundCapture], period: Period) -> Digest:
-        """Sum up all captures, those of earlier attempts included."""
-        digest = Digest()
-        for record in staging.records():
-            digest.merge(Digest.from_dict(record))
-        done = staging.state["done"] if staging.state else 0
-        listing = _listing(files[:done])
-        progress = ProgressLog(self._log)
-        rest = iter(files[done:])
-        while batch := list(islice(rest, CAPTURES_PER_COMMIT)):
-            part = Digest()
-            for capture in batch:
-                self._check_stop()
-                _add(part, capture, period, self._warn)
-                done += 1
-                progress.count()
-                progress.log_if_due(lambda done=done: f"Read {done:,} of {len(files):,} captures.")  # type: ignore[misc]
-            record = part.to_dict()
-            _add_to(listing, batch)
-            state = {"done": done, "listing": listing.hexdigest(), "period": [period.since, period.until]}
-            staging.commit([record], state)
-            # As a later attempt would read it, so that both sum up the same figures in the same order.
-            digest.merge(Digest.from_dict(record))
+    def _read(self, files: Sequence[FoundCapture]) -> Digest:
+        digest, progress = Digest(), ProgressLog(self._log)
+        for done, capture in enumerate(files, 1):
+            self._check_stop()
+            _add(digest, capture, self._plan.period, self._warn)
+            progress.count()
+            progress.log_if_due(lambda done=done: f"Read {done:,} of {len(files):,} captures.")  # type: ignore[misc]
         return digest
 
-    def _publish(self, staging: Staging, digest: Digest, period: Period) -> dict[str, Any]:
+    def _publish(self, staging: Staging, digest: Digest) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 
         paths = self._plan.paths
-        document = document_of(digest, period, self._plan.sources)
-        # The JSON file is the last: an attempt that dies before is repeated from here.
+        document = document_of(digest, self._plan.period, self._plan.sources)
+        # The JSON file is the last: an attempt that dies before is made anew.
         write_whole(path_of(paths["folded"]), folded_of(digest).encode())
         write_whole(path_of(paths["html"]), digest_page(digest, document, paths["html"]).encode())
         content = json_line(document) + b"\n"
         staging.convert = lambda file: _write(file, content)
-        result = {**result_of(document, paths), "resumed": staging.resumed}
+        result = result_of(document, paths)
         staging.summary = {"digest": result}
         self._log(result["headline"])
         self._log(f"Wrote {paths['html']}, and beside it .json and .folded.")
         return result
 
 
-def _add(part: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
+def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
     found = read_captures(capture, period, warn)
     if isinstance(found, Damaged):
-        part.add_damaged(capture.name, found.reason)
+        digest.add_damaged(capture.name, found.reason)
         warn(f"Left out {capture.name}: {found.reason}.")
     elif not isinstance(found, NoCapture):
         for sums in found:
             if isinstance(sums, Outside):
-                part.outside += 1
+                digest.outside += 1
             elif period.place_of(sums.time) == "before":
-                part.add_before(sums)
+                digest.add_before(sums)
             else:
-                part.add(sums)
+                digest.add(sums)
 
 
 def _write(file: Path, content: bytes) -> None:
     with file.open("wb") as opened:
         opened.write(content)
-
-
-def _listing(files: Sequence[FoundCapture]) -> hashlib._Hash:
-    """Return a digest of the names of captures."""
-    listing = hashlib.sha256()
-    _add_to(listing, files)
-    return listing
-
-
-def _add_to(listing: hashlib._Hash, files: Sequence[FoundCapture]) -> None:
-    for capture in files:
-        kinds = f"{capture.text is not None}{capture.json is not None}"
-        listing.update(f"{capture.stem}\0{kinds}\n".encode("utf-8", "replace"))
 
 
 def _nothing(sources: Sequence[str], why: str) -> PermanentError:

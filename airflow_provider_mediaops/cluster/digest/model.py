@@ -1,8 +1,8 @@
-"""The digest of many captures: a profile for each series and kind, and what could not be read. It can be merged."""
+"""The digest of many captures: a profile for each series and kind, and what could not be read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.digest.profile import Frames, Profile
 
@@ -52,7 +52,7 @@ class Digest:
             self.profiles[key] = Profile(self.width)
         self.profiles[key].add(sums)
         self.time_sources[sums.time_source] = self.time_sources.get(sums.time_source, 0) + 1
-        self._widen(self.width)
+        self._widen()
 
     def add_before(self, sums: CaptureSums) -> None:
         """
@@ -73,61 +73,11 @@ class Digest:
         if len(self.damaged) < MOST_DAMAGED:
             self.damaged.append((file, reason))
 
-    def merge(self, other: Digest) -> None:
-        """
-        Add other captures.
-
-        :param other: their digest; it is not to be used any more.
-        """
-        self._widen(other.width)
-        other._widen(self.width)
-        for key, profile in other.profiles.items():
-            if key in self.profiles:
-                self.profiles[key].merge(profile)
-            else:
-                self.profiles[key] = profile
-        for key, frames in other.before.items():
-            self.before.setdefault(key, Frames()).merge(frames)
-        for source, number in other.time_sources.items():
-            self.time_sources[source] = self.time_sources.get(source, 0) + number
-        self.outside += other.outside
-        self.damaged = [*self.damaged, *other.damaged][:MOST_DAMAGED]
-        self.damaged_count += other.damaged_count
-        self._widen(self.width)
-
-    def _widen(self, width: int) -> None:
-        """Join spans of all profiles until they are this long, and there are not too many."""
-        if self.profiles:
-            length = max(each.last for each in self.profiles.values()) - min(
-                each.first for each in self.profiles.values()
-            )
-            width = next((each for each in WIDTHS if each >= width and length / each < MOST_SPANS), WIDTHS[-1])
+    def _widen(self) -> None:
+        """Join spans of all profiles until there are not too many."""
+        length = max(each.last for each in self.profiles.values()) - min(each.first for each in self.profiles.values())
+        width = next((each for each in WIDTHS if each >= self.width and length / each < MOST_SPANS), WIDTHS[-1])
         if width != self.width:
             self.width = width
             for profile in self.profiles.values():
                 profile.widen(width)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the digest as plain values, to be merged by a later attempt."""
-        return {
-            "width": self.width,
-            "profiles": [[*key, profile.to_dict()] for key, profile in self.profiles.items()],
-            "before": [[*key, frames.to_dict()] for key, frames in self.before.items()],
-            "time_sources": self.time_sources,
-            "outside": self.outside,
-            "damaged": self.damaged,
-            "damaged_count": self.damaged_count,
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Digest:
-        """Return the digest of the values from :meth:`to_dict`."""
-        digest = cls()
-        digest.width = values["width"]
-        digest.profiles = {(series, kind): Profile.from_dict(each) for series, kind, each in values["profiles"]}
-        digest.before = {(series, kind): Frames.from_dict(each) for series, kind, each in values["before"]}
-        digest.time_sources = values["time_sources"]
-        digest.outside = values["outside"]
-        digest.damaged = [(file, reason) for file, reason in values["damaged"]]
-        digest.damaged_count = values["damaged_count"]
-        return digest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.digest.rows import BoundedRows, FrameRow, TaskRow
 
@@ -53,13 +53,12 @@ class Cell:
     __slots__ = ("amount", "captures", "named", "threads")
 
     def __init__(
-        self, captures: int = 0, amount: float = 0.0, threads: float = 0.0, named: Iterable[Iterable[Any]] | None = None
+        self, captures: int = 0, amount: float = 0.0, threads: float = 0.0, named: Iterable[NamedCapture] = ()
     ) -> None:
         self.captures = captures
         self.amount = amount
         self.threads = threads
-        # As they come from JSON, they are lists.
-        self.named = [NamedCapture(*each) for each in named or ()]
+        self.named = list(named)
 
     def merge(self, other: Cell) -> None:
         """Add the sums of other captures."""
@@ -70,10 +69,6 @@ class Cell:
             [*self.named, *other.named], key=lambda each: (-each.amount, -each.threads, each.time, each.path)
         )
         self.named = hottest[:MOST_NAMED]
-
-    def to_list(self) -> list[Any]:
-        """Return the sums as plain values."""
-        return [self.captures, self.amount, self.threads, self.named]
 
 
 class Frames:
@@ -97,26 +92,6 @@ class Frames:
         for name, row in sums.frames.items():
             self.rows.add((name,), row)
         self.rows.prune()
-
-    def merge(self, other: Frames) -> None:
-        """Add other captures."""
-        self.captures += other.captures
-        self.amount += other.amount
-        self.threads += other.threads
-        self.rows.merge(other.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the frames as plain values."""
-        totals = {"captures": self.captures, "amount": self.amount, "threads": self.threads}
-        return {**totals, "frames": self.rows.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Frames:
-        """Return the frames of the values from :meth:`to_dict`."""
-        frames = cls()
-        frames.captures, frames.amount, frames.threads = values["captures"], values["amount"], values["threads"]
-        frames.rows.read(values["frames"])
-        return frames
 
 
 class Profile:
@@ -153,7 +128,7 @@ class Profile:
         self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
         _add(self.spans, span, [1, sums.amount, sums.threads])
         for pool, (amount, threads) in sums.pools.items():
-            cell = Cell(1, amount, threads, [(amount, threads, sums.time, sums.path)])
+            cell = Cell(1, amount, threads, [NamedCapture(amount, threads, sums.time, sums.path)])
             self._cell(pool, span).merge(cell)
         for work, sizes in sums.works.items():
             _add(self.works.setdefault(work, {}), span, [1, *sizes])
@@ -199,30 +174,6 @@ class Profile:
             for span, sizes in found.items():
                 _add(self.works[work], self.span_of(span), sizes)
 
-    def merge(self, other: Profile) -> None:
-        """
-        Add other captures.
-
-        :param other: their profile, with spans of the same length.
-        """
-        self.frames.merge(other.frames)
-        self.tasks.merge(other.tasks)
-        self.captures_with_tasks += other.captures_with_tasks
-        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
-        for span, sizes in other.spans.items():
-            _add(self.spans, span, sizes)
-        for pool, row in other.cells.items():
-            for span, cell in row.items():
-                self._cell(pool, span).merge(cell)
-        for work, found in other.works.items():
-            for span, sizes in found.items():
-                _add(self.works.setdefault(work, {}), span, sizes)
-        for path, found in other.stacks.items():
-            joined = self.stacks.setdefault(path, {})
-            for span, sizes in found.items():
-                _add(joined, span, sizes)
-        self._prune()
-
     def pools(self) -> list[tuple[str, float, float]]:
         """Return the thread pools with amount and threads, the hottest first."""
         sums = [
@@ -251,44 +202,6 @@ class Profile:
                 if pool != OTHER_POOLS:
                     for span, cell in self.cells.pop(pool).items():
                         self._cell(OTHER_POOLS, span).merge(cell)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the profile as plain values; each name of a stack is written once."""
-        names: dict[str, int] = {}
-        stacks = [
-            [[names.setdefault(name, len(names)) for name in path], list(found.items())]
-            for path, found in self.stacks.items()
-        ]
-        return {
-            "width": self.width,
-            **self.frames.to_dict(),
-            "tasks": self.tasks.to_dict(),
-            "captures_with_tasks": self.captures_with_tasks,
-            "first": self.first,
-            "last": self.last,
-            "spans": list(self.spans.items()),
-            "cells": [
-                [pool, [[span, cell.to_list()] for span, cell in row.items()]] for pool, row in self.cells.items()
-            ],
-            "works": [[work, list(found.items())] for work, found in self.works.items()],
-            "names": list(names),
-            "stacks": stacks,
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Profile:
-        """Return the profile of the values from :meth:`to_dict`."""
-        profile = cls(values["width"])
-        profile.frames = Frames.from_dict(values)
-        profile.tasks.read(values["tasks"])
-        profile.captures_with_tasks = values["captures_with_tasks"]
-        profile.first, profile.last = values["first"], values["last"]
-        profile.spans = dict(values["spans"])
-        profile.cells = {pool: {span: Cell(*cell) for span, cell in row} for pool, row in values["cells"]}
-        profile.works = {work: dict(found) for work, found in values["works"]}
-        names = values["names"]
-        profile.stacks = {tuple(names[number] for number in path): dict(found) for path, found in values["stacks"]}
-        return profile
 
 
 def _add(sums: dict[int, list[float]], span: int, sizes: list[float]) -> None:

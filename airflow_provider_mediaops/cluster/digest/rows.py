@@ -1,11 +1,11 @@
-"""Sums over captures, by frame and by group of tasks: they can be merged, written as JSON, and are bounded in size."""
+"""Sums over captures, by frame and by group of tasks: they are bounded in size."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,10 +48,6 @@ class Row(ABC):
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
         add_counts(self.pools, other.pools)
         add_counts(self.nodes, other.nodes)
-
-    def to_list(self) -> list[Any]:
-        """Return the sums as plain values, in the order of the constructor."""
-        return [getattr(self, name) for name in self.__dataclass_fields__]
 
 
 @dataclass(slots=True)
@@ -118,11 +114,11 @@ class BoundedRows(Generic[RowT]):
     There are up to twice ``limit`` rows; then the rarer half is dropped. A dropped row may come back, and lacks its
     first captures then: at most :attr:`error` of them.
 
-    :param make: makes an empty row, or one of the values of ``to_list``.
+    :param make: makes an empty row.
     :param limit: how many rows are kept.
     """
 
-    def __init__(self, make: Callable[..., RowT], limit: int) -> None:
+    def __init__(self, make: Callable[[], RowT], limit: int) -> None:
         self._make = make
         self._limit = limit
         #: The rows by key: the parts of a name.
@@ -154,30 +150,6 @@ class BoundedRows(Generic[RowT]):
     def ranked(self) -> list[tuple[tuple[str, ...], RowT]]:
         """Return the rows with their keys: first those in the most captures, then the heaviest."""
         return sorted(self.rows.items(), key=lambda item: (-item[1].captures, -item[1].weight, item[0]))
-
-    def merge(self, other: BoundedRows[RowT]) -> None:
-        """
-        Add the sums of other captures.
-
-        :param other: their rows.
-        """
-        for key, row in other.rows.items():
-            self.add(key, row)
-        self.error += other.error
-        self.prune()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rows as plain values."""
-        return {"error": self.error, "rows": [[list(key), row.to_list()] for key, row in self.rows.items()]}
-
-    def read(self, values: dict[str, Any]) -> None:
-        """
-        Take over the rows that :meth:`to_dict` returned.
-
-        :param values: the plain values.
-        """
-        self.error = values["error"]
-        self.rows = {tuple(key): self._make(*row) for key, row in values["rows"]}
 
 
 def add_counts(counts: dict[str, int], others: dict[str, int] | Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""A digest from its captures to its files: what it finds, and that it is resumed after any death."""
+"""A digest from its captures to its files: what it finds, and that any death leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
 from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.hot_threads import parse
@@ -183,11 +182,7 @@ class TestFindings:
         assert "Sorting.compare in 1 of 1 scheduled captures" in result["headline"]
 
 
-class TestResuming:
-    @pytest.fixture(autouse=True)
-    def _small_commits(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 7)
-
+class TestEnds:
     @pytest.fixture
     def undisturbed(self, days: Path, tmp_path: Path) -> dict[str, bytes]:
         destination = tmp_path / "digest.html"
@@ -197,7 +192,7 @@ class TestResuming:
         tmp_path.mkdir()
         return whole
 
-    def test_an_attempt_that_is_stopped_is_resumed_to_the_same_files(
+    def test_attempt_that_is_stopped_writes_nothing_and_the_next_ends_with_the_same_files(
         self, days: Path, tmp_path: Path, undisturbed: dict[str, bytes]
     ) -> None:
         calls = count()
@@ -209,14 +204,10 @@ class TestResuming:
         with pytest.raises(TaskStoppedError):
             make(days, tmp_path / "digest.html", WEEK, check_stop=stop)
         assert not contents(tmp_path)
-        read = count()
-        result = make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read))
-        assert result["resumed"]
+        make(days, tmp_path / "digest.html", WEEK)
         assert contents(tmp_path) == undisturbed
-        # 28 captures were committed.
-        assert next(read) == len(list(days.rglob("*.txt"))) - 28
 
-    def test_a_process_that_dies_at_any_step_is_resumed_to_the_same_files(
+    def test_process_that_dies_at_any_step_is_followed_by_the_same_files(
         self, days: Path, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The first attempt dies at its first step, the next one at its second, and so on."""
@@ -231,7 +222,7 @@ class TestResuming:
                     deaths += 1
                     continue
             break
-        assert deaths > 10
+        assert deaths > 5
         assert contents(tmp_path) == undisturbed
         # What a dying process was writing has a hidden name.
         hidden = {path.name for path in tmp_path.glob(".*")} - {".digest.json.staging"}
@@ -245,30 +236,6 @@ class TestResuming:
         again = Owner("d/r/t/-1", "p", run_start="later")
         make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read), owner=again)
         assert next(read) > 30
-
-    def test_other_files_begin_anew(self, tmp_path: Path) -> None:
-        source = tmp_path / "in"
-        for number in range(12):
-            at = MONDAY + timedelta(hours=number)
-            write_capture(source, at, text_at(at, hot("n", "search", 50, SEARCH)))
-        with pytest.raises(TaskStoppedError):
-            make(source, tmp_path / "out.html", check_stop=_stop_at(9))
-        early = MONDAY - timedelta(days=1)
-        write_capture(source, early, text_at(early, hot("n", "search", 50, SEARCH)))
-        result = make(source, tmp_path / "out.html")
-        assert (result["captures"], result["resumed"]) == (13, False)
-
-    def test_the_end_of_the_period_stays_that_of_the_first_attempt(self, tmp_path: Path) -> None:
-        """Without `until` it is the time at which the first attempt began."""
-        source = tmp_path / "in"
-        for number in range(12):
-            at = MONDAY + timedelta(hours=number)
-            write_capture(source, at, text_at(at, hot("n", "search", 50, SEARCH)))
-        since = MONDAY.timestamp()
-        with pytest.raises(TaskStoppedError):
-            make(source, tmp_path / "out.html", Period(since, since + 11 * 3600), check_stop=_stop_at(9))
-        result = make(source, tmp_path / "out.html", Period(since, since + 50 * 3600))
-        assert (result["captures"], result["until"], result["resumed"]) == (11, "2026-11-16T11:00:00+00:00", True)
 
 
 def _stop_at(number: int) -> Callable[[], None]:
@@ -325,9 +292,8 @@ def store() -> Iterator[FakeStore]:
         yield store
 
 
-def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And an attempt that ended there is resumed."""
-    monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 2)
+def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore) -> None:
+    """And an attempt that ended there is followed by a whole one."""
     for number in range(5):
         at = MONDAY + timedelta(hours=number)
         write_capture(tmp_path / "in", at, text_at(at, hot("n", "search", 50, SEARCH)))
@@ -340,7 +306,7 @@ def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore, monkeypatc
     assert not [path for path in store.find("/out") if "/." not in path]
     result = make(*places)
     local = contents(tmp_path)
-    assert (result["path"], result["resumed"], result["captures"]) == (places[1], True, 5)
+    assert (result["path"], result["captures"]) == (places[1], 5)
     assert store.cat_file("/out/digest.folded") == local["digest.folded"]
     frames = [
         json.loads(data)["profiles"][0]["frames"] for data in (store.cat_file("/out/digest.json"), local["digest.json"])

@@ -1,8 +1,7 @@
-"""A digest is the same however its captures are split, and bounded whatever they hold."""
+"""A digest is bounded, whatever its captures hold and however far apart they are."""
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -11,8 +10,6 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums, S
 from airflow_provider_mediaops.cluster.digest.model import MOST_DAMAGED, MOST_SPANS, Digest
 from airflow_provider_mediaops.cluster.digest.profile import MOST_POOLS, MOST_ROWS, MOST_STACKS, OTHER_POOLS
 from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, hot, text_at
 
 HOUR = timedelta(hours=1)
@@ -30,42 +27,6 @@ def digest_of(*captures: CaptureSums) -> Digest:
     for each in captures:
         digest.add(each)
     return digest
-
-
-def again(digest: Digest) -> Digest:
-    return Digest.from_dict(parse_json(json_line(digest.to_dict())))
-
-
-def plain(digest: Digest) -> object:
-    return json.loads(json.dumps(digest.to_dict()))
-
-
-@pytest.mark.parametrize("cut", [1, 7, 39])
-def test_merged_parts_are_the_whole(cut: int) -> None:
-    """Also if the parts have spans of other lengths than the whole."""
-    captures = [sums(number, hours=6) for number in range(40)]
-    merged = Digest()
-    for part in (captures[:cut], captures[cut:]):
-        merged.merge(again(digest_of(*part)))
-    whole = digest_of(*captures)
-    assert merged.width == whole.width
-    one, other = merged.profiles["scheduled", "cpu"], whole.profiles["scheduled", "cpu"]
-    assert one.frames.rows.rows == other.frames.rows.rows
-    assert one.spans == other.spans
-    assert one.stacks == other.stacks
-    cells = [
-        {pool: {span: cell.to_list() for span, cell in row.items()} for pool, row in each.cells.items()}
-        for each in (one, other)
-    ]
-    assert cells[0] == cells[1]
-
-
-def test_a_digest_survives_json() -> None:
-    digest = digest_of(sums(0), sums(1, series="spike"))
-    digest.add_before(sums(-3))
-    digest.add_damaged("/r/x.txt", "it is empty")
-    digest.outside = 4
-    assert plain(again(digest)) == plain(digest)
 
 
 def test_series_have_profiles_of_their_own() -> None:
@@ -121,6 +82,24 @@ def test_of_many_damaged_files_the_first_are_named() -> None:
     digest = Digest()
     for number in range(MOST_DAMAGED + 5):
         digest.add_damaged(f"/r/{number}.txt", "it is empty")
-    digest.merge(again(digest))
-    assert digest.damaged_count == 2 * (MOST_DAMAGED + 5)
+    assert digest.damaged_count == MOST_DAMAGED + 5
     assert len(digest.damaged) == MOST_DAMAGED
+
+
+def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
+    """The first captures were summed up in shorter spans than the last ones."""
+    captures = [sums(number, hours=6) for number in range(40)]
+    profile = digest_of(*captures).profiles["scheduled", "cpu"]
+    total, threads = sum(each.amount for each in captures), sum(each.threads for each in captures)
+    columns = [
+        [sum(sizes[number] for sizes in profile.spans.values()) for number in (0, 1, 2)],
+        [
+            sum(getattr(cell, name) for cells in profile.cells.values() for cell in cells.values())
+            for name in ("amount", "threads")
+        ],
+        [sum(sizes[number] for found in profile.stacks.values() for sizes in found.values()) for number in (0, 1)],
+        [sum(sizes[number] for found in profile.works.values() for sizes in found.values()) for number in (1, 2)],
+    ]
+    assert columns == [[40, total, threads], *[[total, threads]] * 3]
+    spans = {span for cells in profile.cells.values() for span in cells}
+    assert spans == set(profile.spans) == {span for found in profile.stacks.values() for span in found}

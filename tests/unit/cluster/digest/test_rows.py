@@ -1,8 +1,6 @@
-"""Rows by key: bounded, merged, and kept as JSON."""
+"""Rows by key: bounded, and summed up."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
@@ -52,20 +50,6 @@ def test_the_rarer_rows_are_dropped_and_the_most_that_a_row_may_lack_is_known() 
         rows.add((name,), seen())
     rows.prune()
     assert rows.error == 3
-
-
-def test_rows_survive_json() -> None:
-    rows = rows_of(2, "a", "a", "b")
-    rows.error = 7
-    again = rows_of(2)
-    again.read(json.loads(json.dumps(rows.to_dict())))
-    assert (again.rows, again.error) == (rows.rows, 7)
-
-
-def test_merged_rows_are_those_of_all_captures() -> None:
-    rows = rows_of(5, "a", "b")
-    rows.merge(rows_of(5, "b", "c"))
-    assert rows.rows == rows_of(5, "a", "b", "b", "c").rows
 
 
 @pytest.mark.parametrize("number", [MOST_PLACES, 10 * MOST_PLACES])

@@ -1,8 +1,7 @@
-"""The kinds of work of a digest: sums over captures and days, whatever was merged, widened or resumed."""
+"""The kinds of work of a digest: sums over captures and days, however long their spans are."""
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -67,12 +66,6 @@ def test_kinds_are_summed_with_their_captures_and_spans() -> None:
         ("2026-11-16", 60.0, 1.0),
         ("2026-11-17", 10.0, 1.0),
     ]
-
-
-def test_kinds_of_merged_and_resumed_digests_are_those_of_one() -> None:
-    merged = digest_of(CAPTURES[:1])
-    merged.merge(Digest.from_dict(json.loads(json.dumps(digest_of(CAPTURES[1:]).to_dict()))))
-    assert document(merged) == document(digest_of(CAPTURES))
 
 
 def test_kinds_of_a_long_time_have_few_spans_and_lose_nothing() -> None:
