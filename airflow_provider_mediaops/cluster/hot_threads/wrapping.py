@@ -16,7 +16,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING, THREAD_NAME
+from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,6 @@ _FIGURES = (
 _BEGINNING = rf"[:H0-9-](?:(?<=:):: ?[{{\[]|(?<=H){SAMPLING[1:]}[0-9]|(?<=[0-9-])(?:{_FIGURES}))"
 _BEGINS = re.compile(_BEGINNING)
 _MARKS = (":::", SAMPLING, "by thread", "snapshots sharing", "[part 1]: ", "(gzip compressed")
-_IS_REPORT = re.compile(rf"::: ?[{{\[]|{SAMPLING}[0-9]|{THREAD_NAME}")
 
 # Escaped texts: `"…\n   Hot threads at …"`.
 _ESCAPED_BEGINNING = re.compile(rf"\\[nr][ \t#>]*(?:{_BEGINNING})")
@@ -188,16 +187,14 @@ def _out_of_records(text: str) -> str:
     found = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(text)]
     if sum(_BEGINS.search(content) is not None for content in found) < len(("header", "sampling")):
         return text
-    # Docker's records end with the line's own end, and a long line takes several of them.
-    end = "" if any(content.endswith("\\n") for content in found) else "\n"
     lines: list[str] = []
     for line in text.split("\n"):
         contents = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(line)]
         if contents:
-            lines += [_ESCAPE.sub(_sign, content) + end for content in contents]
+            lines += [_ESCAPE.sub(_sign, content) for content in contents]
         elif not _REST_OF_JSON.fullmatch(line):
-            lines.append(f"{line}\n")
-    return "".join(lines)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _inflated(text: str) -> str:
@@ -221,7 +218,7 @@ def _inflated(text: str) -> str:
     changes: list[tuple[int, int, str]] = []
     for parts in messages:
         plain = _inflate("".join(part["data"] for part in parts), room)
-        if _IS_REPORT.search(plain):
+        if plain:
             room -= len(plain)
             changes += [(*_line_of(text, part), "") for part in parts[:-1]]
             changes.append((*_line_of(text, parts[-1]), f"{plain}\n"))

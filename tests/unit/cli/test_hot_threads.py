@@ -341,7 +341,7 @@ def test_kinds_first_without_folded_stacks_is_refused(tmp_path: Path) -> None:
 
 def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp_path: Path) -> None:
     file = tmp_path / "all.log"
-    file.write_text(f"Mon Mar 16\n{FIRST}what is this?\n{LATER}", "utf-8")
+    file.write_text(f"Mon Mar 16\n{FIRST}what is this?\n{LATER}and this?\n", "utf-8")
 
     ended = command("hot-threads", file, "--output", "json")
 
@@ -351,6 +351,7 @@ def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp
         (1, "20:05"),
     ]
     assert ended.document["files"][0]["first_unparsed"][1]["line"] == FIRST.count("\n") + 2
+    assert ended.document["files"][1]["first_unparsed"][0]["line"] == (FIRST + LATER).count("\n") + 3
     assert ended.document["pools"][0]["amounts"] == [80.0, 20.0]
     assert "80.0 %" in command("hot-threads", file).output
 

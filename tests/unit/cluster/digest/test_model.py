@@ -87,8 +87,8 @@ def test_of_many_damaged_files_the_first_are_named() -> None:
 
 
 def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
-    """The first captures were summed up in shorter spans than the last ones."""
-    captures = [sums(number, hours=6) for number in range(40)]
+    """The first captures were summed up in shorter spans than the last one."""
+    captures = [*(sums(number, hours=0.25) for number in range(39)), sums(1000)]
     profile = digest_of(*captures).profiles["scheduled", "cpu"]
     total, threads = sum(each.amount for each in captures), sum(each.threads for each in captures)
     columns = [

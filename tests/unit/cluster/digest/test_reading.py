@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -142,6 +142,17 @@ def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp
         ((MONDAY + timedelta(days=day)).timestamp(), 10 + day) for day in (2, 3)
     ]
     assert [each for each in found if each not in counted] == [Outside()] * 2
+
+
+def test_appended_captures_beside_a_json_file_have_their_own_times(tmp_path: Path) -> None:
+    file = write_capture(tmp_path, MONDAY, TEXT)
+    file.write_text(TEXT + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
+    (files,) = find_captures([str(tmp_path)])
+    found = read_captures(files, Period(), unexpected)
+    assert [each.time for each in cast("list[object]", found) if isinstance(each, CaptureSums)] == [
+        MONDAY.timestamp(),
+        LATER.timestamp(),
+    ]
 
 
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:

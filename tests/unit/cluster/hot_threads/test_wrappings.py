@@ -41,7 +41,7 @@ def nanoseconds(number: int) -> str:
     return f"{moments(number):%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
 
 
-def chunked(text: str = PLAIN, *, size: int = 2000, node: str = "data-1") -> list[str]:
+def chunked(text: str = PLAIN, *, size: int = 300, node: str = "data-1") -> list[str]:
     """Return the lines of Elasticsearch's log that hold a text."""
     data = base64.b64encode(gzip.compress(text.encode())).decode()
     before = f"[2026-11-20T10:15:31,%03d]{LOGGER.replace('data-1', node)}"
@@ -89,7 +89,11 @@ WRAPPED: dict[str, dict[str, str]] = {
         "Windows line ends": prefixed(lambda number: f"{nanoseconds(number)} ").replace("\n", "\r\n"),
         "lines of others": "2026-01-01T00:00:00Z begin\n" + prefixed(lambda number: f"{nanoseconds(number)} "),
     },
-    "records in JSON": {"Docker's log": docker_log(), "a log service": log_events()},
+    "records in JSON": {
+        "Docker's log": docker_log(),
+        "a log service": log_events(),
+        "lines with a prefix in records": docker_log().replace('{"log": "', '{"log": "[main] '),
+    },
     "an escaped text": {
         "a JSON string": json.dumps(PLAIN),
         "a value in JSON": json.dumps({"took": 5, "hot_threads": PLAIN, "x": "'"}),
@@ -168,7 +172,7 @@ def test_plain_text_has_no_wrapping(text: str) -> None:
 
 @pytest.mark.parametrize("missing", [1, 2])
 def test_compressed_log_without_one_of_its_parts_is_named(missing: int) -> None:
-    lines = chunked(size=400)
+    lines = chunked()
     del lines[missing - 1]
     text = "".join(lines)
 
@@ -179,10 +183,12 @@ def test_compressed_log_without_one_of_its_parts_is_named(missing: int) -> None:
         piece.reason for piece in report.unparsed
     }
     assert report.read_percent < 60
+    # What is before the gap is read.
+    assert report.nodes[0].name == (None if missing == 1 else parse(PLAIN).nodes[0].name)
 
 
 def test_compressed_log_that_is_cut_is_read_up_to_there() -> None:
-    lines = chunked(size=400)[:-3]
+    lines = chunked()[:-3]
     report = parse("".join(lines))
 
     assert report.nodes[0].name == parse(PLAIN).nodes[0].name
@@ -225,7 +231,10 @@ def test_garbled_text_says_how_much_of_it_was_read() -> None:
 
 
 def test_wrapping_that_would_make_nothing_more_readable_stays() -> None:
-    """A thread may have any name."""
+    page = PLAIN + "<p>what is this?</p>\n"
+    assert (parse(page).wrappings, parse(page).render()) == ((), page)
+
+    # A thread may have any name.
     text = PLAIN.replace("[search]", "[a &amp; b \\n Hot threads at 2026]") + "?\n"
 
     assert parse(text).wrappings == ()
@@ -235,7 +244,11 @@ def test_wrapping_that_would_make_nothing_more_readable_stays() -> None:
 def test_text_with_several_captures_is_cut_where_a_node_comes_again() -> None:
     section = LINES[0] + LINES[1] + "".join(LINES[2:40])
     other = section.replace("{node-", "{other-", 1) if "{node-" in section else section.replace(":::", "::: {x}", 1)
-    texts = ["Fri Nov 20 10:15:30 UTC 2026\n" + section, section + other + "what?\n", section]
+    texts = [
+        "Fri Nov 20 10:15:30 UTC 2026\n" + section,
+        section + other + "what?\n",
+        section.replace("}\n", "}{?}\n", 1),
+    ]
 
     report = parse("".join(texts))
     captures = report.captures()
