@@ -51,11 +51,11 @@ async def test_a_report_says_when_it_began_so_that_tasks_can_be_compared(sandbox
 
 async def test_a_search_uses_no_more_and_no_less_than_the_node_whatever_its_curve(sandbox: Sandbox) -> None:
     cluster = sandbox.state.cluster
-    (before, _), load = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]).machine
+    (before, _), load = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1])
     rounds = 0
     for _ in range(80):
         sandbox.clock.seconds += 0.5
-        (search, _), rising = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]).machine - load
+        (search, _), rising = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]) - load
         load += rising
         rounds += search.task_id != before.task_id
         if search.task_id == before.task_id:
