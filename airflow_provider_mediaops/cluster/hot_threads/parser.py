@@ -63,8 +63,10 @@ def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
         plain, taken_off = without, (*taken_off, name)
         if amount > most:
             best, most = replace(other, wrappings=taken_off, original=text), amount
-    unparsed = tuple(replace(one, reason=CHUNK_REASON) if is_chunk(one.text) else one for one in best.unparsed)
-    return replace(best, unparsed=unparsed)
+    if any(is_chunk(one.text) for one in best.unparsed):
+        named = (replace(one, reason=CHUNK_REASON) if is_chunk(one.text) else one for one in best.unparsed)
+        best = replace(best, unparsed=tuple(named))
+    return best
 
 
 def _amount_read(report: HotThreadsReport) -> int:
