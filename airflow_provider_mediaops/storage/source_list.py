@@ -42,7 +42,11 @@ _PACKED = ("parquet", "xlsx")
 _SIGNS = "*?["
 # A part of a folder of Spark or Hadoop, whose name may have no suffix.
 _PART = "part-"
+# Of hidden files and folders, and of those by which Spark notes its success.
+_HIDDEN = (".", "_")
 _MAX_NAMES = 5
+# Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
+_MAX_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,10 @@ def _files_of(text: str) -> list[ListFile]:
             ]
     if names is None:
         return [_file(text)]
+    if len(names) > _MAX_FILES:
+        raise InvalidSourceError(
+            f"{LIST.of(path)}: there are more than {_MAX_FILES:,} files. Name the folder of the list, or a pattern."
+        )
     files = [ListFile(_full(path, name), format, is_part=True) for name in names if (format := _format_of_part(name))]
     if not files:
         others = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
@@ -287,10 +295,22 @@ def _found(path: ObjectStoragePath) -> dict[str, bool] | None:
 
 
 def _in_folder(path: ObjectStoragePath, name: str) -> list[str]:
-    if is_local(path):
-        # The client takes a folder that this user may not list for an empty one.
-        os.scandir(name).close()
-    return _visible(path.fs.find(name), name)
+    return _visible(_below(name) if is_local(path) else path.fs.find(name), name)
+
+
+def _below(name: str) -> list[str]:
+    # Airflow's client takes a folder that this user may not list for an empty one, and ends only when it has seen all.
+    names: list[str] = []
+    for folder, inner, files in os.walk(name, onerror=_raise):
+        inner[:] = [each for each in inner if not each.startswith(_HIDDEN)]
+        names += (f"{folder.rstrip('/')}/{file}" for file in files)
+        if len(names) > _MAX_FILES:
+            break
+    return names
+
+
+def _raise(error: OSError) -> None:
+    raise OSError(error.errno, f"{error.strerror}: {error.filename!r}") from error
 
 
 def _format_of_part(name: str) -> str | None:
@@ -304,7 +324,7 @@ def _visible(names: Iterable[str], root: str) -> list[str]:
     """Return the paths below a folder in order, without hidden ones and those by which Spark notes its success."""
     start = root.strip("/")
     below = {name: name.strip("/").removeprefix(start).split("/") for name in names}
-    return sorted(name for name, parts in below.items() if not any(part.startswith((".", "_")) for part in parts))
+    return sorted(name for name, parts in below.items() if not any(part.startswith(_HIDDEN) for part in parts))
 
 
 def _full(path: ObjectStoragePath, name: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +258,39 @@ class TestFolders:
 
         assert not database.called
         assert not (tmp_path / "books.jsonl").exists()
+
+    def test_folder_of_more_files_than_a_list_can_have_is_refused_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        # The folder of a whole disk, for example, which a template gives whose parameter is empty.
+        for day in range(4):
+            (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+            for number in range(3_000):
+                (tmp_path / "in" / f"day={day}" / f"{number}.csv").touch()
+        with pytest.raises(permanent(ValueError), match="more than 10,000 files"):
+            make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})
+
+        assert not database.called
+        assert not (tmp_path / "books.jsonl").exists()
+
+    def test_folder_within_the_list_that_cannot_be_read_ends_the_task(
+        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for day in ("day=1", "day=2"):
+            (tmp_path / "in" / day).mkdir(parents=True)
+            write_part(tmp_path / "in" / day / "part-0.csv", CRIME)
+
+        def scandir(folder: str) -> Any:
+            if folder.endswith("day=2"):
+                raise PermissionError(errno.EACCES, "Permission denied", folder)
+            return scan(folder)
+
+        scan = os.scandir
+        monkeypatch.setattr(os, "scandir", scandir)
+        with pytest.raises(PermissionError, match=r"in cannot be read: Permission denied: '.*day=2'"):
+            make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})
+
+        assert not database.called
 
     def test_dataset_that_would_become_a_part_of_its_list_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text(f"isbn\n{CRIME}\n")
