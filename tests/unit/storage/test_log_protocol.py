@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     #: A task, the token of its claim, and what it is asked for.
     Job = tuple[Owner, str, Plan]
 
+pytestmark = pytest.mark.once
+
 KINDS = ["disk", "conditions", "creation", "none", "ignores", "refuses"]
 
 
