@@ -59,6 +59,7 @@ class SearchClusterHook(ServiceHook):
         "airflow_provider_mediaops.cluster.hot_threads.parser",
         "airflow_provider_mediaops.cluster.models",
         "airflow_provider_mediaops.cluster.running_tasks.sampling",
+        "airflow_provider_mediaops.cluster.statistics",
     )
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "example_dags"
 DAGS = tuple(f"mediaops_{file.stem.removeprefix('example_')}" for file in sorted(EXAMPLES.glob("example_*.py")))
 # Everything a task returns stands in Airflow's metadata database.
-LARGEST_XCOM = 8192
+LARGEST_XCOM = 16_384
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
