@@ -44,6 +44,8 @@ _SIGNS = "*?["
 _PART = "part-"
 # Of hidden files and folders, and of those by which Spark notes its success.
 _HIDDEN = (".", "_")
+# A folder of each volume of ext4, which its root alone may read.
+_ROOTS_OWN = "lost+found"
 _MAX_NAMES = 5
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
@@ -302,8 +304,8 @@ def _below(name: str) -> list[str]:
     # Airflow's client takes a folder that this user may not list for an empty one, and ends only when it has seen all.
     names: list[str] = []
     for folder, inner, files in os.walk(name, onerror=_raise):
-        inner[:] = [each for each in inner if not each.startswith(_HIDDEN)]
-        names += (f"{folder.rstrip('/')}/{file}" for file in files)
+        inner[:] = [each for each in inner if not each.startswith(_HIDDEN) and each != _ROOTS_OWN]
+        names += (f"{folder.rstrip('/')}/{file}" for file in files if not file.startswith(_HIDDEN))
         if len(names) > _MAX_FILES:
             break
     return names

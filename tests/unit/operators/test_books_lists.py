@@ -273,6 +273,19 @@ class TestFolders:
         assert not database.called
         assert not (tmp_path / "books.jsonl").exists()
 
+    def test_hidden_files_of_a_folder_do_not_count_and_none_of_its_parts_is_left_out(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        for day in range(4):
+            (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+            write_part(tmp_path / "in" / f"day={day}" / "part-0.csv", CRIME)
+            for number in range(3_000):
+                (tmp_path / "in" / f"day={day}" / f".part-{number}.csv.crc").touch()
+        (tmp_path / "in" / "lost+found").mkdir()
+        (tmp_path / "in" / "lost+found" / "part-0.csv").touch()
+
+        assert make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})["rows"] == 4
+
     def test_folder_within_the_list_that_cannot_be_read_ends_the_task(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
