@@ -13,6 +13,7 @@ import html
 import re
 import zlib
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -43,11 +44,12 @@ _ESCAPE = re.compile(
 )
 _SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
 _MOST_ESCAPES = 3
+_FIRST_HALF, _LAST_HALF = 0xD800, 0xDFFF
 
 # One line of a report in each record of a log in JSON, under the names that loggers use.
 _FIELD = re.compile(
     r'"(?:log|message|msg|MESSAGE|event|line|text|textPayload|_raw)"[ \t]*:[ \t]*"([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
-    r'|^[ \t]*"([^"\\\n]*(?:\\.[^"\\\n]*)*)"[ \t]*,?[ \t\r]*$',
+    r'|^[ \t]*"([^"\\\n]*(?:\\.[^"\\\n]*)*)"[ \t]*(?:,[ \t]*)?\r?$',
     re.MULTILINE,
 )
 _REST_OF_JSON = re.compile(r'[\s{}\[\],]*|[ \t]*"[^"\n]{1,100}"[ \t]*:.*')
@@ -67,6 +69,7 @@ _TIME = re.compile(
 )
 _GZIP_WINDOW = 31
 _MOST_INFLATED = 1 << 26
+_STEP = 1024
 
 # Web pages and rich text.
 _ESCAPED_SIGNS = re.compile(r"by thread &(?:amp;)?(?:#|apos|quot|lsquo|rsquo)|&(?:amp;)?lt;(?:cl)?init&")
@@ -153,7 +156,8 @@ def _line_unescaped(line: str) -> str:
         return line
     escaped = _ESCAPED_BEGINNING.search(line) is not None
     literals = list(_literals(line)) if escaped or line.lstrip(" \t[(b")[:1] in ('"', "'") else []
-    chosen = [literal for literal in literals if _ESCAPED_BEGINNING.search(literal)]
+    # Loggers keep a message under several names.
+    chosen = list(dict.fromkeys(literal for literal in literals if _ESCAPED_BEGINNING.search(literal)))
     if not chosen and sum(_BEGINS_LITERAL.match(literal) is not None for literal in literals) > 1:
         chosen = literals
     if not chosen and escaped:
@@ -179,7 +183,9 @@ def _sign(match: re.Match[str]) -> str:
     if high:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
     if unicode or byte:
-        return chr(int(unicode or byte, 16))
+        code = int(unicode or byte, 16)
+        # Half of a pair, of a text that was cut within a sign.
+        return "\ufffd" if _FIRST_HALF <= code <= _LAST_HALF else chr(code)
     return _SHORT_ESCAPES.get(other, other)
 
 
@@ -191,7 +197,8 @@ def _out_of_records(text: str) -> str:
     for line in text.split("\n"):
         contents = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(line)]
         if contents:
-            lines += [_ESCAPE.sub(_sign, content) for content in contents]
+            # Loggers keep a line under several names.
+            lines += [_ESCAPE.sub(_sign, content) for content in dict.fromkeys(contents)]
         elif not _REST_OF_JSON.fullmatch(line):
             lines.append(line)
     return "\n".join(lines)
@@ -217,11 +224,13 @@ def _inflated(text: str) -> str:
     room = _MOST_INFLATED
     changes: list[tuple[int, int, str]] = []
     for parts in messages:
-        plain = _inflate("".join(part["data"] for part in parts), room)
+        plain, is_whole = _inflate("".join(part["data"] for part in parts), room)
         if plain:
             room -= len(plain)
             changes += [(*_line_of(text, part), "") for part in parts[:-1]]
-            changes.append((*_line_of(text, parts[-1]), f"{plain}\n"))
+            start, end = _line_of(text, parts[-1])
+            # What is damaged stays, and is named as such.
+            changes.append((start, end, f"{plain}\n" if is_whole else f"{plain}\n{text[start:end]}"))
     if not changes:
         return text
     changes += [(*match.span(), "") for match in _LAST_CHUNK.finditer(text)]
@@ -236,14 +245,21 @@ def _line_of(text: str, part: re.Match[str]) -> tuple[int, int]:
     return part.start(), text.find("\n", part.end()) + 1 or len(text)
 
 
-def _inflate(data: str, most: int) -> str:
-    """Return as much of a message as can be decompressed."""
+def _inflate(data: str, most: int) -> tuple[str, bool]:
+    """Return as much of a message as can be decompressed, and whether that is all."""
     data = data.rstrip("=")
     try:
         packed = base64.b64decode(data[: len(data) - (len(data) % 4 == 1)] + "=" * (-len(data) % 4))
-        return zlib.decompressobj(_GZIP_WINDOW).decompress(packed, max(1, most)).decode("utf-8", "surrogateescape")
-    except (binascii.Error, zlib.error):
-        return ""
+    except binascii.Error:
+        return "", False
+    stream, plain = zlib.decompressobj(_GZIP_WINDOW), bytearray()
+    # A damaged message is read up to the damage.
+    with suppress(zlib.error):
+        for start in range(0, len(packed), _STEP):
+            if len(plain) >= most:
+                break
+            plain += stream.decompress(packed[start : start + _STEP], max(1, most - len(plain)))
+    return plain.decode("utf-8", "surrogateescape"), stream.eof
 
 
 def _out_of_html(text: str) -> str:

@@ -195,6 +195,40 @@ def test_compressed_log_that_is_cut_is_read_up_to_there() -> None:
     assert len(report.nodes[0].threads) > 0
 
 
+def test_compressed_log_with_a_damaged_part_is_read_up_to_the_damage_and_named() -> None:
+    lines = chunked(PLAIN * 20)
+    damaged = len(lines) // 2
+    place = lines[damaged].index("]: ") + 40
+    lines[damaged] = (
+        lines[damaged][:place] + ("B" if lines[damaged][place] == "A" else "A") + lines[damaged][place + 1 :]
+    )
+    report = parse("".join(lines))
+
+    assert report.nodes[0].name == parse(PLAIN).nodes[0].name
+    assert len(report.nodes[0].threads) > 0
+    assert "a part of a compressed log message whose other parts are missing or damaged" in {
+        piece.reason for piece in report.unparsed
+    }
+
+
+def test_report_that_a_logger_keeps_under_two_names_counts_once() -> None:
+    text = json.dumps({"message": PLAIN, "event": {"original": PLAIN}}) + "\n"
+    assert figures(text) == figures(PLAIN)
+    assert len(parse(text).captures()) == 1
+
+
+def test_lines_that_a_logger_keeps_under_two_names_count_once() -> None:
+    text = "".join(json.dumps({"log": line, "message": line}) + "\n" for line in PLAIN.splitlines())
+    assert figures(text) == figures(PLAIN)
+
+
+def test_half_of_a_sign_in_an_escaped_text_is_replaced() -> None:
+    text = json.dumps({"message": PLAIN}).replace("[search]", "[sea\\ud800rch]")
+    assert "\\ud800" in text
+    parse(text).plain_text().encode()
+    assert len(parse(text).nodes[0].threads) == len(parse(PLAIN).nodes[0].threads)
+
+
 def test_compressed_log_that_is_no_report_stays_as_it_is() -> None:
     text = "".join(chunked("a dump of something else\n" * 9)) + PLAIN
     report = parse(text)
@@ -207,7 +241,8 @@ def test_compressed_log_that_grows_beyond_all_bounds_is_not_decompressed_whole(m
     monkeypatch.setattr(wrapping, "_MOST_INFLATED", 1 << 16)
     text = "".join(chunked(PLAIN + "x" * (1 << 20)))
 
-    assert len(PLAIN) < len(parse(text).plain_text()) <= (1 << 16) + 1
+    # The line of the last part, which is not read whole, stays.
+    assert len(PLAIN) < len(parse(text).plain_text()) < (1 << 16) + 300
 
 
 def test_report_in_a_log_of_others_is_read_and_the_others_are_named() -> None:
@@ -293,6 +328,7 @@ def test_text_that_people_have_is_read(file: str, wrappings: tuple[str, ...], ca
 
 HOSTILE = {
     "quotes without end": lambda size: '{"log":"' + '\\"' * size + "\\n::: {a}\\n",
+    "blanks behind quotes": lambda size: '::: {a}\n ::: {b}\n"a"' + " " * size + "x\n",
     "quotes": lambda size: "\\n::: {a}" + "\"'" * size,
     "blanks": lambda size: "x ::: {a}\n" + " " * size + "\n y 1/2 snapshots sharing following",
     "prefixes that differ": lambda size: "".join(f"{chr(97 + n % 26)}{n} x{n}y ::: {{a}}\n" for n in range(size // 9)),
