@@ -188,10 +188,14 @@ class Attempt:
             f"Writing {counted(total, 'ISBN')} anew instead of resuming an earlier attempt: a dataset of reuse has "
             "changed since. What was found then is not asked for again."
         )
-        return {name: state[name] for name in ("requests", "spent")}, resume
+        kept = {name: state[name] for name in ("requests", "spent", "doubts") if name in state}
+        # A kill before the first row would forget what is spent.
+        staging.commit_lines(b"", 0, {**kept, "reuse": self._versions})
+        return kept, resume
 
     def _plan(self, earlier: EarlierIndex) -> None:
-        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
+        # Those that were answered before their turn, or before a dataset of reuse changed, cost nothing.
+        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in self.resume.seen)
         new, stale = earlier.plan(isbns, self._budget.left)
         self._log(
             f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "

@@ -33,6 +33,15 @@ class SeenLookups:
         self._recent: OrderedDict[str, Lookup] = OrderedDict()
         self._older: sqlite3.Connection | None = None
 
+    def __contains__(self, isbn13: str) -> bool:
+        if isbn13 in self._recent:
+            return True
+        if self._older is None:
+            return False
+        with naming_folder():
+            found = self._older.execute("SELECT 1 FROM lookups WHERE isbn = ?", (int(isbn13),)).fetchone()
+        return found is not None
+
     def get(self, isbn13: str, text: str) -> Lookup | None:
         """Return the look-up of a book for another row that names it."""
         lookup = self._recent.get(isbn13)

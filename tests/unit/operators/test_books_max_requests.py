@@ -161,3 +161,47 @@ def test_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
     stalest = sorted(books, key=lambda isbn: -ages[isbn])[:refreshed]
     assert sorted(asked(database)) == sorted([new, *stalest])
     assert (summary["stale"], summary["not_asked"]) == (len(books) - refreshed, 0)
+
+
+def test_books_found_before_a_dataset_of_reuse_changed_leave_their_requests_to_the_stale(
+    tmp_path: Path, database: requests_mock.Mocker
+) -> None:
+    *new, first, second, third = sample_isbns(6)
+    for isbn in (*new, first, second, third):
+        database.get(address(isbn), json=book(isbn))
+    database.get(address(first), status_code=503)
+    arguments: dict[str, Any] = {"isbns": [*new, first, second, third], "reuse": tmp_path / "old.jsonl"}
+    dataset(tmp_path / "old.jsonl", *(row(isbn, days=200) for isbn in (first, second, third)))
+    with pytest.raises(ServiceUnavailableError):
+        make(tmp_path / "new.jsonl", **arguments, max_requests=20).execute(context("today"))
+    before = len(asked(database))
+    database.get(address(first), json=book(first))
+    dataset(tmp_path / "old.jsonl", *(row(isbn, days=300) for isbn in (first, second, third)))
+
+    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=before + 3).execute(context("today"))
+
+    assert (summary["found"], summary["reused"], summary["stale"]) == (6, 0, 0)
+
+
+def test_requests_spent_before_a_dataset_of_reuse_changed_count_after_a_death_at_once(
+    tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *books, last = sample_isbns(4)
+    for isbn in books:
+        database.get(address(isbn), json=book(isbn))
+    database.get(address(last), status_code=503)
+    arguments: dict[str, Any] = {"isbns": [*books, last], "reuse": tmp_path / "old.jsonl"}
+    dataset(tmp_path / "old.jsonl", row(NEW, days=1))
+    with pytest.raises(ServiceUnavailableError):
+        make(tmp_path / "new.jsonl", **arguments, max_requests=20).execute(context("today"))
+    before = len(asked(database))
+    dataset(tmp_path / "old.jsonl", row(NEW, days=2))
+    # The next attempt dies when it has thrown away what it cannot go on with.
+    with monkeypatch.context() as without:
+        without.delenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT")
+        with pytest.raises(permanent(InvalidConnectionError)):
+            make(tmp_path / "new.jsonl", **arguments, max_requests=before).execute(context("today"))
+
+    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=before + 1).execute(context("today"))
+
+    assert summary["requests"] == before + 1
