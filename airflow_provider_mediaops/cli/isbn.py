@@ -17,6 +17,7 @@ from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, i
 from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import ListSource
 
@@ -131,7 +132,7 @@ def _rows(reading: ListReading, options: argparse.Namespace, terminal: Terminal)
 
 def _file_parts(names: list[str], reading: ListReading) -> list[Part]:
     shown = list(zip(names, reading.facts, strict=True))[:_LISTED_FILES]
-    parts: list[Part] = [Line(f"{name}: {facts.described}; {facts.rows:,} rows") for name, facts in shown]
+    parts: list[Part] = [Line(f"{name}: {facts.described}; {counted(facts.rows, 'row')}") for name, facts in shown]
     more = len(names) - len(shown)
     return [*parts, Line(f"{more:,} more files")] if more else parts
 
