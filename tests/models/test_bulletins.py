@@ -43,7 +43,7 @@ def _decide_without_clears(delivery: Delivery, found: Any) -> Any:
 
 
 WORLDS = {
-    "a lost reply is tried again": World(errors, "_uncertain", lambda error: error, "posted |not its own id"),
+    "a lost reply is tried again": World(errors, "_of_a_write", lambda _, error: error, "posted |not its own id"),
     "a lost reply counts as a refusal": World(client, "UncertainDeliveryError", _NeverRaisedError, "posted "),
     "no intent is written": World(Delivery, "intend", _nothing, "posted |another id than before"),
     "an intent stays after a refusal": World(Delivery, "withdraw", _nothing, "ncertain"),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from airflow_provider_mediaops.operators import video as video_operators
+from airflow_provider_mediaops.operators import base as operators
 from airflow_provider_mediaops.triggers import base
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
@@ -46,6 +45,10 @@ def _never(_trigger: DatasetTrigger, _error: TemporaryError) -> None:
     """Wait for nothing."""
 
 
+def _fail_with_it(_operator: object, error: Exception, _context: object) -> NoReturn:
+    raise error
+
+
 def _serialized_without_clears(trigger: ExportSubscriptionsTrigger) -> tuple[str, dict[str, Any]]:
     path, arguments = _SERIALIZE(trigger)
     export = arguments["export"]
@@ -80,10 +83,10 @@ WORLDS = {
     ),
     "an event comes at once": World(base, "settled", _at_once, "before the task may resume", DiskPlace),
     "a deferral has no time limit": World(
-        video_operators, "deferral_timeout", lambda *_: None, "a deferral without a time limit", DiskPlace
+        operators, "deferral_timeout", lambda *_: None, "a deferral without a time limit", DiskPlace
     ),
     "a time limit is no longer that of the task": World(
-        video_operators, "ending_at_execution_timeout", lambda _: nullcontext(), "Trigger timeout", DiskPlace
+        operators.ServiceOperator, "_after_deferral_timeout", _fail_with_it, "Trigger timeout", DiskPlace
     ),
     "a row forgets the clears": World(
         ExportSubscriptionsTrigger, "serialize", _serialized_without_clears, "list", DiskPlace
