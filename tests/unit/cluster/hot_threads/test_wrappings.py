@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 RECORDED = Path(__file__).parents[3] / "data" / "hot_threads"
 PLAIN = (RECORDED / "opensearch-3.8.0-cpu.txt").read_text("utf-8")
 LINES = PLAIN.splitlines(keepends=True)
-FIELD = Path(__file__).parents[5] / "shared" / "data" / "field" / "cluster"
 BEGIN = datetime(2026, 11, 30, 23, 59, 59, 999_000, tzinfo=timezone.utc)
 LOGGER = "[DEBUG][o.e.c.c.LagDetector      ] [master-1] hot threads from node [{data-1}{k3J9qLxWQYu0b1Zt5Vn7Rg}]"
 
@@ -314,9 +313,10 @@ def test_pieces_without_a_header_are_one_capture() -> None:
         ("F16_wrapped_thread_line", ("lines broken at blanks",), 1, [100.0]),
     ],
 )
-@pytest.mark.skipif(not FIELD.is_dir(), reason="the collection of texts that people have is not here")
-def test_text_that_people_have_is_read(file: str, wrappings: tuple[str, ...], captures: int, cpu: list[float]) -> None:
-    text = (FIELD / f"{file}.txt").read_bytes().decode()
+def test_text_that_people_have_is_read(
+    shared_data: Path, file: str, wrappings: tuple[str, ...], captures: int, cpu: list[float]
+) -> None:
+    text = (shared_data / "field" / "cluster" / f"{file}.txt").read_bytes().decode()
     report = parse(text)
 
     assert (report.wrappings, len(report.captures())) == (wrappings, captures)
