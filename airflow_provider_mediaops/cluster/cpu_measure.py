@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow_provider_mediaops.cluster.plain_values import mapping_of, number_of
+from airflow_provider_mediaops.cluster.plain_values import figure_of, mapping_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,6 @@ CPU_MEASURES: tuple[CpuMeasure, ...] = get_args(CpuMeasure)
 
 _NAMES: dict[Measure, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
 _HIGHEST = 100.0
-# Nanoseconds of some thirty years on a thousand cores.
-_LONGEST_NS = 1e21
 _NS_PER_MS = 1e6
 
 
@@ -50,11 +48,14 @@ class CgroupUse:
         machine = mapping_of(node.get("os"))
         group = mapping_of(machine.get("cgroup"))
         limit = mapping_of(group.get("cpu"))
-        at_ms, used_ns = _figure(machine.get("timestamp")), _figure(mapping_of(group.get("cpuacct")).get("usage_nanos"))
-        quota, period = _figure(limit.get("cfs_quota_micros")), _figure(limit.get("cfs_period_micros"))
+        at_ms, used_ns = (
+            figure_of(machine.get("timestamp")),
+            figure_of(mapping_of(group.get("cpuacct")).get("usage_nanos")),
+        )
+        quota, period = figure_of(limit.get("cfs_quota_micros")), figure_of(limit.get("cfs_period_micros"))
         if at_ms is None or used_ns is None or not quota or not period:
             return None
-        own_ms = _figure(mapping_of(mapping_of(node.get("process")).get("cpu")).get("total_in_millis")) or 0.0
+        own_ms = figure_of(mapping_of(mapping_of(node.get("process")).get("cpu")).get("total_in_millis")) or 0.0
         used_ms = used_ns / _NS_PER_MS
         # Before 8.10, Elasticsearch gave microseconds under this name where the cgroup is of version 2. The process is
         # in the container, so it cannot have used more than that.
@@ -120,8 +121,3 @@ def _percent(value: object) -> float | None:
     # -1 means that the node cannot measure it.
     number = number_of(value)
     return number if number is not None and 0 <= number <= _HIGHEST else None
-
-
-def _figure(value: object) -> float | None:
-    number = number_of(value, _LONGEST_NS)
-    return number if number is not None and number >= 0 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import MOST_SECONDS_FOR_COUNTERS, node_counters
 from airflow_provider_mediaops.cluster.page.text import readable
-from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import figure_of, mapping_of, text_of
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
@@ -232,8 +232,8 @@ def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStati
 
 
 def _heap(memory: Mapping[str, Any]) -> Heap | None:
-    percent = _figure(memory.get("heap_used_percent"))
-    used, limit = _figure(memory.get("heap_used_in_bytes")), _figure(memory.get("heap_max_in_bytes"))
+    percent = figure_of(memory.get("heap_used_percent"))
+    used, limit = figure_of(memory.get("heap_used_in_bytes")), figure_of(memory.get("heap_max_in_bytes"))
     if percent is None and used is not None and limit is not None and limit >= 1:
         percent = 100 * used / limit
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
@@ -243,8 +243,8 @@ def _pools(pools: Mapping[str, Any], rejected: Mapping[str, float]) -> list[Pool
     found: list[Pool] = [
         {
             "pool": storable(name, _LONGEST_NAME),
-            "active": int(_figure(mapping_of(pool).get("active")) or 0),
-            "queue": int(_figure(mapping_of(pool).get("queue")) or 0),
+            "active": int(figure_of(mapping_of(pool).get("active")) or 0),
+            "queue": int(figure_of(mapping_of(pool).get("queue")) or 0),
             "rejected": int(rejected.get(name, 0)),
         }
         for name, pool in pools.items()
@@ -267,30 +267,25 @@ def _counters_of(node: Mapping[str, Any]) -> _Counters:
     ]
     processor = mapping_of(mapping_of(mapping_of(node.get("os")).get("cgroup")).get("cpu"))
     scheduler = mapping_of(processor.get("stat"))
-    has_limit = (_figure(processor.get("cfs_quota_micros")) or 0.0) > 0
+    has_limit = (figure_of(processor.get("cfs_quota_micros")) or 0.0) > 0
     rejected = {
-        name: _figure(mapping_of(pool).get("rejected")) or 0.0
+        name: figure_of(mapping_of(pool).get("rejected")) or 0.0
         for name, pool in mapping_of(node.get("thread_pool")).items()
     }
     return _Counters(
-        at_ms=_figure(machine.get("timestamp")),
-        uptime_ms=_figure(machine.get("uptime_in_millis")),
+        at_ms=figure_of(machine.get("timestamp")),
+        uptime_ms=figure_of(machine.get("uptime_in_millis")),
         collections=_sum(collectors, "collection_count"),
         collected_ms=_sum(collectors, "collection_time_in_millis"),
         rejected=rejected,
-        periods=_figure(scheduler.get("number_of_elapsed_periods")) if has_limit else None,
-        throttled=_figure(scheduler.get("number_of_times_throttled")) if has_limit else None,
+        periods=figure_of(scheduler.get("number_of_elapsed_periods")) if has_limit else None,
+        throttled=figure_of(scheduler.get("number_of_times_throttled")) if has_limit else None,
     )
 
 
 def _sum(collectors: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    figures = [figure for collector in collectors if (figure := _figure(collector.get(name))) is not None]
+    figures = [figure for collector in collectors if (figure := figure_of(collector.get(name))) is not None]
     return sum(figures) if figures else None
-
-
-def _figure(value: object) -> float | None:
-    number = number_of(value, HIGHEST_FIGURE)
-    return number if number is not None and number >= 0 else None
 
 
 def _difference(now: float | None, before: float | None) -> float | None:

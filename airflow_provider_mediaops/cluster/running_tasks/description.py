@@ -21,10 +21,11 @@ _BY_QUERY = re.compile(r"(?:update|delete)-by-query \[([^\[\]]*)\]")
 # What follows may be the text of a script. Of another cluster, the address and the query come first.
 _REINDEX_FROM = re.compile(r"reindex from \[(?!scheme=)([^\[\]]*)\]")
 _REINDEX_TO = re.compile(r" to \[([^\[\]]*)\](?:\[[^\[\]]*\])?\Z")
-_SQL_TEXT = re.compile(r"'[^']*(?:'|\Z)")
+_SQL_TEXT = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _DEEPEST = 5
-_SQL_FROM = re.compile(r"\bFROM\s+(\"[^\"]*\"|[^\s,()\"';]+)", re.IGNORECASE)
+# A name in quotes may read like another clause.
+_SQL_FROM = re.compile(r"\bFROM\s+(\"[^\"]*\"|[^\s,()\"';]+)|\"[^\"]*(?:\"|\Z)", re.IGNORECASE)
 _ESQL_COMMENTS = re.compile(r"(?:\s*(?://[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z)))*", re.DOTALL)
 _ESQL_NAME = r"(?:\"[^\"]*\"|[^\s|,\[\]()\"]+)"
 _ESQL_FROM = re.compile(rf"\s*(?:FROM|TS)\s+({_ESQL_NAME}(?:\s*,\s*{_ESQL_NAME})*)", re.IGNORECASE)
@@ -107,11 +108,12 @@ def _sql_of(description: str) -> str:
 
 def _tables_of(statement: str) -> list[str]:
     """Return the table that a statement of SQL reads, which is an index."""
-    text = _SQL_TEXT.sub("?", statement)
+    text = _SQL_TEXT.sub(lambda found: "?" if found[0].startswith("'") else " ", statement)
     # As in EXTRACT(YEAR FROM date); what a statement within another reads is left out.
     for _ in range(_DEEPEST):
         text, number = _PARENTHESES.subn("?", text)
         if not number:
             break
-    found = _SQL_FROM.search(text)
-    return [found[1]] if found and "?" not in found[1] else []
+    names = (found[1] for found in _SQL_FROM.finditer(text) if found[1])
+    first = next(names, "?")
+    return [first] if "?" not in first else []
