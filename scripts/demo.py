@@ -150,8 +150,9 @@ class Demo:
                 with contextlib.suppress(LocalAirflowError):  # some return nothing
                     result = airflow.xcom(run.dag_id, run.run_id, task.task_id, map_index=task.map_index)
                     self._print(f"{run.dag_id}.{task.name}: {_short(result, output)}")
-        # Hidden ones are receipts.
-        files = sorted(file for file in output.rglob("[!.]*") if file.is_file())
+        # Beside a dataset stand the hidden files of its log.
+        shown = (file for file in output.rglob("*") if "/." not in f"/{file.relative_to(output)}")
+        files = sorted(file for file in shown if file.is_file())
         self._print(f"\nFiles in {os.path.relpath(output)}:" if files else "\nNo files were written.")
         for file in files:
             self._print(f"{decimal(file.stat().st_size):>10}  {file.relative_to(output)}")
