@@ -101,6 +101,16 @@ def test_table_with_an_unknown_field_a_bad_number_or_a_kind_twice_is_refused(tex
         read_kinds(text)
 
 
+def test_loop_over_dense_matches_is_no_scoring_and_below_it_an_aggregation_whose_kind_is_not_visible_counts() -> None:
+    # Percentiles on OpenSearch 3.8: the collector of several aggregations hides which of them runs.
+    loop = "org.apache.lucene.search.DenseConjunctionBulkScorer.scoreWindowUsingBitSet(DenseConjunctionBulkScorer.java:1)"
+    collector = "org.opensearch.search.aggregations.MultiBucketCollector$MultiLeafBucketCollector.collect(M.java:1)"
+
+    assert label_of([loop, QUERY_PHASE]).kind.id == "search.match_all"
+    assert label_of([collector, loop, QUERY_PHASE]).kind.id == "agg.other"
+    assert label_of([CARDINALITY, collector, loop, QUERY_PHASE]).kind.id == "agg.cardinality"
+
+
 @pytest.mark.parametrize("kind", TELLING, ids=[kind.id for kind in TELLING])
 def test_example_frame_of_each_kind_tells_it_with_and_without_its_module(kind: KindOfWork) -> None:
     bare = kind.example.rpartition("//")[2]
