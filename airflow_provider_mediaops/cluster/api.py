@@ -57,7 +57,6 @@ def hot_threads(query: HotThreadsQuery) -> Call[str]:
     Only values that differ from the default are sent: versions differ in the parameters that they know, and refuse
     others.
 
-    :param query: its parameters.
     :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is not UTF-8.
     """
     given = {name: getattr(query, name) for name in QUERY_DEFAULTS if name != "nodes"}
@@ -106,12 +105,7 @@ class CpuCall(Call["NodeStats"]):
     selectors: tuple[str, ...] | None
 
     def measured(self, measure: CpuMeasure, before: Mapping[str, CgroupUse] | None = None) -> CpuCall:
-        """
-        Return the call with another measure.
-
-        :param measure: the measure.
-        :param before: the counters of an earlier reply.
-        """
+        """Return the call with another measure."""
         return node_stats(self.selectors, measure, before)
 
 
@@ -124,7 +118,6 @@ def node_stats(
     Return the call for the CPU of nodes, from the statistics of their machine, process and container.
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :param measure: the measure.
     :param before: the counters of an earlier reply, without which the use of containers is unknown.
     :returns: the call; it raises NotFoundError if no node is meant, ServiceUnavailableError if none answered.
     :raises InvalidArgumentError: for an empty list.
@@ -239,7 +232,6 @@ def probe(ask: Ask) -> CallFlow[NodeStats]:
     """
     Ask one node for its statistics and its hot threads, which need a privilege each.
 
-    :param ask: makes a call flow of a call.
     :returns: a call flow whose result is the statistics.
     :raises PermissionDeniedError: if one of the privileges is missing, or both.
     :raises MediaOpsError: if the cluster refuses for another reason, or fails.

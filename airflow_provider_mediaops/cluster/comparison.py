@@ -58,7 +58,6 @@ class Heat:
     """
     How hot something was: a pool, a method, a node or a thread.
 
-    :param name: its name.
     :param amounts: the amount in each report, in the unit of the comparison's measure; None for a report that does not
         show it, which only means that it was not among the busiest threads there.
     :param threads: number of threads in it, over all reports.
@@ -119,7 +118,6 @@ class Comparison:
     :param pools: by thread pool, over all nodes.
     :param methods: by the method in which the stacks end, over all nodes and pools.
     :param nodes: by node, nodes with nothing hot included.
-    :param threads: by thread.
     :param without_figure: number of threads whose amount is unknown and counts 1.
     :param left_out: number of threads of another kind, whose amounts do not add up with these.
     """
@@ -138,7 +136,6 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
     Sum up the amounts of pools, methods, nodes and threads, for each report.
 
     :param reports: one or more, in the order in which they were taken.
-    :returns: the sums, hottest first.
     """
     sums = ComparisonSums(measures(reports)[0], len(reports))
     for report in reports:
@@ -162,11 +159,7 @@ class ComparisonSums:
         self._without_figure = self._left_out = 0
 
     def add(self, report: HotThreadsReport) -> None:
-        """
-        Add the next report.
-
-        :param report: the report that was taken after those before.
-        """
+        """Add the next report."""
         number = self._added
         self._added += 1
         for section in report.nodes:
@@ -216,7 +209,6 @@ def top_method(thread: HotThread) -> str:
     """
     Return the method in which a thread's most frequent stack ends.
 
-    :param thread: any thread.
     :returns: such as `org.x.Y$Z.run`, or :data:`NO_STACK`.
     """
     group = max(thread.groups, key=lambda group: group.snapshots, default=None)

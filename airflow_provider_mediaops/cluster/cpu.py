@@ -90,7 +90,6 @@ class CpuWatch(Watch):
         """
         Return the state of nodes that are not hot, or not for long enough.
 
-        :param stats: the reading.
         :returns: words that stay the same while nothing changes.
         """
         silent = [node.label for node in stats.nodes if node.percent is None]
@@ -107,7 +106,6 @@ class CpuWatch(Watch):
         """
         Return how many nodes did not answer, and which of the requested ones.
 
-        :param stats: the reading.
         :returns: words that stay the same while nothing changes; empty if none is missing.
         """
         unknown = name_some(stats.unknown(node_list(self.nodes)))
@@ -142,8 +140,6 @@ class Streaks:
         """
         Add a reading.
 
-        :param stats: the reading; None if it failed.
-        :param now: when.
         :returns: the nodes whose streaks it makes long enough, the hottest first.
         """
         reading = {} if stats is None else self._read(stats)
@@ -170,7 +166,6 @@ class Streaks:
         """
         Return the seconds until the next reading, while streaks run.
 
-        :param now: the time.
         :returns: no more than until the first streak is long enough; those that are wait for a reading that says so.
         """
         rests = [self.watch.sustained_for - (now - start) for start in self._since.values()]
@@ -214,8 +209,6 @@ class Hysteresis(Streaks):
         """
         Add a reading.
 
-        :param stats: the reading; None if it failed.
-        :param now: when.
         :returns: the nodes whose streaks it makes long enough, but for those that are hot already; the hottest first.
         """
         if stats is None:
@@ -294,7 +287,6 @@ class SpikeVerdict:
 
     A reading that failed neither breaks a streak nor makes one.
 
-    :param streaks: the streaks so far.
     :param monotonic: returns seconds that never run backwards.
     """
 
@@ -324,7 +316,6 @@ def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
     """
     Return nodes and their CPU as plain values, for XCom and events.
 
-    :param nodes: the nodes.
     :returns: a dictionary for each, in their order; of very many nodes the first, as many as fit into 40 kB.
     """
     return fitting(
@@ -346,7 +337,6 @@ def name_some(names: Sequence[str]) -> str:
     """
     Return names of nodes for a sentence.
 
-    :param names: any number of them.
     :returns: some of them, and how many more there are.
     """
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -357,9 +347,6 @@ def read_percentage(name: str, value: object) -> float:
     """
     Read a percentage.
 
-    :param name: the argument, for the message.
-    :param value: a number, or the text of one.
-    :returns: the percentage.
     :raises InvalidArgumentError: if it is not a number from 0 to 100, or is a share of 1, such as 0.85.
     """
     percentage = read_number(name, value, minimum=0, maximum=_HIGHEST)

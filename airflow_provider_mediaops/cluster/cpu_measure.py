@@ -42,7 +42,6 @@ class CgroupUse:
         """
         Read the counters of a node.
 
-        :param node: the statistics of the node.
         :returns: the counters; None without a limit, and if the node does not give them.
         """
         machine = mapping_of(node.get("os"))
@@ -67,7 +66,6 @@ class CgroupUse:
         """
         Return the used share of the limit, in percent.
 
-        :param before: earlier counters of the same node.
         :returns: at most 100, which a burst may exceed; None for other counters: the node was restarted, its limit was
             changed, or the servers have not measured again.
         """
@@ -85,9 +83,7 @@ def measured(
     """
     Return the CPU of a node in percent, and the measure that it is by.
 
-    :param node: the statistics of the node, of any version.
     :param wanted: the measure; with ``auto`` the highest figure counts, and of equal ones that of the machine.
-    :param before: earlier counters of its container.
     :returns: twice None if the node does not give it, which is not the same as zero.
     """
     machine, own = mapping_of(node.get("os")), mapping_of(mapping_of(node.get("process")).get("cpu"))
@@ -105,11 +101,7 @@ def measured(
 
 
 def measure_name(source: Measure | None) -> str:
-    """
-    Return the words for a measure.
-
-    :param source: the measure; None if it is unknown.
-    """
+    """Return the words for a measure."""
     return "" if source is None else _NAMES[source]
 
 

@@ -42,7 +42,6 @@ class Measure:
     """
     The meaning of the amounts of threads.
 
-    :param kind: the kind of sampling.
     :param unit: the unit of the amounts.
     """
 
@@ -53,7 +52,6 @@ class Measure:
         """
         Return how much a thread used.
 
-        :param thread: a thread of this kind.
         :returns: the amount in this unit, never below zero; 1 if it is unknown.
         """
         amount = thread.amount
@@ -65,11 +63,8 @@ class Stack:
     """
     One stack of one thread.
 
-    :param node: the node's label.
     :param pool: the thread pool; of a thread in none, its name without its number.
-    :param thread: the thread's name.
     :param frames: the frames as they came, outermost first.
-    :param amount: the thread's amount.
     :param snapshots: number of snapshots with this stack.
     :param taken: number of snapshots taken of the thread; those with a stack, if the text gives no number.
     """
@@ -97,7 +92,6 @@ def kind_of(thread: HotThread) -> Kind:
     """
     Return the kind of sample of a thread.
 
-    :param thread: any thread.
     :returns: the kind; `cpu`, the servers' default, if the thread's line was not understood.
     """
     return thread.kind or "cpu"
@@ -107,7 +101,6 @@ def node_label(node: HotNode) -> str:
     """
     Return the label of a node.
 
-    :param node: a section of a report.
     :returns: its name, else its id, else its header.
     """
     return node.name or node.node_id or node.header or "(no node)"
@@ -117,7 +110,6 @@ def pool_label(thread: HotThread) -> str:
     """
     Return the label under which a thread is summed with others.
 
-    :param thread: any thread.
     :returns: its pool; for a thread in no pool (`C2 CompilerThread0`), its name without its number.
     """
     return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
@@ -127,7 +119,6 @@ def tally_of(report: HotThreadsReport) -> Tally:
     """
     Count the threads of a report by their kinds.
 
-    :param report: the report.
     :returns: the counts, from which :func:`measures_of` decides.
     """
     tally: dict[Kind, tuple[int, bool]] = {}
@@ -141,7 +132,6 @@ def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
     """
     Return the measures of a list of reports.
 
-    :param tallies: the counts of one or several reports.
     :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.
     """
     total: dict[Kind, tuple[int, bool]] = {}
@@ -155,22 +145,12 @@ def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
 
 
 def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
-    """
-    Return what was measured, as :func:`measures_of` does.
-
-    :param reports: one or several.
-    """
+    """Return what was measured, as :func:`measures_of` does."""
     return measures_of(map(tally_of, reports))
 
 
 def stacks(report: HotThreadsReport, measure: Measure) -> Iterator[Stack]:
-    """
-    Yield the stacks of one kind, in the order of the text.
-
-    :param report: the report.
-    :param measure: the kind, and the meaning of its amounts.
-    :returns: the stacks.
-    """
+    """Yield the stacks of one kind, in the order of the text."""
     totals = (group.total for section in report.nodes for thread in section.threads for group in thread.groups)
     usual = max((total or 0 for total in totals), default=0) or 1
     for section in report.nodes:
@@ -200,7 +180,6 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
     is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
     add up: if there are several, each line begins with its kind.
 
-    :param reports: one, or several whose weights add up.
     :param kinds_first: begins each line with the kind of work of its stack.
     :returns: the lines, each with its end, in characters that UTF-8 can encode; an empty text if nothing was used.
     """
@@ -223,11 +202,7 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
 
 
 def work_of(stack: Stack) -> str:
-    """
-    Return the kind of work of a stack, in words.
-
-    :param stack: any stack.
-    """
+    """Return the kind of work of a stack, in words."""
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 
     return label_of(stack.frames[::-1], stack.pool).kind.label
@@ -240,7 +215,6 @@ def on_one_line(text: str) -> str:
     A semicolon becomes `\x3b`, a backslash two. Invisible characters (line ends, controls, marks that turn the
     direction of writing) are written as Python writes them, and so is each byte that is no UTF-8: `\n` is `\x0a`.
 
-    :param text: any text that the cluster sent.
     :returns: one line of visible characters, from which the text can be restored.
     """
     if _PLAIN.fullmatch(text):

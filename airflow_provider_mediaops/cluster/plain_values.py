@@ -17,8 +17,6 @@ def number_of(value: object, largest: float = _LARGEST) -> float | None:
     """
     Return a number.
 
-    :param value: any value.
-    :param largest: numbers from this amount on are a fault.
     :returns: the number; None for another type, for NaN, and for one that is too large.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -31,7 +29,6 @@ def figure_of(value: object) -> float | None:
     """
     Return a figure of a cluster.
 
-    :param value: any value.
     :returns: the figure; None for another type, for NaN, for one that is too large, and for one below zero, which means
         that the cluster does not know it.
     """
@@ -43,7 +40,6 @@ def text_of(value: object) -> str | None:
     """
     Return a text.
 
-    :param value: any value.
     :returns: the text; None for another type, and for an empty one.
     """
     return value if isinstance(value, str) and value else None
@@ -53,7 +49,6 @@ def mapping_of(value: object) -> Mapping[str, Any]:
     """
     Return an object of JSON.
 
-    :param value: any value.
     :returns: the object; an empty one for another type.
     """
     return value if isinstance(value, Mapping) else {}
@@ -63,7 +58,6 @@ def list_of(value: object) -> list[Any]:
     """
     Return a list.
 
-    :param value: any value.
     :returns: the list; an empty one for another type.
     """
     return value if isinstance(value, list) else []

@@ -32,7 +32,6 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     Parse a list of nodes, the ``node_id`` of the cluster's API.
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :returns: the entries; None for all nodes.
     :raises InvalidArgumentError: for a list without entries, which the cluster would take for all nodes.
     """
     if nodes is None:
@@ -60,7 +59,6 @@ class HotThreadsQuery:
         d).
     :param snapshots: the number of samples of each thread's stack.
     :param threads: the number of threads that each node reports; a large number reports all.
-    :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: the time in which the cluster has to find its master, like ``interval``.
     :param timeout: the time in which the nodes have to answer, like ``interval``.
     :raises InvalidArgumentError: for a value that the cluster would refuse, and for a ``timeout`` that is shorter than
@@ -123,7 +121,6 @@ def check_show_queries(*, running_tasks: bool, show_queries: bool) -> None:
     Make sure that ``show_queries`` comes with ``running_tasks``.
 
     :param running_tasks: whether the tasks of the nodes are looked at.
-    :param show_queries: whether their queries are kept with the literals.
     :raises InvalidArgumentError: if it does not.
     """
     if show_queries and not running_tasks:

@@ -40,8 +40,6 @@ class _Refusal:
     """
     A refusal that its text shows.
 
-    :param text: a pattern of it.
-    :param advice: what to do.
     :param error: the class of the error, if it is another than that of the status.
     """
 

@@ -24,7 +24,6 @@ def is_plain(selection: Selection) -> bool:
     The rest only the cluster can resolve: ``_local`` and its kin, ``attribute:value``, roles (which may also take nodes
     out of the list) and addresses.
 
-    :param selection: the entries; None for all nodes.
     :returns: whether a reading of all nodes may serve it.
     """
     return all(
@@ -41,8 +40,6 @@ def narrowed(stats: NodeStats, selection: Selection) -> NodeStats | None:
     else is special, and case counts: ``DiscoveryNodes.resolveNodes`` and ``Regex.simpleMatch`` of Elasticsearch and
     OpenSearch do the same.
 
-    :param stats: the reading of all nodes.
-    :param selection: the entries; None for all nodes.
     :returns: the statistics as the cluster would return them for these nodes; None if it has to be asked, because an
         entry means none of the nodes that answered, or may mean one that did not.
     """

@@ -36,7 +36,6 @@ class Heap(TypedDict):
     The heap of a node.
 
     :param used_bytes: the used part; None if the node does not say.
-    :param max_bytes: the limit.
     :param used_percent: the used part in percent.
     """
 
@@ -49,7 +48,6 @@ class Collector(TypedDict):
     """
     The work of the garbage collectors of a node, without those that work beside its threads all the time.
 
-    :param collections: the number of collections.
     :param milliseconds: the time that they took.
     :param share_percent: this time in percent of the period.
     """
@@ -63,7 +61,6 @@ class Pool(TypedDict):
     """
     A thread pool with a queue, or with rejections.
 
-    :param pool: its name.
     :param active: the number of its threads that were at work.
     :param queue: the number of tasks that waited.
     :param rejected: the number of tasks that it refused in the period.
@@ -79,7 +76,6 @@ class Throttling(TypedDict):
     """
     The periods of the scheduler in which a container had work.
 
-    :param periods: their number.
     :param throttled: the number of those in which the container was stopped at its limit.
     """
 
@@ -91,7 +87,6 @@ class NodeStatistics(TypedDict):
     """
     The statistics of a node right after a capture.
 
-    :param node_id: its id.
     :param node: its name, or its id.
     :param seconds: the length of the period that the counters are of; None if that is the time since the node's start.
     :param heap: the heap; None if the node does not say, as all others.
@@ -146,8 +141,6 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
     They are an extra: neither an error nor a stop of the task costs the report that is at hand. The next request of a
     stopped task raises again.
 
-    :param ask: makes a call flow of a call.
-    :param query: the captured nodes.
     :returns: a call flow with the statistics; None if the cluster does not give them.
     """
     before: Mapping[str, Any] | None = None
@@ -168,7 +161,6 @@ def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[
     """
     Parse the statistics of nodes.
 
-    :param nodes: the values of ``nodes`` in the reply.
     :param before: those of an earlier reply; without a node, its counters are since its start.
     :returns: the nodes that give any of the figures, the fullest heap first.
     """
@@ -184,7 +176,6 @@ def alarms(statistics: Sequence[NodeStatistics]) -> list[str]:
     """
     Return sentences about hot collectors and full queues, without a full stop.
 
-    :param statistics: the statistics of the nodes of one capture.
     :returns: three at most, and the number of others.
     """
     found = [f"{readable(node['node'])}: {sentence}" for node in statistics for sentence in _alarms_of(node)]

@@ -44,7 +44,6 @@ def read_formats(formats: object) -> tuple[str, ...]:
     Read the formats of a capture.
 
     :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
-    :returns: the formats.
     :raises InvalidArgumentError: for an unknown format, or none at all.
     """
     wanted = read_texts("formats", formats)
@@ -74,10 +73,5 @@ class CaptureDestination:
         self.paths(1)
 
     def paths(self, number: int) -> dict[str, str]:
-        """
-        Name the files of a capture.
-
-        :param number: its place in the series, from 1 on.
-        :returns: a path for each format.
-        """
+        """Name the files of a capture."""
         return capture_paths(self.path, self.formats, number if self.captures > 1 else None)

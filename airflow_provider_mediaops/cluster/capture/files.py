@@ -59,8 +59,6 @@ class CaptureFiles:
         """
         Write the files of a capture, its text first.
 
-        :param capture: the capture.
-        :param number: its number in the series, from 1.
         :returns: its ``paths`` by format, absolute if they are local; the time when it was ``taken``, and its summary.
         :raises OSError: if a file cannot be written; the message names it.
         """

@@ -44,11 +44,7 @@ class JsonHead:
         return text_of(mapping_of(self.values.get("capture")).get("reason"))
 
     def is_cut_in(self, name: str) -> bool:
-        """
-        Return whether a value is there, and does not end within the text.
-
-        :param name: its name.
-        """
+        """Return whether a value is there, and does not end within the text."""
         return not self.is_whole and name in self.values and self.values[name] is None
 
 

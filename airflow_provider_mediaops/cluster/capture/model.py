@@ -87,22 +87,14 @@ class Capture:
         return hot_kinds(self.report, measures([self.report])[0])
 
     def with_tasks(self, sampling: TaskSampling) -> Capture:
-        """
-        Return this capture with what the nodes ran meanwhile.
-
-        :param sampling: what was seen of their tasks.
-        """
+        """Return this capture with what the nodes ran meanwhile."""
         from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
 
         tasks = assessed(sampling, self.report)
         return self._with(running_tasks=tasks, task_warnings=tuple(sampling.warnings))
 
     def with_statistics(self, statistics: tuple[NodeStatistics, ...] | None) -> Capture:
-        """
-        Return this capture with the statistics of its nodes.
-
-        :param statistics: the statistics; None if they are not known.
-        """
+        """Return this capture with the statistics of its nodes."""
         return self._with(statistics=statistics)
 
     def _with(self, **changes: Any) -> Capture:
@@ -220,12 +212,7 @@ def take_capture(
 
     The CPU is optional: if the cluster refuses or fails to return it, the capture is taken without it.
 
-    :param ask: makes a call flow of a call.
-    :param query: which hot threads.
     :param reading: the CPU that was just read; None reads it first.
-    :param now: the time.
-    :param cause: why it is taken, in words.
-    :param reason: why it is taken, in one word.
     :param sampler: looks at the tasks of the nodes meanwhile; None if nobody wants to know them.
     :returns: a call flow whose result is the capture.
     :raises ReplyTimeoutError: if none of the nodes that were asked for by name is in the report.
@@ -260,7 +247,6 @@ class Reading:
     The CPU of the nodes, read right before a capture.
 
     :param stats: the statistics; None if the cluster did not return them.
-    :param remarks: sentences about them.
     """
 
     stats: NodeStats | None
@@ -281,8 +267,6 @@ def read_cores(ask: Ask, query: HotThreadsQuery) -> CallFlow[Mapping[str, int] |
     """
     Ask for the number of processors of the nodes, which neither statistics nor hot threads contain.
 
-    :param ask: makes a call flow of a call.
-    :param query: the captured nodes.
     :returns: a call flow with the number by node id; None if the cluster does not give it, for it is an extra.
     """
     try:

@@ -66,13 +66,7 @@ class Keeper(Protocol):
         ...
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
-        """
-        Keep a capture.
-
-        :param capture: the capture.
-        :param number: its place in the series, from 1 on.
-        :returns: its summary: a few plain values.
-        """
+        """Keep a capture."""
         ...
 
     def finish(self, cores: Mapping[str, int] | None = None) -> None:
@@ -99,14 +93,9 @@ def capture_when_hot(
 
     After a capture that fails temporarily, or that covers none of the nodes, the wait continues; the failure is logged.
 
-    :param ask: makes a call flow of a call.
     :param plan: the capture's settings; without a spike to wait for, it is taken at once.
-    :param keeper: keeps the captures.
-    :param readings: the source of CPU readings.
     :param deadline: when the wait ends, as the clock's ``monotonic`` counts.
     :param log: called with a level of :mod:`logging` and a sentence.
-    :param clock: the time.
-    :returns: a call flow; see :meth:`_Series.outcome`.
     :raises MediaOpsError: if the cluster refuses for good.
     :raises OSError: if a capture cannot be kept.
     """
@@ -151,13 +140,8 @@ def capture_at_once(
     """
     Capture the hot threads of all nodes that the plan names, with no wait before.
 
-    :param ask: makes a call flow of a call.
-    :param plan: the capture's settings.
-    :param keeper: keeps the captures.
     :param log: called with a level of :mod:`logging` and a sentence.
-    :param clock: the time.
     :param timed_out: whether this takes the place of a spike that did not come.
-    :returns: a call flow; see :meth:`_Series.outcome`.
     :raises MediaOpsError: if the first capture fails.
     :raises OSError: if a capture cannot be kept.
     """

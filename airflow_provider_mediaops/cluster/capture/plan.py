@@ -62,11 +62,7 @@ class CapturePlan:
         return self.captures * (self.every + self.query.read_timeout)
 
     def to_dict(self) -> dict[str, Any]:
-        """
-        Return the plan as plain values, as a trigger serializes them.
-
-        :returns: every field by its name.
-        """
+        """Return the plan as plain values, as a trigger serializes them."""
         return asdict(self)
 
     @classmethod
@@ -74,8 +70,6 @@ class CapturePlan:
         """
         Make a plan again.
 
-        :param fields: what :meth:`to_dict` gave.
-        :returns: the plan.
         :raises ValueError: if a value is invalid.
         :raises TypeError: if the fields are not those of this version.
         """

@@ -20,9 +20,7 @@ class TakenFor:
     The task attempt or DAG run for which a capture is taken; shown on the page.
 
     :param dag_id: the DAG; None if it is unknown, as all others.
-    :param run_id: its run.
     :param task_id: the task; None if the capture is for a whole run.
-    :param try_number: the attempt, from 1.
     :param map_index: the index of a mapped task; None if the task is not mapped.
     """
 
@@ -57,7 +55,6 @@ def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
     Return why a capture is taken, in words for the page.
 
     :param watch: the spike that was waited for; None if the capture did not wait.
-    :param timed_out: whether the time limit came before the spike.
     """
     if watch is None:
         return "at once, without waiting for high CPU"
@@ -71,7 +68,6 @@ def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
     Return why a capture is taken, in a word for programs.
 
     :param watch: the spike that was waited for; None if the capture did not wait.
-    :param timed_out: whether the time limit came before the spike.
     """
     if watch is None:
         return "at_once"

@@ -37,9 +37,7 @@ class SpooledCapture:
     :param taken: when it was asked for.
     :param remarks: sentences about how it was taken.
     :param path: the file that holds its text; None if there is none.
-    :param cause: why it was taken.
     :param tally: the threads of its report, counted by their kinds.
-    :param read_text: reads the text.
     :param read_cpu: reads the CPU of the nodes; None if it is unknown.
     :param read_tasks: reads the tasks that ran on the nodes; None if nobody asked for them.
     :param read_nodes: reads the statistics of the nodes; None if they are not known.
@@ -105,7 +103,6 @@ class CaptureSpool(Sequence[SpooledCapture]):
         """
         Add a capture.
 
-        :param capture: the capture.
         :param path: the file that holds its text; None if there is none.
         :raises OSError: if the temporary file cannot be written; the message names its folder.
         """

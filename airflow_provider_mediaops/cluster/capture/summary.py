@@ -41,8 +41,6 @@ def summary_of(capture: Capture) -> dict[str, Any]:
     Return a capture in a few plain values.
 
     :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` names them.
-
-    :param capture: the capture.
     """
     nodes, hottest = capture.report.nodes, _hottest(capture, _HOTTEST)
     busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
@@ -86,7 +84,6 @@ def hottest_sentence(capture: Capture) -> str:
     """
     Return hot collectors and full queues, the hottest thread and the hottest kinds of work in one line of a log.
 
-    :param capture: the capture.
     :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step; work: 75 % Script run for
         each document, 25 % Merging segments: logs, shard 3``.
     """
@@ -166,12 +163,7 @@ def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
 
 
 def name_of(text: str | None, longest: int = _LONGEST_NAME) -> str | None:
-    """
-    Return a name as the summary holds it.
-
-    :param text: a name that the cluster sent.
-    :param longest: the maximum number of characters.
-    """
+    """Return a name as the summary holds it."""
     return text and storable(text, longest)
 
 

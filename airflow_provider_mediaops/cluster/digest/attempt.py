@@ -50,7 +50,6 @@ class DigestPlan:
 
     :param sources: folders, patterns and files, with their stores; local paths are absolute.
     :param destination: the path of the page; the suffix is exchanged for that of each file.
-    :param period: the time that counts.
     :raises InvalidArgumentError: if the destination names no file, or is one of the sources.
     """
 
@@ -77,8 +76,6 @@ class DigestAttempt:
 
     :param plan: which captures, and where to.
     :param owner: the task instance with its arguments.
-    :param log: logs a line.
-    :param warn: logs a warning.
     :param check_stop: called before each capture; raises if the task is to end.
     """
 

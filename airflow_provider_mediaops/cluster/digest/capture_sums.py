@@ -49,7 +49,6 @@ class CaptureSums:
     :param series: whether it was taken at a spike.
     :param kind: what its threads were sampled for.
     :param amount: the amounts of all threads of this kind, in percent or bytes.
-    :param threads: their number.
     :param frames: the sums of each frame on top of a stack.
     :param pools: amount and threads of each thread pool.
     :param stacks: amount and threads of each stack: the pool, then the frames from the outermost on.
@@ -85,14 +84,6 @@ def sums_of(
 
     Threads of the most frequent kind count. Amounts are in percent (of memory, in bytes) whatever they are, so that
     captures can be added up: a report without any figure above zero has only its threads.
-
-    :param report: the report.
-    :param path: its file, for people.
-    :param time: when it was taken, in seconds since 1970.
-    :param time_source: where that time is from.
-    :param series: whether it was taken at a spike.
-    :param tasks: the groups of tasks that ran meanwhile.
-    :returns: the sums.
     """
     kind = measures([report])[0].kind
     sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, kind=kind, tasks=tasks or {})
@@ -122,8 +113,6 @@ def task_rows(running: object, time: float) -> dict[tuple[str, ...], TaskRow]:
     """
     Return the groups of tasks that ran during a capture.
 
-    :param running: ``running_tasks`` of its JSON file, of any version.
-    :param time: when it was taken, in seconds since 1970.
     :returns: a row for each group, by action, opaque id, index and shape; those of several nodes are one.
     """
     rows: dict[tuple[str, ...], TaskRow] = {}
@@ -166,7 +155,6 @@ def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
     """
     Return the methods of a stack, as :func:`stable_method` does.
 
-    :param frames: the frames, outermost first.
     :returns: the methods; of a very deep stack, the outermost and the innermost ones.
     """
     if len(frames) > _DEEPEST:

@@ -43,11 +43,7 @@ _USED = {"cpu": "the CPU", "wait": "the waiting", "block": "the blocking", "mem"
 
 
 def keys_of(digest: Digest) -> list[ProfileKey]:
-    """
-    Return the keys of the profiles in the order in which they are shown: by series, then the kind of most captures.
-
-    :param digest: the digest.
-    """
+    """Return the keys of the profiles in their order on the page: by series, then the kind of most captures."""
     order = list(_SERIES_WORDS)
     return sorted(digest.profiles, key=lambda key: (order.index(key[0]), -digest.profiles[key].frames.captures, key[1]))
 
@@ -56,8 +52,6 @@ def series_label(series: str, kind: str, number: int | None = None) -> str:
     """
     Return how the captures of a profile are called.
 
-    :param series: the series.
-    :param kind: what its threads were sampled for.
     :param number: the number of captures that stands before it; None if there is none.
     :returns: such as ``captures at spikes``, with the kind if it is not CPU.
     """
@@ -69,22 +63,13 @@ def unit_of(amount: float, kind: str) -> str:
     """
     Return the unit of a profile's figures.
 
-    :param amount: the sum of all its amounts.
-    :param kind: what its threads were sampled for.
     :returns: ``percent`` or ``bytes``; ``threads`` if no report printed a figure above zero.
     """
     return "threads" if not amount else "bytes" if kind == "mem" else "percent"
 
 
 def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[str, Any]:
-    """
-    Return the digest as the JSON file has it.
-
-    :param digest: the digest.
-    :param period: the time that it covers.
-    :param sources: the folders, patterns and files.
-    :returns: plain values of a bounded size.
-    """
+    """Return the digest as the JSON file has it."""
     before = period.before
     return {
         "digest": {
@@ -243,11 +228,7 @@ def _most(counts: dict[str, int]) -> dict[str, int]:
 
 
 def moment(time: float | None) -> str | None:
-    """
-    Return a time in ISO 8601, in UTC.
-
-    :param time: seconds since 1970; None for no time.
-    """
+    """Return a time in ISO 8601, in UTC."""
     if time is None:
         return None
     # The period before one of centuries, or the span of a file's odd time, may begin before the calendar.
@@ -256,12 +237,7 @@ def moment(time: float | None) -> str | None:
 
 
 def headline_of(digest: Digest, period: Period) -> str:
-    """
-    Return one or two sentences that can be posted: the most recurrent frame of each series, and what is new.
-
-    :param digest: the digest.
-    :param period: the time that it covers.
-    """
+    """Return one or two sentences that can be posted: the most recurrent frame of each series, and what is new."""
     firsts = [profile.first for profile in digest.profiles.values()]
     lasts = [profile.last for profile in digest.profiles.values()]
     since = period.since if period.since is not None else min(firsts, default=None)
@@ -296,11 +272,7 @@ def _profile_frames(digest: Digest, key: ProfileKey) -> list[dict[str, Any]]:
 
 
 def short_name(method: str) -> str:
-    """
-    Return class and method without the package.
-
-    :param method: such as ``org.x.Y.run``.
-    """
+    """Return class and method without the package."""
     return ".".join(method.rsplit(".", 2)[-2:])[:_LONGEST_NAME]
 
 
@@ -308,8 +280,6 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
     """
     Return the result of a task: a few plain values.
 
-    :param document: the JSON file.
-    :param paths: the files by format.
     :returns: the values; the text of queries is not among them.
     """
     facts, profiles = document["digest"], document["profiles"]
@@ -378,7 +348,6 @@ def folded_of(digest: Digest) -> str:
 
     The weight is the sum over all captures. Captures of different series or kinds are under different roots.
 
-    :param digest: the digest.
     :returns: the lines, the heaviest first; those of a pool that were pruned are one.
     """
     lines: list[str] = []
@@ -393,12 +362,7 @@ def folded_of(digest: Digest) -> str:
 
 
 def stacks_of(profile: Profile, place: int) -> list[tuple[tuple[str, ...], float]]:
-    """
-    Return the stacks over all time, the heaviest first, then those of each pool that were pruned, as one.
-
-    :param profile: the profile.
-    :param place: 0 for amounts, 1 for threads.
-    """
+    """Return the stacks over all time, the heaviest first, then those of each pool that were pruned, as one."""
     kept = [(path, sum(sizes[place] for sizes in spans.values())) for path, spans in kept_stacks(profile)]
     left = {pool: sizes[place] for pool, *sizes in profile.pools()}
     for path, weight in kept:
@@ -411,9 +375,5 @@ def stacks_of(profile: Profile, place: int) -> list[tuple[tuple[str, ...], float
 
 
 def kept_stacks(profile: Profile) -> list[tuple[tuple[str, ...], dict[int, list[float]]]]:
-    """
-    Return the stacks that are shown, the heaviest first: as many as are kept in any case.
-
-    :param profile: the profile.
-    """
+    """Return the stacks that are shown, the heaviest first: as many as are kept in any case."""
     return profile.heaviest_stacks()[:MOST_STACKS]

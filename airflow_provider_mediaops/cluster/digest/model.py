@@ -42,11 +42,7 @@ class Digest:
         return sum(profile.frames.captures for profile in self.profiles.values())
 
     def add(self, sums: CaptureSums) -> None:
-        """
-        Add a capture of the period.
-
-        :param sums: its sums.
-        """
+        """Add a capture of the period."""
         key = (sums.series, sums.kind)
         if key not in self.profiles:
             self.profiles[key] = Profile(self.width)
@@ -55,20 +51,11 @@ class Digest:
         self._widen()
 
     def add_before(self, sums: CaptureSums) -> None:
-        """
-        Add a capture of the period before, of which the frames count.
-
-        :param sums: its sums.
-        """
+        """Add a capture of the period before, of which the frames count."""
         self.before.setdefault((sums.series, sums.kind), Frames()).add(sums)
 
     def add_damaged(self, file: str, reason: str) -> None:
-        """
-        Add a file that cannot be read.
-
-        :param file: the file, for people.
-        :param reason: what is wrong with it.
-        """
+        """Add a file that cannot be read."""
         self.damaged_count += 1
         if len(self.damaged) < MOST_DAMAGED:
             self.damaged.append((file, reason))

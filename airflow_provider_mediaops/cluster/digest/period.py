@@ -38,7 +38,6 @@ class Period:
         """
         Return where a time is.
 
-        :param time: seconds since 1970.
         :param slack_seconds: the error of the time, either way. It is outside only if it is so with any such error.
         """
         before = self.before
@@ -56,8 +55,6 @@ def read_period(since: object, until: object, now: datetime) -> Period:
 
     :param since: a ``datetime`` or an ISO text; None for no beginning.
     :param until: the same; None for now if there is a beginning, else for no end.
-    :param now: the time.
-    :returns: the period.
     :raises InvalidArgumentError: if it cannot be read, or ends before it begins.
     """
     start, end = optional(read_moment, "since", since), optional(read_moment, "until", until)
@@ -71,11 +68,7 @@ def read_period(since: object, until: object, now: datetime) -> Period:
 
 
 def same_path_error(destination: str) -> InvalidArgumentError:
-    """
-    Return the error of a digest that would replace what it reads.
-
-    :param destination: the path of the digest.
-    """
+    """Return the error of a digest that would replace what it reads."""
     return InvalidArgumentError(
         f"destination {destination!r} is the source, too, which the digest would replace: choose another file."
     )
@@ -85,7 +78,6 @@ def check_period(given: dict[str, Any]) -> None:
     """
     Check the arguments of a period as far as they are known.
 
-    :param given: ``since`` and ``until``, without those that are templates.
     :raises InvalidArgumentError: if one cannot be read, or both are known and in the wrong order.
     """
     moments = [optional(read_moment, name, value) for name, value in given.items()]

@@ -29,9 +29,7 @@ class NamedCapture(NamedTuple):
     A capture that a cell names.
 
     :param amount: the amount of the pool's threads in it.
-    :param threads: their number.
     :param time: when it was taken, in seconds since 1970.
-    :param path: its file, for people.
     """
 
     amount: float
@@ -46,7 +44,6 @@ class Cell:
 
     :param captures: the number of captures that show the pool.
     :param amount: the amount of its threads.
-    :param threads: their number.
     :param named: the captures in which it was hottest, the hottest first.
     """
 
@@ -81,11 +78,7 @@ class Frames:
         self.rows: BoundedRows[FrameRow] = BoundedRows(FrameRow, MOST_ROWS)
 
     def add(self, sums: CaptureSums) -> None:
-        """
-        Add a capture.
-
-        :param sums: its sums.
-        """
+        """Add a capture."""
         self.captures += 1
         self.amount += sums.amount
         self.threads += sums.threads
@@ -118,11 +111,7 @@ class Profile:
         self.stacks: dict[tuple[str, ...], dict[int, list[float]]] = {}
 
     def add(self, sums: CaptureSums) -> None:
-        """
-        Add a capture.
-
-        :param sums: its sums.
-        """
+        """Add a capture."""
         span = self.span_of(sums.time)
         self.frames.add(sums)
         self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
@@ -141,12 +130,7 @@ class Profile:
         self._prune()
 
     def span_of(self, time: float) -> int:
-        """
-        Return the span in which a time is.
-
-        :param time: seconds since 1970.
-        :returns: its beginning.
-        """
+        """Return the span in which a time is."""
         return int(time // self.width) * self.width
 
     def widen(self, width: int) -> None:

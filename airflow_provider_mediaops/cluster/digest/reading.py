@@ -67,7 +67,6 @@ def read_captures(
     Its JSON file says when and why it was taken; if there is none, the report says when, and if it does not, the time
     of the file counts. The JSON file also holds the report: it is read if the text is gone, or is another one by now.
 
-    :param files: its files.
     :param period: the time that counts. Files that are certainly of another time are not read to their end.
     :param warn: logs a warning about a text that does not count.
     :returns: the sums of each; or why there are none.
@@ -83,7 +82,6 @@ def belongs_to_capture(files: FoundCapture) -> bool:
     """
     Return whether one of the files is of a capture, so that nothing else may take its place.
 
-    :param files: files of one name.
     :raises OSError: if one cannot be read.
     """
     try:

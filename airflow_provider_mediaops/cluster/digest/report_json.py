@@ -14,7 +14,6 @@ def report_of_json(document: object) -> HotThreadsReport:
     """
     Return the report in the JSON of a capture. Values that are not understood are left out.
 
-    :param document: the parsed file.
     :returns: the report: its nodes, threads and stacks, without the text.
     :raises NoReportError: if it is the JSON of something else.
     """

@@ -114,7 +114,6 @@ class BoundedRows(Generic[RowT]):
     There are up to twice ``limit`` rows; then the rarer half is dropped. A dropped row may come back, and lacks its
     first captures then: at most :attr:`error` of them.
 
-    :param make: makes an empty row.
     :param limit: how many rows are kept.
     """
 
@@ -127,12 +126,7 @@ class BoundedRows(Generic[RowT]):
         self.error = 0
 
     def add(self, key: tuple[str, ...], row: RowT) -> None:
-        """
-        Add the sums of one or more captures.
-
-        :param key: the row's key.
-        :param row: the sums.
-        """
+        """Add the sums of one or more captures."""
         known = self.rows.get(key)
         if known is None:
             known = self.rows[key] = self._make()
@@ -157,7 +151,6 @@ def add_counts(counts: dict[str, int], others: dict[str, int] | Iterable[str]) -
     Add counts by name, of a bounded number of names.
 
     :param counts: the counts to add to; names beyond :data:`MOST_PLACES` are left out.
-    :param others: other counts; or names that count 1 each.
     """
     for name, number in others.items() if isinstance(others, dict) else ((name, 1) for name in others):
         if name in counts or len(counts) < MOST_PLACES:

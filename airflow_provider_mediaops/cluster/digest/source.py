@@ -58,7 +58,6 @@ class SourceFile(NamedTuple):
         """
         Read the beginning of the file, decompressed if it is compressed with gzip.
 
-        :param most: how many bytes.
         :raises NoReportError: if it is damaged gzip, or no regular file.
         :raises OSError: if it cannot be read; the message names it.
         """
@@ -74,8 +73,6 @@ class FoundCapture(NamedTuple):
     The files of one capture.
 
     :param stem: their path without suffix, with the store.
-    :param text: the text.
-    :param json: the JSON file.
     :param page: the page; at least one of the three is there.
     """
 
@@ -113,23 +110,14 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
 
 
 def without_pages_of_series(captures: Iterable[FoundCapture]) -> list[FoundCapture]:
-    """
-    Leave out the common page of a series, whose captures have texts or JSON files of their own.
-
-    :param captures: what was found.
-    :returns: the others, in the same order.
-    """
+    """Leave out the common page of a series, whose captures have texts or JSON files of their own."""
     given = list(captures)
     series = {_NUMBER.sub("", capture.stem) for capture in given if capture.text or capture.json}
     return [capture for capture in given if capture.text or capture.json or capture.stem not in series]
 
 
 def name_of(path: str) -> str:
-    """
-    Return the name that :attr:`SourceFile.name` has for a path.
-
-    :param path: a path with or without a scheme.
-    """
+    """Return the name that :attr:`SourceFile.name` has for a path."""
     given = path_of(path)
     return lasting(given) if is_local(given) else f"{given.protocol}://{given.path.lstrip('/')}"
 
@@ -163,9 +151,6 @@ def _closed_folders(base: str, root: str, *, is_chosen: bool) -> list[str]:
     """
     Return the local folders of a source that this user may not list: fsspec takes them for empty ones.
 
-    :param base: the folder of the source.
-    :param root: the source: that folder, or a pattern.
-    :param is_chosen: whether it is a pattern.
     :raises OSError: if the folder of the source cannot be listed, or one below it for another reason.
     """
     closed: list[str] = []

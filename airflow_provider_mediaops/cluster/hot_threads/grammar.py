@@ -111,7 +111,6 @@ def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
     """
     Return the values of a thread's line.
 
-    :param match: a match of `THREAD_LINE`.
     :param section: the name of the node in whose section the line stands.
     :returns: the values by the names of `HotThread`'s attributes.
     """

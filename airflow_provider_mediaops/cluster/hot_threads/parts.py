@@ -98,8 +98,6 @@ def read_node(source: str, remark: Remark) -> dict[str, Any]:
     """
     Read the lines from a node's header, or from the place of a missing one, to the first thread.
 
-    :param source: the lines.
-    :param remark: takes down the lines that are not understood.
     :returns: the values that are there, by the names of `HotNode`'s attributes.
     """
     return _NodeReader(source, remark).read()
@@ -175,9 +173,7 @@ def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, A
     """
     Read the lines from a thread's own to its first group.
 
-    :param source: the lines.
     :param section: the name of the node in whose section they stand.
-    :param remark: takes down the lines that are not understood.
     :returns: the values that are there, by the names of `HotThread`'s attributes.
     """
     if match := THREAD.match(source):
@@ -197,8 +193,6 @@ def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str
     """
     Join the lines into which a line was broken, if that makes it complete.
 
-    :param text: the text.
-    :param start: the line's offset.
     :param is_complete: returns whether a line's content is all of it.
     :returns: the line's content, and the offset of the next line; those of the first line alone if joining does not
         make it complete.

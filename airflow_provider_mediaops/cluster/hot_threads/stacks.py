@@ -37,8 +37,6 @@ class Stacks:
         """
         Return the group whose lines stand at a place, if it was read before without a remark.
 
-        :param text: the text.
-        :param start: a line's offset.
         :returns: the group, in a tuple that threads with this group alone share; None if the lines are new.
         """
         for known in self._known.get(text[start : start + _HEAD], ()):
@@ -51,8 +49,6 @@ class Stacks:
         Read a group of snapshots.
 
         :param source: its lines, from its own to the next group, thread or node.
-        :param remark: takes down the lines that are not understood.
-        :param regular: whether only frames follow its own line.
         :returns: the group, in a tuple as :meth:`at` returns it.
         """
         if regular and (known := self.at(source, 0)) and len(known[0].source) == len(source):

@@ -113,8 +113,6 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
     Yield the name of each wrapping that a text may have, and the step that takes it off.
 
     A step returns a text without its wrapping as it was.
-
-    :param text: the text.
     """
     if not any(mark in text for mark in _MARKS):
         return

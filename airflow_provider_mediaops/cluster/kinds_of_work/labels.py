@@ -45,7 +45,6 @@ class Label(NamedTuple):
     """
     The kind of work that one stack shows.
 
-    :param kind: the kind.
     :param told_by: the sign that told it.
     :param method: the class and method of the frame that told it; empty if none did.
     """
@@ -86,7 +85,6 @@ class HotKind:
     """
     One kind of work, summed up over threads.
 
-    :param kind: the kind.
     :param index: for a merge, the index that the threads' names say; else None.
     :param shard: the number of its shard.
     :param amount: its amount, in the unit of the measure.
@@ -163,11 +161,7 @@ class KindSums:
         self._kinds: dict[tuple[str, str | None, int | None], HotKind] = {}
 
     def add(self, report: HotThreadsReport) -> None:
-        """
-        Add the threads of a report.
-
-        :param report: the report.
-        """
+        """Add the threads of a report."""
         for node in report.nodes:
             name = node_label(node)
             for thread in node.threads:
@@ -201,7 +195,6 @@ def hot_kinds(report: HotThreadsReport, measure: Measure) -> tuple[HotKind, ...]
     """
     Return the kinds of work of one report, the hottest first.
 
-    :param report: the report.
     :param measure: the threads that count, and the meaning of their amounts.
     """
     sums = KindSums(measure)
@@ -215,7 +208,6 @@ def works_of(thread: HotThread) -> tuple[Work, ...]:
 
     Snapshots in which it was idle do not count beside busy ones: the servers measure the use before they take stacks.
 
-    :param thread: any thread.
     :returns: one part or more, whose shares add up to 1.
     """
     pool = pool_label(thread)

@@ -14,7 +14,6 @@ class KindOfWork(NamedTuple):
 
     :param id: its family, a dot and its own name.
     :param rank: decides between several kinds of one stack: the highest wins.
-    :param label: the kind in words.
     :param look: what to look at next.
     :param example: a frame that tells it; empty if only pools do.
     :param frames: the names, one of which is in a frame that tells it.
@@ -41,11 +40,7 @@ class KindOfWork(NamedTuple):
         return self.id.partition(".")[0]
 
     def advice(self, *, knows_index: bool = False) -> str:
-        """
-        Return what to look at next.
-
-        :param knows_index: whether the thread's name says the index.
-        """
+        """Return what to look at next."""
         return self.look if knows_index else f"{self.look} {self.without_index}".rstrip()
 
     @property
@@ -100,7 +95,6 @@ def read_kinds(text: str) -> tuple[KindOfWork, ...]:
     """
     Read a table of kinds.
 
-    :param text: the content of an INI file.
     :raises ValueError: if a field is not known, or a number is none.
     :raises configparser.Error: if it is no INI file, or a kind is in it twice.
     """

@@ -38,8 +38,6 @@ def environment() -> Environment:
     Return the environment of the templates.
 
     Its templates escape their values, and can extend that of the page, ``page.html``.
-
-    :returns: the environment.
     """
     from jinja2 import DictLoader, Environment, StrictUndefined
 
@@ -54,11 +52,7 @@ def environment() -> Environment:
 
 @cache
 def template() -> Template:
-    """
-    Return the page's template, which escapes its values.
-
-    :returns: the template.
-    """
+    """Return the page's template, which escapes its values."""
     return environment().get_template("page.html")
 
 
@@ -68,8 +62,6 @@ def style() -> str:
     Return the page's styles.
 
     The page is dark if the reader's system is, unless its root element says otherwise in ``data-theme``.
-
-    :returns: the style sheet.
     """
     dark = _read("dark.css")
     return (
@@ -85,7 +77,6 @@ def scripts(*, with_flame_graph: bool) -> tuple[str, ...]:
     """
     Return the page's scripts.
 
-    :param with_flame_graph: whether there is anything to draw.
     :returns: each script, in the order in which they have to run.
     """
     libraries = (*(f"vendor/{name}" for name in _LIBRARIES), "flame.js") if with_flame_graph else ()
@@ -127,8 +118,6 @@ def policy(scripts: tuple[str, ...], styles: str, *, has_forms: bool = False) ->
     """
     Return the content security policy: nothing but the page's own scripts and styles, by their digests.
 
-    :param scripts: the page's scripts.
-    :param styles: the page's style sheet.
     :param has_forms: whether the page may send forms to its own server.
     :returns: the policy, for a ``meta`` element or a header.
     """

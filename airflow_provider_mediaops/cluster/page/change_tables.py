@@ -28,7 +28,6 @@ def columns_of(captures: int) -> list[int]:
     """
     Choose the captures that get a column of their own.
 
-    :param captures: the number of captures, at least 1.
     :returns: the positions of the first and the last, and of some between, evenly spread.
     """
     if captures <= _MOST_COLUMNS:
@@ -40,8 +39,6 @@ def change_tables(found: Comparison, labels: Sequence[str]) -> tuple[Table, ...]
     """
     Return the tables of pools, top frames and threads that changed, most changed first.
 
-    :param found: several reports, compared.
-    :param labels: the names of the captures.
     :returns: the tables that have rows; none if nothing changed.
     """
     tables = (

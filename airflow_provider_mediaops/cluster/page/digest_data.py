@@ -66,7 +66,6 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     """
     Return the figures of a digest for the scripts of its page.
 
-    :param digest: the digest.
     :param page: the path of the page, from which links to captures begin.
     """
     keys = keys_of(digest)

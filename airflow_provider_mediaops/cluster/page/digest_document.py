@@ -35,8 +35,6 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
     """
     Return the page of a digest.
 
-    :param digest: the digest, with one capture at least.
-    :param document: the same as the JSON file has it.
     :param path: the path of the page, from which links to captures begin.
     :returns: a whole HTML document, in characters that UTF-8 can encode.
     """

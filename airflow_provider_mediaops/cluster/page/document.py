@@ -165,8 +165,6 @@ def page(
     Each report is read once, one after the other, and none is kept.
 
     :param captures: one or more, in the order in which they were taken.
-    :param title: the title and first heading.
-    :param taken_for: the task attempt or DAG run to name.
     :param cores: the number of processors of each node, by its id or name, as far as it is known.
     :param within: what stands around it; None for a page that is kept as a file.
     :returns: a whole HTML document, in characters that UTF-8 can encode.

@@ -64,11 +64,7 @@ class FlameStacks:
         self._left_out_part = 0.0
 
     def add(self, report: HotThreadsReport) -> None:
-        """
-        Add the heaviest stacks of the next report, as far as there is room.
-
-        :param report: the report.
-        """
+        """Add the heaviest stacks of the next report, as far as there is room."""
         names, room = self._names, self._room
         parts = _parts(report, self._measure)
         rows: list[list[float]] = []
@@ -84,11 +80,7 @@ class FlameStacks:
             self._left_out_part = max(self._left_out_part, left_out_part)
 
     def data(self, labels: Sequence[str]) -> FlameData:
-        """
-        Return the stacks for the page's script.
-
-        :param labels: the names of the captures.
-        """
+        """Return the stacks for the page's script."""
         facts = {"labels": labels, "unit": self._measure.unit, "names": list(self._names), "stacks": self._kept}
         drawn = sum(map(len, self._kept))
         return FlameData(harmless_json(facts), drawn, self._left_out, self._left_out_part)
@@ -108,9 +100,5 @@ def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, 
 
 
 def harmless_json(value: object) -> str:
-    """
-    Write JSON that can stand within a script element.
-
-    :param value: plain values.
-    """
+    """Write JSON that can stand within a script element."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)

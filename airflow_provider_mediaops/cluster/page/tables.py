@@ -31,9 +31,7 @@ class Cell:
     """
     One cell.
 
-    :param text: the text.
     :param before: paler text before it: the package of a method, the node of a thread.
-    :param after: paler text after it.
     :param number: the number by which its column is sorted; None sorts by the text.
     :param bar: the length of its bar in percent of the longest; below zero for a bar to the left; None for no bar.
     """
@@ -50,8 +48,6 @@ class Table:
     """
     One table, whose first column names its rows.
 
-    :param caption: the caption.
-    :param columns: the headings.
     :param rows: the cells of each row.
     :param beyond: the number of rows that are left out.
     :param falls_by: the position of the column by which the rows are sorted, highest first; None if there is none.
@@ -67,20 +63,12 @@ class Table:
 
 
 def used(measure: Measure) -> str:
-    """
-    Return a heading for the amounts of threads.
-
-    :param measure: the meaning of the amounts.
-    """
+    """Return a heading for the amounts of threads."""
     return "Seen" if measure.unit == "threads" else _USED[measure.kind]
 
 
 def kind_table(kinds: Sequence[HotKind]) -> Table:
-    """
-    Return the table of the kinds of work.
-
-    :param kinds: the kinds, the hottest first.
-    """
+    """Return the table of the kinds of work."""
     return Table(
         caption="By kind of work, across nodes",
         columns=("Kind of work", "Share", "Threads", "Nodes", "Told by", "What to look at next"),
@@ -100,30 +88,18 @@ def kind_table(kinds: Sequence[HotKind]) -> Table:
 
 
 def share_cell(percent: float) -> Cell:
-    """
-    Return the cell of a share, whose bar is as long as the share is.
-
-    :param percent: the share in percent.
-    """
+    """Return the cell of a share, whose bar is as long as the share is."""
     share = round(percent, 1)
     return Cell(text=f"{share} %", number=share, bar=share)
 
 
 def pool_table(found: Comparison) -> Table:
-    """
-    Return the table of thread pools.
-
-    :param found: the comparison of the reports.
-    """
+    """Return the table of thread pools."""
     return _hot_table("By thread pool, across nodes", "Thread pool", found, found.pools, name_of_heat)
 
 
 def method_table(found: Comparison) -> Table:
-    """
-    Return the table of the methods at the top of the stacks.
-
-    :param found: the comparison of the reports.
-    """
+    """Return the table of the methods at the top of the stacks."""
     return _hot_table("By top frame, across nodes", "Top frame", found, found.methods, method_of_heat)
 
 
@@ -147,11 +123,7 @@ def _hot_table(
 
 
 def thread_table(found: Comparison) -> Table:
-    """
-    Return the table of threads.
-
-    :param found: the comparison of the reports.
-    """
+    """Return the table of threads."""
     return Table(
         caption="By thread",
         columns=("Thread", _peak_heading(found), "Node", "Top frame"),
@@ -172,7 +144,6 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
     """
     Return the table of nodes: how busy each was, and how much of that the threads in the report explain.
 
-    :param found: the comparison of the reports.
     :param readings: the CPU of the nodes by the name of the capture; None if it is unknown.
     :param cores: the number of processors by a node's name or id, as far as it is known.
     :returns: a row for each node with a section in a report, or a reading.
@@ -209,7 +180,6 @@ def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: S
     Return the table of heap, collectors, thread pools and throttling.
 
     :param found: the statistics of the nodes of each capture; None if they are unknown.
-    :param labels: the labels of the captures.
     :returns: a row for each node and capture.
     """
     several = len(labels) > 1
@@ -294,18 +264,13 @@ def number_cell(number: int | None, unknown: str = "unknown") -> Cell:
     """
     Return the cell of a whole number.
 
-    :param number: the number.
     :param unknown: the text in its place if it is None.
     """
     return Cell(text=unknown, number=-1) if number is None else Cell(text=f"{number:,}", number=number)
 
 
 def method_cell(method: str) -> Cell:
-    """
-    Return the cell of a method: its class, its package in pale, and whether threads wait in it.
-
-    :param method: such as `org.x.Y$Z.run`.
-    """
+    """Return the cell of a method: its class, its package in pale, and whether threads wait in it."""
     package, dot, name = method.rpartition(".")
     package, second_dot, cls = package.rpartition(".")
     shown = readable(f"{cls}{dot}{name}")
@@ -313,20 +278,12 @@ def method_cell(method: str) -> Cell:
 
 
 def name_of_heat(heat: Heat) -> Cell:
-    """
-    Return the cell of a pool or a thread.
-
-    :param heat: how hot it was.
-    """
+    """Return the cell of a pool or a thread."""
     return Cell(text=readable(heat.name))
 
 
 def method_of_heat(heat: Heat) -> Cell:
-    """
-    Return the cell of a method.
-
-    :param heat: how hot it was.
-    """
+    """Return the cell of a method."""
     return method_cell(heat.name)
 
 
@@ -344,12 +301,7 @@ def _amount(amount: float, highest: float, measure: Measure, after: str = "") ->
 
 
 def percent_of(amount: float, of: float) -> float:
-    """
-    Return the length of a bar in percent of the longest.
-
-    :param amount: the amount of the bar.
-    :param of: the amount of the longest.
-    """
+    """Return the length of a bar in percent of the longest."""
     return round(100 * amount / of, 1) if of else 0.0
 
 

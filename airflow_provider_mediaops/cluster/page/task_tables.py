@@ -60,9 +60,7 @@ class TaskSection:
     """
     What the page says about running tasks.
 
-    :param nodes: the nodes.
     :param nodes_beyond: the number of nodes that are left out, such as `3 nodes`; empty if there are none.
-    :param remarks: sentences about all nodes.
     :param has_requests: whether any node has listed requests.
     :param has_cpu: whether any node has shares of CPU.
     :param has_threads: whether any node has likely requests of its threads.
@@ -82,7 +80,6 @@ def task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) ->
     """
     Return the section on the tasks that ran while captures were taken.
 
-    :param labels: the labels of the captures.
     :param found: the tasks of each, which are read one after the other; None if nobody asked for them.
     :returns: the section; None if nobody asked for the tasks of any capture.
     """
@@ -312,7 +309,6 @@ def duration(milliseconds: float | None) -> str:
     """
     Write a duration.
 
-    :param milliseconds: its length; None if it is unknown.
     :returns: such as `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`.
     """
     if milliseconds is None:

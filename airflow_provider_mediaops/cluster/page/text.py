@@ -26,7 +26,6 @@ class Excerpt(NamedTuple):
     The beginning of a text.
 
     :param text: whole lines of it, as far as there was room.
-    :param left_out: how many characters follow.
     """
 
     text: str
@@ -37,8 +36,6 @@ def readable(name: str, longest: int = _LONGEST_NAME) -> str:
     r"""
     Make one line of a name or a frame that may hold anything.
 
-    :param name: as the cluster sent it.
-    :param longest: the maximum number of characters.
     :returns: with `\x0a` and the like for invisible characters, and an ellipsis after the longest text.
     """
     shown = _UNSURE.sub(_seen, name[: longest + 1])
@@ -49,8 +46,6 @@ def excerpt(text: str, most: int) -> Excerpt:
     """
     Take the beginning of a long text.
 
-    :param text: as the cluster sent it.
-    :param most: how many characters there is room for.
     :returns: its first lines, as :func:`readable` writes names, but with their ends.
     """
     if len(text) > most:
@@ -68,8 +63,6 @@ def figure(amount: float, measure: Measure) -> str:
     """
     Write an amount with its unit.
 
-    :param amount: the amount.
-    :param measure: the meaning of the amount.
     :returns: such as `96.1 %`, `1.2 MB`, `0.4`.
     """
     if measure.unit == "percent":
@@ -88,8 +81,6 @@ def difference(amount: float, measure: Measure) -> str:
     """
     Write by how much something grew.
 
-    :param amount: the difference.
-    :param measure: the meaning of the amount.
     :returns: as :func:`figure` does, with a sign.
     """
     written = figure(abs(amount), measure)
@@ -101,7 +92,6 @@ def share_in_words(percent: float) -> str:
     """
     Write a share of a text.
 
-    :param percent: the share in percent.
     :returns: such as `62 %`; a small share is not called none, nor a large one all.
     """
     if 0 < percent < 1:
@@ -123,8 +113,6 @@ def listed(names: tuple[str, ...], most: int = 3) -> str:
     """
     Join names as a sentence does.
 
-    :param names: one or more.
-    :param most: how many to spell out.
     :returns: such as `a, b and 3 more`.
     """
     *rest, last = [readable(name) for name in names[:most]]
@@ -134,11 +122,5 @@ def listed(names: tuple[str, ...], most: int = 3) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """
-    Write a number of things.
-
-    :param number: how many.
-    :param thing: the word for one, which takes an s.
-    :returns: such as `1 thread`, `2 threads`.
-    """
+    """Write a number of things."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

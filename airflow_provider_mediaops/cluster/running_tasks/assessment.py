@@ -41,9 +41,6 @@ def assessed(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
     Return what the nodes ran while their report was taken.
 
     A fault in it is noted in the sampling, because it must not cost the capture.
-
-    :param sampling: what was seen.
-    :param report: the report.
     """
     try:
         return running_tasks(sampling, report)
@@ -54,12 +51,7 @@ def assessed(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
 
 
 def running_tasks(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
-    """
-    Return what the nodes ran while their report was taken.
-
-    :param sampling: what was seen.
-    :param report: the report.
-    """
+    """Return what the nodes ran while their report was taken."""
     by_id = {node.node_id: node for node in report.nodes if node.node_id}
     by_name = {node.name: node for node in report.nodes if node.name}
     return RunningTasks(

@@ -35,7 +35,6 @@ def query_of(kind: str, description: str) -> str | None:
     """
     Return the query in the description of a task that coordinates a request.
 
-    :param kind: the task's action without its phase.
     :param description: such as ``indices[a], search_type[QUERY_THEN_FETCH], source[{"size":0}]``, or that of ES|QL or
         SQL.
     :returns: the query as it stands there, cut at :data:`MAX_QUERY_CHARACTERS`; None if there is none. That of ES|QL
@@ -54,8 +53,6 @@ def expression_of(kind: str, description: str) -> str | None:
     """
     Return the indices that the client named, as the task that coordinates a request describes them.
 
-    :param kind: the task's action without its phase.
-    :param description: the description.
     :returns: their names and patterns, with commas; None if it names none.
     """
     names: list[str] = []
@@ -73,12 +70,7 @@ def expression_of(kind: str, description: str) -> str | None:
 
 
 def index_of(kind: str, description: str) -> str | None:
-    """
-    Return the index whose shard a task works on.
-
-    :param kind: the task's action without its phase.
-    :param description: the description.
-    """
+    """Return the index whose shard a task works on."""
     if kind.startswith((*_ESQL, _SQL)):
         return None
     found = _SHARD.search(_before_query(description)[:_LONGEST_NAME])

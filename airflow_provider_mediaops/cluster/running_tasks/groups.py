@@ -90,13 +90,7 @@ class RequestTasks:
 
 
 def requests_of(histories: Mapping[str, TaskHistory], ancestors: Mapping[str, Task]) -> list[RequestTasks]:
-    """
-    Put the tasks of a node together that one request has started.
-
-    :param histories: the tasks of the node by id.
-    :param ancestors: tasks of other nodes by id.
-    :returns: the requests.
-    """
+    """Put the tasks of a node together that one request has started."""
     known = {**ancestors, **{task_id: history.last for task_id, history in histories.items()}}
     requests: dict[str, RequestTasks] = {}
     for history in histories.values():
@@ -118,7 +112,6 @@ class GroupedRequests:
 
     :param shape: the shape of their query.
     :param index: the indices that they name.
-    :param requests: the requests.
     """
 
     shape: str | None
@@ -135,8 +128,6 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     """
     Put requests of one kind together: of one action, client and index, and with one shape as far as it is known.
 
-    :param requests: the requests of a node.
-    :param shape_of: returns the shape of a query.
     :returns: the groups. Requests whose query is not known are in the group of the others, if these have one shape.
     """
     expressions = _expressions(requests)
@@ -203,11 +194,8 @@ def task_group(
     """
     Return a group as it is written.
 
-    :param group: the requests.
-    :param looks: the looks.
     :param window: the window of the report; None if it is not known.
     :param hot_ms: the CPU of all hot threads of the node within it, in milliseconds; None if it is not known.
-    :param shows_query: whether the query is shown with its literals.
     """
     first = group.requests[0]
     cpu_ms = cpu_of(group, window)
@@ -237,8 +225,6 @@ def cpu_of(group: GroupedRequests, window: Window | None) -> float | None:
     """
     Return the CPU of a group's tasks within a window.
 
-    :param group: the requests.
-    :param window: the window.
     :returns: milliseconds; None if the cluster does not say: it counts that of searches only.
     """
     if window is None or not group.requests[0].root.kind.startswith("indices:data/read/"):

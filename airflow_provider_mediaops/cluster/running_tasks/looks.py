@@ -76,8 +76,6 @@ class TaskSampling:
     :param pools: the thread pools by node id.
     :param shards_before: the counters of indices by node id at the first reading.
     :param shards_after: the same at the second reading.
-    :param remarks: sentences about all nodes.
-    :param node_remarks: sentences by node.
     :param warnings: the remarks that are to be logged.
     :param shows_queries: whether queries are kept with their literals.
     :param refusal: the sentence about a missing permission, if the cluster has refused to list tasks.
@@ -98,11 +96,7 @@ class TaskSampling:
     shapes: dict[str, str] = field(default_factory=dict)
 
     def cached_shape(self, query: str) -> str:
-        """
-        Return the shape of a query, which is worked out once.
-
-        :param query: the query as it was sent.
-        """
+        """Return the shape of a query, which is worked out once."""
         if query not in self.shapes:
             self.shapes[query] = shape_of(query)
         return self.shapes[query]
@@ -136,8 +130,6 @@ def look_times(interval_seconds: float, snapshots: int) -> Iterator[tuple[float,
     """
     Yield when to look at the tasks, for a report that measures threads over an interval and then takes their stacks.
 
-    :param interval_seconds: the interval.
-    :param snapshots: the number of stacks.
     :returns: seconds after the report was asked for, in order. The looks between may be left out.
     """
     yield 0.0, "start"
@@ -157,7 +149,6 @@ class LookSeries:
     The looks beside one report.
 
     :param ask: makes a call flow of a call.
-    :param clock: the time.
     :param sampling: filled with what is seen.
     :param begun: when the report was asked for, by the clock's monotonic time.
     :param asked: the ids of the nodes.
@@ -298,11 +289,6 @@ def _weight(tasks: list[Task]) -> float:
 
 
 def failure_sentence(what: str, error: MediaOpsError) -> str:
-    """
-    Return a sentence about a failure, without the words of the reply: they may quote a query.
-
-    :param what: what failed, as the beginning of the sentence.
-    :param error: its error.
-    """
+    """Return a sentence about a failure, without the words of the reply: they may quote a query."""
     status = f" {error.status}" if error.status else ""
     return f"{what} ({type(error).__name__}{status})."

@@ -39,7 +39,6 @@ class ThreadCpu:
     """
     A hot thread.
 
-    :param name: its name.
     :param cpu_ms: its CPU within the window, in milliseconds; None if the report does not say.
     :param why_not: why no task can be its match; empty if one can.
     """
@@ -70,8 +69,6 @@ def match(threads: Sequence[ThreadCpu], tasks: Sequence[TaskCpu]) -> tuple[Likel
     its threads one to one, in the order of their figures, if all of them are of one group and there are no fewer of
     them than threads.
 
-    :param threads: the hot threads.
-    :param tasks: the tasks.
     :returns: the threads in their order; those without a claim say why.
     """
     found: dict[int, LikelyGroup] = {}

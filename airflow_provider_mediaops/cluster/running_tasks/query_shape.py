@@ -86,11 +86,7 @@ def _decoded(text: str) -> tuple[Any, bool]:
 
 
 class _Reader:
-    """
-    Reads JSON that was cut, or is none, as far as it goes and without recursion.
-
-    :param text: the JSON.
-    """
+    """Reads JSON that was cut, or is none, as far as it goes and without recursion."""
 
     def __init__(self, text: str) -> None:
         self._text = text

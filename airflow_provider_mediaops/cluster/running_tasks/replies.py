@@ -108,7 +108,6 @@ class TaskList:
     """
     The tasks of nodes at one look.
 
-    :param tasks: the tasks.
     :param bytes: the size of the reply.
     :param failures: the number of nodes that did not answer.
     :param left_out: the number of tasks beyond :data:`MAX_TASKS`.
@@ -126,8 +125,6 @@ class ShardTimes:
     The counters of one index on one node, summed over its shards.
 
     :param query_ms: time of queries since the shards were opened, in milliseconds.
-    :param index_ms: time of indexing, likewise.
-    :param merge_ms: time of merges, likewise.
     :param merges: the number of merges under way.
     """
 
@@ -153,12 +150,7 @@ def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
 
 
 def task_list(nodes: Sequence[str]) -> Call[TaskList]:
-    """
-    List what nodes do with data, which needs the permission ``cluster:monitor/tasks/lists``.
-
-    :param nodes: the ids of the nodes.
-    :returns: the call.
-    """
+    """List what nodes do with data, which needs the permission ``cluster:monitor/tasks/lists``."""
     params = (("detailed", "true"), ("nodes", ",".join(nodes)), ("actions", _ACTIONS))
     request = _request("/_tasks", *params, max_bytes=MAX_LIST_BYTES)
     return Call(request, lambda response: _read_list(read_json(response), len(response.body)))
@@ -178,7 +170,6 @@ def single_task(task_id: str) -> Call[Task | None]:
     """
     Ask for one task, which needs the permission ``cluster:monitor/task/get``.
 
-    :param task_id: the task's id.
     :returns: the call; its result is None if the reply names no task. It raises NotFoundError for one that has ended.
     """
     request = _request(f"/_tasks/{escape_segment(task_id)}", max_bytes=_MAX_TASK_BYTES)
@@ -224,7 +215,6 @@ def thread_pools(nodes: Sequence[str]) -> Call[dict[str, tuple[PoolLoad, ...]]]:
     """
     Ask how busy the thread pools of nodes are, which needs the permission ``cluster:monitor/nodes/stats``.
 
-    :param nodes: the ids of the nodes.
     :returns: the call; its result has the pools that work or have a queue, by node id, the longest queue first.
     """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/thread_pool"
@@ -251,7 +241,6 @@ def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, ShardTimes]]]:
     """
     Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``.
 
-    :param nodes: the ids of the nodes.
     :returns: the call; its result has the counters by node id and name of the index.
     """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"

@@ -51,10 +51,7 @@ def task_sampler(ask: Ask, clock: Clock, *, running_tasks: bool, show_queries: b
     """
     Return a sampler of tasks; None without ``running_tasks``.
 
-    :param ask: makes a call flow of a call.
-    :param clock: the time.
     :param running_tasks: whether the tasks of the nodes are looked at.
-    :param show_queries: whether their queries are kept with the literals.
     :raises InvalidArgumentError: if ``show_queries`` comes without ``running_tasks``.
     """
     check_show_queries(running_tasks=running_tasks, show_queries=show_queries)
@@ -66,7 +63,6 @@ class TaskSampler:
     Looks at the tasks of hot nodes, for the captures of one series. What the cluster has refused is not asked again.
 
     :param ask: makes a call flow of a call.
-    :param clock: the time.
     :param shows_queries: whether queries are kept with their literals.
     """
 
@@ -82,8 +78,6 @@ class TaskSampler:
         """
         Ask for a report, and look at the tasks meanwhile.
 
-        :param report: asks for the report.
-        :param query: its parameters.
         :param stats: the CPU of the nodes that are captured; None if it is not known.
         :returns: a call flow with the result of ``report``, and what was seen.
         :raises MediaOpsError: those of ``report``.
@@ -97,13 +91,7 @@ class TaskSampler:
         return text, sampling.snapshot()
 
     def begin(self, stats: NodeStats | None, selectors: Sequence[str] | None) -> TaskSampling:
-        """
-        Choose the nodes to ask: the busiest of those that are captured.
-
-        :param stats: their CPU; None if it is not known.
-        :param selectors: the nodes that are captured; None for all.
-        :returns: a sampling without a look.
-        """
+        """Choose the nodes to ask: the busiest of those that are captured."""
         sampling = TaskSampling(shows_queries=self._shows_queries)
         if self._last and self._last.refusal:
             # It was logged then.
@@ -124,9 +112,6 @@ class TaskSampler:
         """
         Look at the tasks until the report should be there.
 
-        :param sampling: filled with what is seen.
-        :param interval_seconds: the interval of the report.
-        :param snapshots: its number of stacks.
         :returns: a call flow that raises no error of the cluster: it is noted in the sampling.
         """
         if not sampling.nodes:

@@ -22,7 +22,6 @@ class Window:
     The time in which the CPU of threads was measured, by the node's clock.
 
     :param start_ms: its start, in milliseconds since 1970.
-    :param end_ms: its end.
     """
 
     start_ms: float
@@ -59,7 +58,6 @@ class TaskHistory:
         """
         Return its CPU within a window.
 
-        :param window: the window.
         :returns: milliseconds; None if the cluster does not say. Of a task that ended within the window, it is too low:
             only its CPU at the last look is known.
         """
@@ -86,13 +84,7 @@ def _between(points: list[tuple[float, float]], when: float) -> float:
 
 
 def histories_of(looks: Iterable[Look], node_id: str) -> dict[str, TaskHistory]:
-    """
-    Follow the tasks of one node over the looks.
-
-    :param looks: the looks, in order.
-    :param node_id: the node's id.
-    :returns: the tasks by their ids.
-    """
+    """Follow the tasks of one node over the looks."""
     histories: dict[str, TaskHistory] = {}
     for number, look in enumerate(looks):
         for task in look.tasks:
