@@ -10,7 +10,7 @@ from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT,
 from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
 from airflow_provider_mediaops.cli.result import Result, Verbatim
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -28,12 +28,12 @@ class _Reports(NamedTuple):
     The reports that could be read.
 
     :param names: the name of the file of each.
-    :param captures: the reports, on the disk.
+    :param captures: the reports, compressed.
     :param files: what is known of each file, the unusable ones included.
     """
 
     names: list[str]
-    captures: CaptureSpool
+    captures: list[PackedCapture]
     files: list[dict[str, Any]]
 
 
@@ -58,18 +58,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError("--kinds is about folded stacks: give --folded, too.")
     targets = _targets(options)
     reports = _read(options.files, terminal)
-    try:
-        problem = any("error" in file for file in reports.files)
-        if not reports.names:
-            return Result({"files": reports.files}, problem=True)
-        verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
-        if verbatim is not None:
-            return Result(None, [Verbatim(verbatim)], problem=problem)
-        found = comparison_document(reports.captures)
-        document = {"files": reports.files, **found.document}
-        return Result(document, comparison_parts(reports.files, found), problem=problem)
-    finally:
-        reports.captures.close()
+    problem = any("error" in file for file in reports.files)
+    if not reports.names:
+        return Result({"files": reports.files}, problem=True)
+    verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
+    if verbatim is not None:
+        return Result(None, [Verbatim(verbatim)], problem=problem)
+    found = comparison_document(reports.captures)
+    document = {"files": reports.files, **found.document}
+    return Result(document, comparison_parts(reports.files, found), problem=problem)
 
 
 def _targets(options: argparse.Namespace) -> dict[str, str]:
@@ -99,7 +96,7 @@ def _refuse_replacing(path: str, files: Sequence[str]) -> None:
 
 
 def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
-    reports = _Reports([], CaptureSpool(), [])
+    reports = _Reports([], [], [])
     for file in files:
         name = "standard input" if file == STANDARD_INPUT else file
         try:
@@ -113,7 +110,7 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
             named = name if len(found) == 1 else f"{name}, capture {number} of {len(found)}"
             reports.names.append(named)
             reports.files.append({"file": named, **report_facts(capture, line)})
-            reports.captures.add(capture, named)
+            reports.captures.append(PackedCapture.of(capture, named))
     return reports
 
 

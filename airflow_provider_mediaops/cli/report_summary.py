@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.result import Part
     from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.page import tables as page_tables
@@ -78,7 +78,7 @@ def _iso(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def comparison_document(captures: CaptureSpool) -> Summary:
+def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
     """
     Compare reports, one after the other; none is kept.
 

@@ -34,7 +34,7 @@ ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.{service}.api" for service in ("cluster", "books")),
     *(f"{PROVIDER}.hooks.{service}" for service in ("base", "video", "cluster", "books")),
     *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "reply", "retry")),
-    *(f"{PROVIDER}.cluster.capture.{name}" for name in ("model", "on_spike", "spool", "summary")),
+    *(f"{PROVIDER}.cluster.capture.{name}" for name in ("model", "on_spike", "packed", "summary")),
     *(f"{PROVIDER}.cluster.{module}" for module in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
     f"{PROVIDER}.cluster.running_tasks",
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store", "seen_set")),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
     from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 
 
 class CaptureFiles:
@@ -20,7 +20,7 @@ class CaptureFiles:
     The files of one or several captures of a spike: some for each capture, and one page for all.
 
     Readers see each file whole or not at all. An older file of the same name is replaced. Until the page is written,
-    the captures are kept in a temporary file, so that a series takes hardly more memory than one capture.
+    the captures are kept compressed, so that a series takes hardly more memory than one capture.
 
     :param destination: the names of the files.
     :param log: the logger for the paths of the files, the hottest thread, and warnings about the capture.
@@ -31,8 +31,8 @@ class CaptureFiles:
         self._log = log
         self._title = "Hot threads"
         self._kept = 0
+        self._for_page: list[PackedCapture] = []
         self._has_shown_folder = False
-        self._spool: CaptureSpool | None = None
 
     @property
     def shows_cores(self) -> bool:
@@ -79,27 +79,22 @@ class CaptureFiles:
         :param cores: the number of processors of each node, by its id or name.
         :raises OSError: if it cannot be written; the message names it.
         """
-        if self._spool is None:
+        if not self._for_page:
             return
         from airflow_provider_mediaops.cluster.page.document import page
 
-        try:
-            html = page(self._spool, title=self._title, taken_for=self._destination.taken_for, cores=cores)
-            path = path_of(self._destination.paths(1)["html"])
-            write_whole(path, html.encode())
-        finally:
-            self._spool.close()
-            self._spool = None
+        html = page(self._for_page, title=self._title, taken_for=self._destination.taken_for, cores=cores)
+        path = path_of(self._destination.paths(1)["html"])
+        write_whole(path, html.encode())
+        self._for_page.clear()
         self._log.info("Wrote the page of %d capture(s): %s", self._kept, self._shown(lasting(path)))
 
     def _add_to_page(self, capture: Capture, path: str | None) -> None:
-        from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+        from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 
-        if self._spool is None:
-            self._spool = CaptureSpool()
-            if capture.stats and capture.stats.cluster_name:
-                self._title = f"Hot threads of {capture.stats.cluster_name}"
-        self._spool.add(capture, path)
+        if not self._for_page and capture.stats and capture.stats.cluster_name:
+            self._title = f"Hot threads of {capture.stats.cluster_name}"
+        self._for_page.append(PackedCapture.of(capture, path))
 
     def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
         from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Union
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Template
 
+    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
     from airflow_provider_mediaops.cluster.folded import Measure, Tally
@@ -55,67 +56,19 @@ _MOST_FAILURES = 20
 _WHOLE = {"cpu": "the CPU of these threads", "wait": "the waiting", "block": "the blocked time", "mem": "the memory"}
 
 
-class ShownCapture(Protocol):
-    """
-    One capture, as the page reads it.
-
-    A large capture may be read from the disk, and its report parsed, at each access.
-    """
-
-    @property
-    def text(self) -> str:
-        """The text as it came, with a surrogate for each byte that is not UTF-8."""
-        ...
-
-    @property
-    def report(self) -> HotThreadsReport:
-        """The parsed text."""
-        ...
-
-    @property
-    def tally(self) -> Tally:
-        """The threads of the report, counted by their kinds."""
-        ...
-
-    @property
-    def taken(self) -> datetime | None:
-        """When it was taken, with its time zone; if it is None, the page shows the time that the nodes print."""
-        ...
-
-    @property
-    def cpu(self) -> Sequence[NodeCpu] | None:
-        """The CPU of the nodes at that moment; None if it is unknown."""
-        ...
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """The sentences about how it was taken."""
-        ...
-
-    @property
-    def path(self) -> str | None:
-        """The file that holds the whole text."""
-        ...
-
-    @property
-    def cause(self) -> str:
-        """Why it was taken; empty if it is unknown."""
-        ...
-
-    @property
-    def running_tasks(self) -> RunningTasks | None:
-        """The tasks that ran on its nodes meanwhile; None if nobody asked for them."""
-        ...
-
-    @property
-    def statistics(self) -> Sequence[NodeStatistics] | None:
-        """The heap, collectors, thread pools and throttling of its nodes; None if they are unknown."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PageCapture:
-    """A :class:`ShownCapture` in memory; its attributes are described there."""
+    """
+    One capture on a page.
+
+    :param text: the text as it came, with a surrogate for each byte that is not UTF-8.
+    :param taken: when it was taken, with its time zone; if it is None, the page shows the time that the nodes print.
+    :param cpu: the CPU of the nodes at that moment; None if it is unknown.
+    :param path: the file that holds the whole text.
+    :param cause: why it was taken; empty if it is unknown.
+    :param running_tasks: the tasks that ran on its nodes meanwhile; None if nobody asked for them.
+    :param statistics: the heap, collectors, thread pools and throttling of its nodes; None if they are unknown.
+    """
 
     text: str
     report: HotThreadsReport
@@ -131,6 +84,9 @@ class PageCapture:
     def tally(self) -> Tally:
         """The threads of the report, counted by their kinds."""
         return tally_of(self.report)
+
+
+ShownCapture = Union[PageCapture, "PackedCapture"]
 
 
 @dataclass(frozen=True, slots=True)

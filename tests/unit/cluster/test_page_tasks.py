@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES, duration
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
@@ -180,9 +179,5 @@ class TestLimits:
 
 class TestSeries:
     def test_tasks_are_kept_with_the_capture_until_the_page_is_written(self) -> None:
-        spool = CaptureSpool()
-        spool.add(Capture(BUSY, running_tasks=hostile_tasks()), None)
-        spool.add(Capture(BUSY), None)
-        assert [kept.running_tasks for kept in spool] == [hostile_tasks(), None]
-        assert json.dumps(spool[0].running_tasks and spool[0].running_tasks.to_dict())
-        spool.close()
+        kept = [PackedCapture.of(Capture(BUSY, running_tasks=tasks)) for tasks in (hostile_tasks(), None)]
+        assert [each.running_tasks for each in kept] == [hostile_tasks(), None]

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
@@ -221,10 +221,8 @@ class TestShown:
         assert "1.0 % 40 collections, 36.0 s since its start 0 search 5 since its start" in words
 
     def test_page_of_several_captures_names_the_capture(self) -> None:
-        spool = CaptureSpool()
-        for statistics in ((BUSY,), None):
-            spool.add(Capture(report("data-1"), statistics=statistics), None)
-        words = words_of(page(spool, title="T"))
+        captures = [Capture(report("data-1"), statistics=statistics) for statistics in ((BUSY,), None)]
+        words = words_of(page(list(map(PackedCapture.of, captures)), title="T"))
         assert "T 1 · 20:00:00: data-1: garbage collection took 41 %" in words
         assert "Node Capture Heap Collector Queues Rejected Throttled data-1 1 · 20:00:00 75 %" in words
 

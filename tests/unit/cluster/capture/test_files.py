@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.call_flows import START
 from tests.unit.search_cluster import report, stats
@@ -130,3 +131,11 @@ class TestCheck:
         store.refusal = PermissionError("AccessDenied")
         with pytest.raises(PermissionError, match=r"hot\.txt cannot be written: AccessDenied"):
             CaptureFiles(CaptureDestination("memory://shelf@bucket/hot.txt", FORMATS), LOG).check()
+
+
+def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
+    read = NodeStats.read(stats({"node-1": 95}))
+    capture = Capture("::: {n\udcff\n" + report("node-1"), None, read, ("r",), START, "c")
+    packed = PackedCapture.of(capture, "/out/hot.txt")
+    assert (packed.text, packed.report, packed.cpu) == (capture.text, capture.report, read.nodes)
+    assert (packed.taken, packed.remarks, packed.path, packed.cause) == (START, ("r",), "/out/hot.txt", "c")

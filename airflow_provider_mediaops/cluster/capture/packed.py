@@ -1,0 +1,82 @@
+"""A capture that waits for its page with its text compressed, so that those of a series hardly add up in memory."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.folded import tally_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.folded import Tally
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.models import NodeCpu
+    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+    from airflow_provider_mediaops.cluster.statistics import NodeStatistics
+
+_CHUNK_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCapture:
+    """
+    One of the captures of a page; its attributes are those of a page's capture.
+
+    :param packed: the text, compressed.
+    """
+
+    packed: bytes
+    tally: Tally
+    taken: datetime | None
+    cpu: Sequence[NodeCpu] | None
+    remarks: tuple[str, ...]
+    path: str | None
+    cause: str
+    running_tasks: RunningTasks | None
+    statistics: Sequence[NodeStatistics] | None
+
+    @classmethod
+    def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
+        """
+        Pack a capture.
+
+        :param path: the file that holds its text; None if there is none.
+        """
+        return cls(
+            packed=_packed(capture.text),
+            tally=tally_of(capture.report),
+            taken=capture.taken,
+            cpu=capture.stats.nodes if capture.stats else None,
+            remarks=capture.all_remarks,
+            path=path,
+            cause=capture.cause,
+            running_tasks=capture.running_tasks,
+            statistics=capture.statistics,
+        )
+
+    @property
+    def text(self) -> str:
+        """The text, decompressed at each access."""
+        return zlib.decompress(self.packed).decode("utf-8", "surrogateescape")
+
+    @property
+    def report(self) -> HotThreadsReport:
+        """The report, parsed at each access."""
+        from airflow_provider_mediaops.cluster.hot_threads import parse
+
+        return parse(self.text)
+
+
+def _packed(text: str) -> bytes:
+    # In pieces, so that the bytes of a large text are not in memory as a whole.
+    compressor = zlib.compressobj(1)
+    pieces = [
+        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogateescape"))
+        for start in range(0, len(text), _CHUNK_CHARACTERS)
+    ]
+    return b"".join([*pieces, compressor.flush()])
