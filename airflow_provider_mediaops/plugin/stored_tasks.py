@@ -61,8 +61,9 @@ class StoredTasks:
             raise NothingToShowError(f"{path} is older than the text beside it, hence of another capture.")
         head = read_head(read.text)
         self._room -= head.characters
-        if head.is_cut_in("running_tasks") or self._room < 0:
+        if (not head.is_whole and len(read.text) >= MAX_START_BYTES) or self._room < 0:
             raise NothingToShowError(f"{path} says more about tasks than this page reads. Open the .html beside it.")
-        if "running_tasks" not in head.values:
-            raise NothingToShowError(f"{path} holds no tasks.")
-        return RunningTasks.from_dict(head.values["running_tasks"])
+        try:
+            return RunningTasks.from_dict(head.values.get("running_tasks"))
+        except ValueError as error:
+            raise NothingToShowError(f"{path} holds no tasks.") from error

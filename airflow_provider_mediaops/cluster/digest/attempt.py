@@ -13,13 +13,7 @@ from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period, same_path_error
-from airflow_provider_mediaops.cluster.digest.reading import (
-    Damaged,
-    NoCapture,
-    Outside,
-    belongs_to_capture,
-    read_captures,
-)
+from airflow_provider_mediaops.cluster.digest.reading import belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of, without_pages_of_series
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.progress import ProgressLog
@@ -158,17 +152,15 @@ class DigestAttempt:
 
 def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
     found = read_captures(capture, period, warn)
-    if isinstance(found, Damaged):
-        digest.add_damaged(capture.name, found.reason)
-        warn(f"Left out {capture.name}: {found.reason}.")
-    elif not isinstance(found, NoCapture):
-        for sums in found:
-            if isinstance(sums, Outside):
-                digest.outside += 1
-            elif period.place_of(sums.time) == "before":
-                digest.add_before(sums)
-            else:
-                digest.add(sums)
+    digest.outside += found.outside
+    if found.damage:
+        digest.add_damaged(capture.name, found.damage)
+        warn(f"Left out {capture.name}: {found.damage}.")
+    for sums in found.sums:
+        if period.place_of(sums.time) == "before":
+            digest.add_before(sums)
+        else:
+            digest.add(sums)
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, method_of
-from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
 from airflow_provider_mediaops.cluster.folded import Measure, kind_of, measures, stacks
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
-from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ TimeSource = Literal["capture", "report", "file"]
 #: The captures of a spike, and those of a schedule, by the reason in their JSON files.
 SERIES_OF_REASON: dict[str | None, Series] = {"spike": "spike", "at_once": "scheduled", "time_limit": "scheduled"}
 
+#: How many pools or nodes a row names. Those beyond are not counted.
+MOST_PLACES = 200
+
 # Names that the compiler or the JVM numbers.
 _NUMBERED = re.compile(r"(lambda\$\w+?|GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy)\$?[0-9]{1,9}\b")
 _REMEMBERED_FRAMES = 50_000
@@ -36,6 +39,61 @@ _DEEPEST = 250
 _LONGEST_NAME = 500
 # With file and line. What is longer was made up, and its beginning counts.
 _LONGEST_FRAME = 2_000
+
+
+@dataclass(slots=True)
+class Row:
+    """
+    The sums of one frame on top of stacks, or of one group of tasks.
+
+    :param captures: the number of captures in which it was seen.
+    :param first: the time of the first of these captures, in seconds since 1970.
+    :param last: the time of the last.
+    :param pools: the number of captures by thread pool; of tasks, by the likely one.
+    :param nodes: the number of captures by node.
+    :param amount: of a frame, the sum of its parts of the threads' amounts.
+    :param threads: of a frame, the sum of its parts of the threads themselves.
+    :param running: of tasks, the sum of those that ran.
+    :param queued: of tasks, the sum of those that waited for a thread.
+    :param longest_ms: of tasks, the longest time that one had existed, in milliseconds.
+    :param cpu_ms: of tasks, the sum of their CPU, in milliseconds; 0 if no cluster said.
+    """
+
+    captures: int = 0
+    first: float = math.inf
+    last: float = -math.inf
+    pools: dict[str, int] = field(default_factory=dict)
+    nodes: dict[str, int] = field(default_factory=dict)
+    amount: float = 0.0
+    threads: float = 0.0
+    running: int = 0
+    queued: int = 0
+    longest_ms: float = 0.0
+    cpu_ms: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """What decides between rows that were seen in as many captures."""
+        return self.amount or self.cpu_ms or (self.threads + self.longest_ms) * 1e-9
+
+    def merge(self, other: Row) -> None:
+        """Add the sums of other captures."""
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.longest_ms = max(self.longest_ms, other.longest_ms)
+        self.captures += other.captures
+        self.amount += other.amount
+        self.threads += other.threads
+        self.running += other.running
+        self.queued += other.queued
+        self.cpu_ms += other.cpu_ms
+        _add_counts(self.pools, other.pools)
+        _add_counts(self.nodes, other.nodes)
+
+
+def _add_counts(counts: dict[str, int], others: dict[str, int]) -> None:
+    for name, number in others.items():
+        if name in counts or len(counts) < MOST_PLACES:
+            counts[name] = counts.get(name, 0) + number
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,11 +121,11 @@ class CaptureSums:
     kind: Kind
     amount: float = 0.0
     threads: float = 0.0
-    frames: dict[str, FrameRow] = field(default_factory=dict)
+    frames: dict[str, Row] = field(default_factory=dict)
     pools: dict[str, list[float]] = field(default_factory=dict)
     stacks: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     works: dict[str, list[float]] = field(default_factory=dict)
-    tasks: dict[tuple[str, ...], TaskRow] = field(default_factory=dict)
+    tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)
 
 
 def sums_of(
@@ -77,7 +135,7 @@ def sums_of(
     time: float,
     time_source: TimeSource = "capture",
     series: Series = "unknown",
-    tasks: dict[tuple[str, ...], TaskRow] | None = None,
+    tasks: dict[tuple[str, ...], Row] | None = None,
 ) -> CaptureSums:
     """
     Sum up a capture.
@@ -100,7 +158,7 @@ def sums_of(
         top = names[-1] if names else NO_STACK
         row = sums.frames.get(top)
         if row is None:
-            row = sums.frames[top] = FrameRow(1, time, time)
+            row = sums.frames[top] = Row(1, time, time)
         row.amount += part
         row.threads += share
         row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
@@ -109,35 +167,31 @@ def sums_of(
     return sums
 
 
-def task_rows(running: object, time: float) -> dict[tuple[str, ...], TaskRow]:
+def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
     """
     Return the groups of tasks that ran during a capture.
 
+    :param running: ``running_tasks`` of its JSON file; what is something else has none.
     :returns: a row for each group, by action, opaque id, index and shape; those of several nodes are one.
     """
-    rows: dict[tuple[str, ...], TaskRow] = {}
-    for node in list_of(mapping_of(running).get("nodes")):
-        label = _text(node, "node") or _text(node, "node_id") or "(no node)"
-        for group in list_of(mapping_of(node).get("groups")):
-            key = tuple(_text(group, name) for name in ("action", "opaque_id", "index", "shape"))
-            pool = _text(group, "pool")
-            row = rows.setdefault(key, TaskRow(1, time, time))
-            row.running += int(_figure(group, "running"))
-            row.queued += int(_figure(group, "queued"))
-            row.longest_ms = max(row.longest_ms, _figure(group, "longest_ms"))
-            row.cpu_ms += _figure(group, "cpu_ms")
-            row.nodes[label] = 1
-            if pool:
-                row.pools[pool] = 1
+    try:
+        nodes = RunningTasks.from_dict(running).nodes
+    except ValueError:
+        return {}
+    rows: dict[tuple[str, ...], Row] = {}
+    for node in nodes:
+        for group in node.groups:
+            names = (group.action, group.opaque_id, group.index, group.shape)
+            key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
+            row = rows.setdefault(key, Row(1, time, time))
+            row.running += group.running
+            row.queued += group.queued or 0
+            row.longest_ms = max(row.longest_ms, group.longest_ms)
+            row.cpu_ms += group.cpu_ms or 0.0
+            row.nodes[storable(node.label, _LONGEST_NAME)] = 1
+            if group.pool:
+                row.pools[group.pool] = 1
     return rows
-
-
-def _text(value: object, name: str) -> str:
-    return storable(text_of(mapping_of(value).get(name)) or "", _LONGEST_NAME)
-
-
-def _figure(value: object, name: str) -> float:
-    return max(0.0, number_of(mapping_of(value).get(name), HIGHEST_FIGURE) or 0.0)
 
 
 @lru_cache(_REMEMBERED_FRAMES)

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING
-from airflow_provider_mediaops.cluster.digest.profile import MOST_STACKS
+from airflow_provider_mediaops.cluster.digest.model import MOST_STACKS
 from airflow_provider_mediaops.cluster.folded import on_one_line
 from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
@@ -14,10 +14,9 @@ from airflow_provider_mediaops.json_text import storable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.cluster.digest.model import Digest, ProfileKey
+    from airflow_provider_mediaops.cluster.digest.capture_sums import Row
+    from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey
     from airflow_provider_mediaops.cluster.digest.period import Period
-    from airflow_provider_mediaops.cluster.digest.profile import Frames, Profile
-    from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
 
 _SERIES_WORDS = {
     "scheduled": ("scheduled capture", "scheduled captures"),
@@ -124,7 +123,7 @@ def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
     }
 
 
-def _ranked(frames: Frames) -> list[tuple[str, FrameRow]]:
+def _ranked(frames: Frames) -> list[tuple[str, Row]]:
     """Return the frames: those at work first, in the order of their captures; those in which threads wait last."""
     ranked = [(key[0], row) for key, row in frames.rows.ranked()]
     return sorted(ranked, key=lambda item: _is_wait(item[0]))
@@ -134,7 +133,7 @@ def _is_wait(name: str) -> bool:
     return name in WAITING or name == NO_STACK
 
 
-def _frame(name: str, row: FrameRow, frames: Frames, before: Frames | None) -> dict[str, Any]:
+def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[str, Any]:
     earlier = before.rows.rows.get((name,)) if before else None
     seen = earlier.captures if earlier else 0
     return {
@@ -197,7 +196,7 @@ def _works(profile: Profile) -> list[dict[str, Any]]:
     ]
 
 
-def _task(names: tuple[str, ...], row: TaskRow, profile: Profile) -> dict[str, Any]:
+def _task(names: tuple[str, ...], row: Row, profile: Profile) -> dict[str, Any]:
     action, opaque_id, index, shape = names
     return {
         "action": action,

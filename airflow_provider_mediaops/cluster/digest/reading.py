@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
 from airflow_provider_mediaops.cluster.digest.capture_sums import (
@@ -14,8 +13,8 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import (
     sums_of,
     task_rows,
 )
-from airflow_provider_mediaops.cluster.digest.report_json import report_of_json
 from airflow_provider_mediaops.cluster.hot_threads.grammar import SAMPLING, read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.json_text import parse_json
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.digest.period import Period
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture, SourceFile
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 #: How many bytes of a JSON file are read for its head; if the tasks that ran take more room, the second number.
 HEAD_BYTES, MOST_HEAD_BYTES = 1 << 16, 1 << 22
+_LOST = "it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
 # Nodes print their own times, and the text begins with any of them.
 _CLOCK_SLACK_SECONDS = 3600.0
 _START_BYTES = 1 << 14
@@ -37,30 +36,21 @@ _UNUSABLE = (NoReportError, FileNotFoundError, PermissionError)
 _SAMPLING_TIME = re.compile(rf"{SAMPLING}([0-9T:.Z-]{{10,40}})".encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """A capture of another time."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoCapture:
-    """A file that was never one of a capture: an earlier digest, or the page of another program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class FoundSums(NamedTuple):
     """
-    A file that holds no capture.
+    What the files of one name hold.
 
-    :param reason: what is wrong with it, in words.
+    :param sums: the captures of the period, and of that before.
+    :param outside: the number of captures of another time.
+    :param damage: why the files hold no capture, in words; empty if they do, or were never files of one.
     """
 
-    reason: str
+    sums: tuple[CaptureSums, ...] = ()
+    outside: int = 0
+    damage: str = ""
 
 
-def read_captures(
-    files: FoundCapture, period: Period, warn: Callable[[str], None]
-) -> list[CaptureSums | Outside] | NoCapture | Damaged:
+def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> FoundSums:
     """
     Read a capture, or those that were appended to one another in one text.
 
@@ -75,7 +65,7 @@ def read_captures(
     try:
         return _read(files, period, warn)
     except _UNUSABLE as error:
-        return Damaged(_in_words(error))
+        return FoundSums(damage=_in_words(error))
 
 
 def belongs_to_capture(files: FoundCapture) -> bool:
@@ -88,7 +78,8 @@ def belongs_to_capture(files: FoundCapture) -> bool:
         head = _head(files.json)
         return (
             files.text is not None
-            or not {"capture", "nodes"}.isdisjoint(head.values)
+            or "capture" in head.values
+            or not head.is_whole
             or (files.page is not None and _generator(files.page) == GENERATOR)
         )
     except NoReportError:
@@ -96,39 +87,32 @@ def belongs_to_capture(files: FoundCapture) -> bool:
         return False
 
 
-def _read(
-    files: FoundCapture, period: Period, warn: Callable[[str], None]
-) -> list[CaptureSums | Outside] | NoCapture | Damaged:
+def _read(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> FoundSums:
     if files.page and not files.text and not files.json:
-        return _page_alone(files.page)
+        # Only of a capture: an earlier digest, and the page of another program, were never one.
+        return FoundSums(damage=_LOST if _generator(files.page) == GENERATOR else "")
     files, head = _with_head(files, warn)
     if "digest" in head.values:
-        return NoCapture()
+        return FoundSums()
     if head.taken is not None and period.place_of(head.taken.timestamp()) == "outside":
-        return [Outside()]
+        return FoundSums(outside=1)
     used, reports = _reports(files, head, period, warn)
     if not reports:
-        return [Outside()]
+        return FoundSums(outside=1)
     # The JSON file is of one capture.
     head = head if len(reports) == 1 else JsonHead()
-    found: list[CaptureSums | Outside] = []
+    found, outside = [], 0
     for report in reports:
         taken, source = _time(head, report, used)
         if taken is None:
-            return Damaged("neither the report nor its store says when it was taken")
+            return FoundSums(damage="neither the report nor its store says when it was taken")
         if period.place_of(taken) == "outside":
-            found.append(Outside())
+            outside += 1
             continue
         series = SERIES_OF_REASON.get(head.reason, "unknown")
         tasks = task_rows(head.values.get("running_tasks"), taken)
         found.append(sums_of(report, path=used.name, time=taken, time_source=source, series=series, tasks=tasks))
-    return found
-
-
-def _page_alone(page: SourceFile) -> NoCapture | Damaged:
-    if _generator(page) != GENERATOR:
-        return NoCapture()
-    return Damaged("it is a page whose capture is gone: a digest reads the .txt or .json file beside it")
+    return FoundSums(tuple(found), outside)
 
 
 def _generator(page: SourceFile) -> str | None:
@@ -151,13 +135,11 @@ def _with_head(files: FoundCapture, warn: Callable[[str], None]) -> tuple[FoundC
 def _head(file: SourceFile | None) -> JsonHead:
     if file is None:
         return JsonHead()
-    head = _head_of(file.read(HEAD_BYTES))
-    # Only a capture has so much to say before its nodes.
-    return head if head.is_whole or "capture" not in head.values else _head_of(file.read(MOST_HEAD_BYTES))
-
-
-def _head_of(data: bytes) -> JsonHead:
-    return read_head(data.decode("utf-8", "replace"))
+    start = file.read(HEAD_BYTES)
+    head = read_head(start.decode("utf-8", "replace"))
+    if head.is_whole or len(start) < HEAD_BYTES:
+        return head
+    return read_head(file.read(MOST_HEAD_BYTES).decode("utf-8", "replace"))
 
 
 def _prints_other_times(data: bytes, period: Period) -> bool:
@@ -213,7 +195,13 @@ def _report_of(file: SourceFile | None) -> HotThreadsReport:
         document = parse_json(data)
     except ValueError as error:
         raise NoReportError("it is not valid JSON") from error
-    return report_of_json(document)
+    try:
+        report = HotThreadsReport.from_dict(document)
+    except ValueError as error:
+        raise NoReportError("it is JSON, but not that of a capture") from error
+    if not report.understood:
+        raise NoReportError("it is JSON, but not that of a capture, which has nodes")
+    return report
 
 
 def _in_words(error: NoReportError | OSError) -> str:

@@ -234,6 +234,18 @@ class HotThreadsReport(_Part):
     wrappings: tuple[str, ...] = ()
     original: str | None = field(default=None, repr=False)
 
+    @classmethod
+    def from_dict(cls, value: object) -> HotThreadsReport:
+        """
+        Read what :meth:`to_dict` returned, or the JSON of a capture: a report without its text.
+
+        :param value: any value.
+        :raises ValueError: if it is something else.
+        """
+        import msgspec
+
+        return msgspec.convert(value, cls)
+
     @property
     def understood(self) -> bool:
         """Return whether the text holds a node's header, a sampling line or a thread that was understood."""

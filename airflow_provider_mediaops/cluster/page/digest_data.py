@@ -14,8 +14,7 @@ from airflow_provider_mediaops.cluster.page.text import count, readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.cluster.digest.model import Digest
-    from airflow_provider_mediaops.cluster.digest.profile import Cell, Profile
+    from airflow_provider_mediaops.cluster.digest.model import Cell, Digest, Profile
 
 # About how many characters of JSON the stacks, and the captures that cells name, may take in all.
 _ROOM_FOR_STACKS = 900_000

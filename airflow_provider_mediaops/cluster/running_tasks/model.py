@@ -8,25 +8,15 @@ the match.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
-
-from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
 
 Seen = Literal["start", "end", "both", "between"]
 """When a group was listed: at the first look, at the last ones, at both, or only at looks in between."""
 
 
-#: The most nodes, and of each the most groups, threads, pools and indices, that are read. No capture has more: a
-#: megabyte of empty ones would hold up whoever reads it for seconds.
-MOST_PARTS = 200
-
-
 class _Part:
-    """A part that can be written as JSON and read again."""
+    """A part that can be written as JSON."""
 
     __slots__ = ()
 
@@ -39,20 +29,6 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value.to_dict() if isinstance(value, _Part) else value
-
-
-P = TypeVar("P", bound=_Part)
-
-
-def _read(part: type[P], value: object) -> P:
-    """Read a part leniently: a field of another type, or of another version, gets its default."""
-    values, given = mapping_of(value), {}
-    for item in fields(cast("Any", part)):
-        found = _READERS[str(item.type)](values.get(item.name))
-        if found is None and item.default is not MISSING:
-            found = item.default
-        given[item.name] = found
-    return part(**given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,44 +182,11 @@ class RunningTasks(_Part):
     @classmethod
     def from_dict(cls, value: object) -> RunningTasks:
         """
-        Read what :meth:`to_dict` returned, of this or another version.
+        Read what :meth:`to_dict` returned.
 
-        :param value: any value; parts that are not understood are left out, and those beyond :data:`MOST_PARTS`.
+        :param value: any value.
+        :raises ValueError: if it is something else.
         """
-        return _read(cls, value)
+        import msgspec
 
-
-def _parts_of(part: type[P]) -> Callable[[object], tuple[P, ...]]:
-    return lambda value: tuple(_read(part, item) for item in list_of(value)[:MOST_PARTS])
-
-
-def _figure(value: object) -> float | None:
-    return number_of(value, HIGHEST_FIGURE)
-
-
-def _whole(value: object) -> int | None:
-    number = _figure(value)
-    return None if number is None else int(number)
-
-
-def _seen(value: object) -> Seen | None:
-    return cast("Seen", value) if value in get_args(Seen) else None
-
-
-# By the annotation of a field. None stands for a value that is not understood.
-_READERS: Mapping[str, Callable[[object], Any]] = {
-    "str": text_of,
-    "str | None": text_of,
-    "int": _whole,
-    "int | None": _whole,
-    "float": _figure,
-    "float | None": _figure,
-    "Seen": _seen,
-    "tuple[str, ...]": lambda value: tuple(text for text in map(text_of, list_of(value)) if text),
-    "tuple[float, ...]": lambda value: tuple(number for number in map(_figure, list_of(value)) if number is not None),
-    "tuple[PoolLoad, ...]": _parts_of(PoolLoad),
-    "tuple[TaskGroup, ...]": _parts_of(TaskGroup),
-    "tuple[LikelyGroup, ...]": _parts_of(LikelyGroup),
-    "tuple[IndexWork, ...]": _parts_of(IndexWork),
-    "tuple[NodeTasks, ...]": _parts_of(NodeTasks),
-}
+        return msgspec.convert(value, cls)

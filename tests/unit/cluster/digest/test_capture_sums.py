@@ -8,13 +8,14 @@ import pytest
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK
 from airflow_provider_mediaops.cluster.digest.capture_sums import (
+    MOST_PLACES,
     CaptureSums,
+    Row,
     stable_method,
     stable_methods,
     sums_of,
     task_rows,
 )
-from airflow_provider_mediaops.cluster.digest.rows import TaskRow
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import running
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
@@ -119,16 +120,28 @@ def test_tasks_are_summed_up_over_nodes() -> None:
     both = running("a", "n1")
     both["nodes"] += running("a", "n2", longest_ms=1500.0, queued=1)["nodes"]
     key = ("indices:data/read/search", "a", "videos", '{"query":{"regexp":{"title":"?"}}}')
-    row = TaskRow(1, 5.0, 5.0, {"search": 1}, {"n1": 1, "n2": 1}, 4, 1, 1500.0, 900.0)
+    places = ({"search": 1}, {"n1": 1, "n2": 1})
+    row = Row(1, 5.0, 5.0, *places, running=4, queued=1, longest_ms=1500.0, cpu_ms=900.0)
     assert task_rows(both, 5.0) == {key: row}
 
 
-@pytest.mark.parametrize("odd", [None, [1, {"nodes": 2}], {"nodes": [5, {"groups": 3}]}])
+@pytest.mark.parametrize("odd", [None, [1, {"nodes": 2}], {"nodes": [5, {"groups": 3}]}, running("a", queued="x")])
 def test_tasks_of_another_shape_are_none(odd: Any) -> None:
     assert task_rows(odd, 5.0) == {}
 
 
-@pytest.mark.parametrize("odd", [None, "x", True, -1, 1e300, [], {}])
-def test_figures_of_another_type_count_as_nothing(odd: Any) -> None:
-    (row,) = task_rows(running("a", running=odd, queued=odd, longest_ms=odd, cpu_ms=odd), 5.0).values()
-    assert (row.running, row.queued, row.longest_ms, row.cpu_ms) == (0, 0, 0.0, 0.0)
+class TestRow:
+    def test_it_is_the_sum_of_its_captures(self) -> None:
+        row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 0.5, 2, 1, 900.0, 450.0)
+        other = Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 0.5, 3, 0, 1200.0, 50.0)
+        row.merge(other)
+        places = ({"search": 2, "write": 1}, {"n1": 1, "n2": 1})
+        assert row == Row(2, 5.0, 10.0, *places, 5.0, 1.0, 5, 1, 1200.0, 500.0)
+        assert other.captures == 1
+
+    def test_the_names_of_places_are_bounded(self) -> None:
+        row = Row()
+        row.merge(Row(nodes={f"node-{each}": 1 for each in range(10 * MOST_PLACES)}))
+        row.merge(Row(nodes={"node-0": 2, "late": 1}))
+        assert len(row.nodes) == MOST_PLACES
+        assert row.nodes["node-0"] == 3

@@ -6,9 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums, Series, sums_of
-from airflow_provider_mediaops.cluster.digest.model import MOST_DAMAGED, MOST_SPANS, Digest
-from airflow_provider_mediaops.cluster.digest.profile import MOST_POOLS, MOST_ROWS, MOST_STACKS, OTHER_POOLS
+from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums, Row, Series, sums_of
+from airflow_provider_mediaops.cluster.digest.model import (
+    MOST_DAMAGED,
+    MOST_POOLS,
+    MOST_ROWS,
+    MOST_SPANS,
+    MOST_STACKS,
+    OTHER_POOLS,
+    BoundedRows,
+    Digest,
+)
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, hot, text_at
 
@@ -103,3 +111,20 @@ def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
     assert columns == [[40, total, threads], *[[total, threads]] * 3]
     spans = {span for cells in profile.cells.values() for span in cells}
     assert spans == set(profile.spans) == {span for found in profile.stacks.values() for span in found}
+
+
+def test_the_rarer_rows_are_dropped_and_the_most_that_a_row_may_lack_is_known() -> None:
+    rows = BoundedRows(2)
+    for name in "abcd":
+        rows.add((name,), Row(1))
+    rows.prune()
+    assert (len(rows.rows), rows.error) == (4, 0)
+    for name in "aabce":
+        rows.add((name,), Row(1))
+    rows.prune()
+    assert [key for key, _ in rows.ranked()] == [("a",), ("b",)]
+    assert rows.error == 2
+    for name in "fgh":
+        rows.add((name,), Row(1))
+    rows.prune()
+    assert rows.error == 3

@@ -5,21 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.digest import reading
-from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.reading import (
-    HEAD_BYTES,
-    Damaged,
-    NoCapture,
-    Outside,
-    belongs_to_capture,
-    read_captures,
-)
+from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import SourceFile, find_captures
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
@@ -27,36 +19,24 @@ from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from airflow_provider_mediaops.cluster.digest.source import FoundCapture
+    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
 LATER = MONDAY + timedelta(hours=3)
 
 
-def read(
-    folder: Path, period: Period | None = None, warnings: list[str] | None = None
-) -> CaptureSums | Outside | NoCapture | Damaged:
+def read(folder: Path, period: Period | None = None, warnings: list[str] | None = None) -> FoundSums:
     (files,) = find_captures([str(folder)])
-    return one_of(files, period or Period(), ([] if warnings is None else warnings).append)
-
-
-def one_of(
-    files: FoundCapture, period: Period, warn: Callable[[str], None]
-) -> CaptureSums | Outside | NoCapture | Damaged:
-    found = read_captures(files, period, warn)
-    if not isinstance(found, list):
-        return found
-    (one,) = found
-    return one
+    return read_captures(files, period or Period(), ([] if warnings is None else warnings).append)
 
 
 def sums(folder: Path, warnings: list[str] | None = None) -> CaptureSums:
     found = read(folder, None, warnings)
-    assert isinstance(found, CaptureSums), found
-    return found
+    assert (found.outside, found.damage) == (0, "")
+    (one,) = found.sums
+    return one
 
 
 @pytest.mark.parametrize(
@@ -74,6 +54,15 @@ def test_json_alone_is_the_same_capture(tmp_path: Path) -> None:
     write_capture(tmp_path / "json", LATER, TEXT, formats=("json",))
     one, other = sums(tmp_path / "both"), sums(tmp_path / "json")
     assert (one.time, one.series, one.frames, one.stacks) == (other.time, other.series, other.frames, other.stacks)
+
+
+@pytest.mark.parametrize("name", ["2.19.1-cpu", "3.8.0-cpu-with-idle-threads", "3.8.0-wait", "3.8.0-block"])
+def test_json_of_a_real_report_has_the_sums_of_its_text(tmp_path: Path, data: Path, name: str) -> None:
+    text = (data / "hot_threads" / f"opensearch-{name}.txt").read_text()
+    for format in ("txt", "json"):
+        write_capture(tmp_path / format, LATER, text, formats=(format,))
+    one, other = sums(tmp_path / "txt"), sums(tmp_path / "json")
+    assert (one.frames.keys(), one.pools, one.stacks) == (other.frames.keys(), other.pools, other.stacks)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -101,7 +90,9 @@ def test_what_is_no_file_is_left_out_at_once(tmp_path: Path) -> None:
     found = find_captures([str(tmp_path)])
 
     assert {files.name.rpartition("/")[2] for files in found} == names
-    assert [one_of(files, Period(), unexpected) for files in found] == [Damaged("it is no regular file")] * len(names)
+    assert {read_captures(files, Period(), unexpected) for files in found} == {
+        FoundSums(damage="it is no regular file")
+    }
 
 
 def test_capture_whose_json_file_is_of_another_time_is_not_read(
@@ -118,14 +109,14 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
     monkeypatch.setattr(SourceFile, "read", counted)
     period = Period((MONDAY + timedelta(days=3)).timestamp(), (MONDAY + timedelta(days=4)).timestamp())
     for files in find_captures([str(tmp_path)]):
-        assert one_of(files, period, unexpected) == Outside()
+        assert read_captures(files, period, unexpected) == FoundSums(outside=1)
     assert max(read_bytes) <= 1 << 16
 
 
 def test_text_of_another_time_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pasted.txt").write_text(TEXT)
     monkeypatch.setattr(reading, "read_reports", lambda _: pytest.fail("parsed"))
-    assert read(tmp_path, Period((MONDAY + timedelta(days=3)).timestamp(), None)) == Outside()
+    assert read(tmp_path, Period((MONDAY + timedelta(days=3)).timestamp(), None)) == FoundSums(outside=1)
 
 
 def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp_path: Path) -> None:
@@ -136,12 +127,10 @@ def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp
     (tmp_path / "appended.txt").write_text("".join(texts))
     (files,) = find_captures([str(tmp_path)])
     found = read_captures(files, Period((MONDAY + timedelta(days=2)).timestamp(), None), unexpected)
-    assert isinstance(found, list)
-    counted = [each for each in found if isinstance(each, CaptureSums)]
-    assert [(each.time, each.amount) for each in counted] == [
+    assert [(each.time, each.amount) for each in found.sums] == [
         ((MONDAY + timedelta(days=day)).timestamp(), 10 + day) for day in (2, 3)
     ]
-    assert [each for each in found if each not in counted] == [Outside()] * 2
+    assert found.outside == 2
 
 
 def test_appended_captures_beside_a_json_file_have_their_own_times(tmp_path: Path) -> None:
@@ -149,10 +138,7 @@ def test_appended_captures_beside_a_json_file_have_their_own_times(tmp_path: Pat
     file.write_text(TEXT + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
     (files,) = find_captures([str(tmp_path)])
     found = read_captures(files, Period(), unexpected)
-    assert [each.time for each in cast("list[object]", found) if isinstance(each, CaptureSums)] == [
-        MONDAY.timestamp(),
-        LATER.timestamp(),
-    ]
+    assert [each.time for each in found.sums] == [MONDAY.timestamp(), LATER.timestamp()]
 
 
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -162,8 +148,7 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
     found = read(
         tmp_path, Period((MONDAY - timedelta(hours=1)).timestamp(), (MONDAY + timedelta(minutes=1)).timestamp())
     )
-    assert isinstance(found, CaptureSums)
-    assert found.time == MONDAY.timestamp()
+    assert [each.time for each in found.sums] == [MONDAY.timestamp()]
 
 
 @pytest.mark.parametrize(
@@ -176,21 +161,21 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
         ("a.txt.gz", b"\x1f\x8b\x08\x00????????", "it is gzip, but damaged"),
         ("a.json", b'{"nodes": [', "it is not valid JSON"),
         ("a.json", b'{"took": 5}', "it is JSON, but not that of a capture"),
+        ("a.json", b'{"nodes": [{"threads": 5}]}', "it is JSON, but not that of a capture"),
         ("a.json", b"[" * 100_000, "it is not valid JSON"),
     ],
 )
 def test_a_damaged_file_is_said_to_be(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(content)
-    found = read(tmp_path)
-    assert isinstance(found, Damaged)
-    assert found.reason.startswith(reason)
+    assert read(tmp_path).damage.startswith(reason)
 
 
 def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     file = write_capture(tmp_path, MONDAY, TEXT, formats=("txt",))
     (files,) = find_captures([str(tmp_path)])
     file.unlink()
-    assert one_of(files, Period(), unexpected) == Damaged("it was there when the files were listed, and is gone")
+    gone = "it was there when the files were listed, and is gone"
+    assert read_captures(files, Period(), unexpected) == FoundSums(damage=gone)
 
 
 def unexpected(warning: str) -> None:
@@ -199,7 +184,7 @@ def unexpected(warning: str) -> None:
 
 def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
     (tmp_path / "digest.json").write_text('{"digest": {"since": null}, "profiles": []}')
-    assert read(tmp_path) == NoCapture()
+    assert read(tmp_path) == FoundSums()
 
 
 def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Path) -> None:
@@ -243,8 +228,7 @@ class TestTextThatDoesNotCount:
         (files,) = find_captures([str(tmp_path)])
         file.unlink()
         warnings: list[str] = []
-        found = one_of(files, Period(), warnings.append)
-        assert isinstance(found, CaptureSums)
+        assert len(read_captures(files, Period(), warnings.append).sums) == 1
         assert [warning.rpartition(": ")[2] for warning in warnings] == [
             "it was there when the files were listed, and is gone."
         ]
@@ -253,14 +237,12 @@ class TestTextThatDoesNotCount:
         wrong = text_at(LATER - timedelta(days=400), hot("data-2", "search", 50, SEARCH), node="data-2")
         write_capture(tmp_path, LATER, wrong + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
         (files,) = find_captures([str(tmp_path)])
-        assert isinstance(one_of(files, Period(), unexpected), CaptureSums)
+        assert len(read_captures(files, Period(), unexpected).sums) == 1
 
     def test_if_neither_holds_a_report_both_are_said_to(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("")
         (tmp_path / "a.json").write_text('{"took": 5}')
-        found = read(tmp_path)
-        assert isinstance(found, Damaged)
-        assert found.reason.startswith(
+        assert read(tmp_path).damage.startswith(
             "it is empty; of the .json file beside it: it is JSON, but not that of a capture"
         )
 
@@ -275,8 +257,7 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     elif becomes == "damaged gzip":
         file.write_bytes(b"\x1f\x8b\x08\x00????????")
     warnings: list[str] = []
-    found = one_of(files, Period(), warnings.append)
-    assert isinstance(found, CaptureSums)
+    (found,) = read_captures(files, Period(), warnings.append).sums
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
     (warning,) = warnings
     assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: it ")
@@ -286,8 +267,8 @@ class TestPageAlone:
     def test_one_of_a_capture_is_said_to_be(self, tmp_path: Path) -> None:
         html = page([PageCapture(TEXT, parse(TEXT))], title="Hot threads")
         (tmp_path / "a.html").write_text(html)
-        assert read(tmp_path) == Damaged(
-            "it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
+        assert read(tmp_path) == FoundSums(
+            damage="it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
         )
 
     @pytest.mark.parametrize(
@@ -300,7 +281,7 @@ class TestPageAlone:
     )
     def test_another_one_is_no_capture(self, tmp_path: Path, start: str) -> None:
         (tmp_path / "a.html").write_text(start)
-        assert read(tmp_path) == NoCapture()
+        assert read(tmp_path) == FoundSums()
 
 
 @pytest.mark.parametrize(
@@ -308,7 +289,7 @@ class TestPageAlone:
     [
         ("a.txt", "", True),
         ("a.json", '{"capture": {}, "nodes": []}', True),
-        ("a.json", '{\n "nodes": [', True),
+        ("a.json", '{\n "capture": {', True),
         ("a.json", '{"digest": {}}', False),
         ("a.json", '{"took": 5}', False),
         ("a.html", f'<meta name="generator" content="{GENERATOR} 0.1.0">', True),
