@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from typing import NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.page.text import readable
+from airflow_provider_mediaops.cluster.plain_values import mapping_of, number_of, text_of
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 #: The size of the largest report that is read; a task takes no larger one either.
@@ -74,9 +78,24 @@ def _other(text: str) -> str:
     first = text.lstrip().partition("\n")[0].strip()
     start = first[:15].lower()
     # A line in the log of a server begins with a time in brackets.
+    if error := _error_reply(text):
+        return error
     if first.startswith("{") or _JSON_LIST.match(text):
         return "it is JSON, not the text of a report; a capture keeps the text in its .txt file"
     if start.startswith(("<!doctype html", "<html")):
         return "it is a web page, not the text of a report; a capture keeps the text in its .txt file"
     shown = first if len(first) <= _LONGEST_LINE else f"{first[: _LONGEST_LINE - 1]}…"
     return f"it holds no report of hot threads; its first line is {shown!r}"
+
+
+def _error_reply(text: str) -> str:
+    """Return what an error reply of a cluster says; empty if the text is none."""
+    reply: object = None
+    with suppress(ValueError, RecursionError):
+        reply = json.loads(text)
+    error = mapping_of(reply).get("error")
+    reason = text_of(error) or text_of(mapping_of(error).get("reason")) or text_of(mapping_of(error).get("type"))
+    if reason is None:
+        return ""
+    status = number_of(mapping_of(reply).get("status"))
+    return f"it is an error reply of the cluster{f' ({status:.0f})' if status else ''}: {readable(reason)}"

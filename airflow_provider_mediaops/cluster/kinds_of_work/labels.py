@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from airflow_provider_mediaops.cluster.comparison import method_of
+from airflow_provider_mediaops.cluster.comparison import WAITING, method_of
 from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, node_label, pool_label
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, kinds_of_work
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, WAIT, kinds_of_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -233,6 +233,8 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
     told = _told_by_frames(tuple(frame[:_LONGEST_FRAME] for frame in frames))
     if told is not None:
         return told
+    if frames and (method := method_of(frames[0][:_LONGEST_FRAME])) in WAITING:
+        return Label(WAIT, "frame", method)
     kind = _rules().by_pool.get(pool)
     return Label(OTHER, "nothing") if kind is None else Label(kind, "pool")
 

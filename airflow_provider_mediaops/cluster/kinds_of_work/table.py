@@ -75,6 +75,11 @@ FAMILIES = {
 #: The kind of a stack in which no frame tells one, of a thread whose pool tells none.
 OTHER = KindOfWork("other", 0, "Other: no frame tells a known kind", "Read the stack in the flame graph.")
 
+#: The kind of a stack in which no frame tells one, and whose innermost frame waits: the pool would tell of work.
+WAIT = KindOfWork(
+    "idle.wait", 0, "Idle: the thread waits, and no frame tells for what", "Read the stack in the flame graph."
+)
+
 
 @cache
 def kinds_of_work() -> tuple[KindOfWork, ...]:
@@ -88,7 +93,7 @@ def label_of_id(kind_id: str) -> str:
 
     :param kind_id: its id; that of a kind that this version does not have stands for itself.
     """
-    return next((kind.label for kind in (*kinds_of_work(), OTHER) if kind.id == kind_id), kind_id)
+    return next((kind.label for kind in (*kinds_of_work(), OTHER, WAIT) if kind.id == kind_id), kind_id)
 
 
 def read_kinds(text: str) -> tuple[KindOfWork, ...]:

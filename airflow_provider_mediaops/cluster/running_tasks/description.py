@@ -24,8 +24,8 @@ _REINDEX_TO = re.compile(r" to \[([^\[\]]*)\](?:\[[^\[\]]*\])?\Z")
 _SQL_TEXT = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _DEEPEST = 5
-# A name in quotes may read like another clause.
-_SQL_FROM = re.compile(r"\bFROM\s+(\"[^\"]*\"|[^\s,()\"';]+)|\"[^\"]*(?:\"|\Z)", re.IGNORECASE)
+# A name in quotes may read like another clause. What follows DISTINCT FROM is a value.
+_SQL_FROM = re.compile(r"\bDISTINCT\s+FROM\b|\bFROM\s+(\"[^\"]*\"|[^\s,()\"';]+)|\"[^\"]*(?:\"|\Z)", re.IGNORECASE)
 _ESQL_COMMENTS = re.compile(r"(?:\s*(?://[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z)))*", re.DOTALL)
 _ESQL_NAME = r"(?:\"[^\"]*\"|[^\s|,\[\]()\"]+)"
 _ESQL_FROM = re.compile(rf"\s*(?:FROM|TS)\s+({_ESQL_NAME}(?:\s*,\s*{_ESQL_NAME})*)", re.IGNORECASE)

@@ -186,6 +186,14 @@ def test_stack_without_a_telling_frame_is_labelled_by_its_pool_and_says_so() -> 
     assert row.caution == "by its thread pool only"
 
 
+def test_stack_that_only_waits_is_idle_whatever_its_pool_does() -> None:
+    park = "java.base@21/jdk.internal.misc.Unsafe.park(Native Method)"
+    told = label_of([park, "java.base@21/java.util.concurrent.LinkedTransferQueue.xfer(L.java:1)"], "search")
+    assert (told.kind.family, told.told_by) == ("idle", "frame")
+    busy = thread("opensearch[n1][search][T#1]", cpu(9.0), stack(8, park), stack(2, RUN))
+    assert list(kinds_in(section("n1", busy))) == ["Search: which kind is not visible"]
+
+
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:
     assert label_of([RUN], "generic") == (OTHER, "nothing", "")
     assert label_of(["com.example.Plugin.work(Plugin.java:1)"]) == (OTHER, "nothing", "")

@@ -64,6 +64,8 @@ def test_a_long_query_is_cut() -> None:
         (SQL, "SQL [SELECT ' FROM 123-45-6789' FROM logs][null]", "logs"),
         (SQL, "SQL [SELECT a FROM (SELECT b FROM c)][null]", None),
         (SQL, 'SQL [SELECT "FROM z" FROM t][null]', "t"),
+        # On some dialects a text stands in double quotes.
+        (SQL, 'SQL [SELECT a IS DISTINCT FROM "123-45-6789" FROM t][null]', "t"),
         (SQL, "SQL [/* FROM c */ SELECT a -- FROM c\nFROM t][null]", "t"),
         (SQL, "SQL [SELECT '-- ' FROM t][null]", "t"),
         (SQL, "SQL [][null]", None),

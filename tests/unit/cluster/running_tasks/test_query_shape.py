@@ -107,6 +107,8 @@ class TestTexts:
             (f'ES|QL: FROM a /* {SECRET} */| WHERE t LIKE """{SECRET} " | """', "ES|QL: FROM a | WHERE t LIKE ?"),
             (f'ES|QL: FROM a | WHERE t == "\\"{SECRET}" AND `1 {KEYS[0]}` IN (1, 2,3)', None),
             ("SQL: SELECT a FROM t WHERE b = 'it''s' AND c IN (1, 2)", "SQL: SELECT a FROM t WHERE b = ? AND c IN (?)"),
+            # On some dialects a text stands in double quotes.
+            ('SQL: SELECT a FROM t WHERE b = "123-45-6789"', "SQL: SELECT a FROM t WHERE b = ?"),
             # No backslash escapes a mark there.
             ("SQL: SELECT a FROM t WHERE b = 'x\\' AND c = '123-45-6789' -- 123-45-6789", None),
         ],
