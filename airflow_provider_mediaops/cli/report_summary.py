@@ -10,8 +10,14 @@ from airflow_provider_mediaops.cli.result import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums
-from airflow_provider_mediaops.cluster.page.change_tables import change_tables
-from airflow_provider_mediaops.cluster.page.tables import kind_table, method_table, node_table, pool_table, thread_table
+from airflow_provider_mediaops.cluster.page.tables import (
+    change_tables,
+    kind_table,
+    method_table,
+    node_table,
+    pool_table,
+    thread_table,
+)
 from airflow_provider_mediaops.cluster.page.text import count, figure, in_what_was_read, readable, share_in_words
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ class TestTasks:
     def test_what_no_task_explains_is_sorted_with_the_groups(self, open_page: Open) -> None:
         with open_page(with_tasks()) as opened:
             table = opened.page.locator("table", has=opened.page.locator("caption", has_text="Listed requests")).first
-            table.get_by_role("button", name="Share of CPU").click()
+            table.get_by_role("button", name="Share of node").click()
             assert table.locator("tbody th").all_inner_texts() == [
                 "not explained by any listed task",
                 "report:nightly-margin",
@@ -62,7 +62,7 @@ class TestTasks:
         with open_page(with_tasks(), size=(400, 800)) as opened:
             row = opened.page.locator("tr", has_text="not explained").first
             shown = [cell.get_attribute("data-column") for cell in row.locator("th, td").all() if cell.is_visible()]
-            assert shown == ["X-Opaque-Id", "Share of CPU"]
+            assert shown == ["X-Opaque-Id", "Share of node"]
 
 
 class TestWithoutScripts:

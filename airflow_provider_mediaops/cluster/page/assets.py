@@ -9,6 +9,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.cluster.page.text import count, duration, readable
+
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
@@ -41,13 +43,15 @@ def environment() -> Environment:
     """
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    return Environment(
+    found = Environment(
         autoescape=True,
         loader=DictLoader({name: _read(name) for name in _TEMPLATES}),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters |= {"count": count, "duration": duration, "readable": readable}
+    return found
 
 
 @cache

@@ -7,17 +7,30 @@ number of captures.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.digest.findings import series_label
 from airflow_provider_mediaops.cluster.page.digest_data import digest_data
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
-from airflow_provider_mediaops.cluster.page.tables import Cell, Table, method_cell, number_cell, percent_of, share_cell
+from airflow_provider_mediaops.cluster.page.tables import (
+    Cell,
+    method_cell,
+    number_cell,
+    percent_of,
+    share_cell,
+    table_of,
+)
 from airflow_provider_mediaops.cluster.page.text import count, readable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.cluster.digest.model import Digest
+    from airflow_provider_mediaops.cluster.page.tables import Table
+
+    Column = Callable[[dict[str, Any]], Cell]
 
 _NONE = "–"  # noqa: RUF001 - a dash
 _MOST_FRAMES = 25
@@ -117,26 +130,17 @@ def _series(profile: dict[str, Any]) -> dict[str, Table | None]:
 
 
 def _frame_table(profile: dict[str, Any], caption: str) -> Table:
-    frames = profile["frames"]
-    return Table(
-        caption=caption,
-        columns=("Top frame", "Captures", "Share", "Thread pools", "Nodes", "First seen", "Last seen", "Period before"),
-        rows=tuple(
-            (
-                method_cell(frame["frame"]),
-                _k_of_n(frame["captures"], frame["of"]),
-                share_cell(frame["share_percent"]),
-                Cell(text=_named(frame["pools"])),
-                _nodes(frame),
-                _time(frame["first"]),
-                _time(frame["last"]),
-                _before(frame),
-            )
-            for frame in frames[:_MOST_FRAMES]
-        ),
-        beyond=max(0, len(frames) - _MOST_FRAMES),
-        falls_by=None,
-    )
+    columns: dict[str, Column] = {
+        "Top frame": lambda frame: method_cell(frame["frame"]),
+        "Captures": lambda frame: _k_of_n(frame["captures"], frame["of"]),
+        "Share": lambda frame: share_cell(frame["share_percent"]),
+        "Thread pools": lambda frame: Cell(text=_named(frame["pools"])),
+        "Nodes": _nodes,
+        "First seen": lambda frame: _time(frame["first"]),
+        "Last seen": lambda frame: _time(frame["last"]),
+        "Period before": _before,
+    }
+    return table_of(caption, profile["frames"], columns, most=_MOST_FRAMES, falls_by=None)
 
 
 def _work_table(profile: dict[str, Any]) -> Table:
@@ -148,89 +152,61 @@ def _work_table(profile: dict[str, Any]) -> Table:
             day = shares.setdefault(_day(span["since"]), {})
             day[work["work"]] = day.get(work["work"], 0.0) + span[place]
     days = sorted(shares)[-_MOST_DAYS:]
-    return Table(
-        caption=f"Kinds of work in {_counted(profile, profile['captures'])}",
-        columns=("Kind of work", "Captures", "Share", *days),
-        rows=tuple(
-            (
-                Cell(text=readable(work["label"])),
-                _k_of_n(work["captures"], work["of"]),
-                share_cell(work["share_percent"]),
-                *(_share_of_day(shares[day], work["work"]) for day in days),
-            )
-            for work in profile["works"][:_MOST_WORKS]
-        ),
-        beyond=max(0, len(profile["works"]) - _MOST_WORKS),
-        falls_by=2,
-    )
+    columns: dict[str, Column] = {
+        "Kind of work": lambda work: Cell(text=readable(work["label"])),
+        "Captures": lambda work: _k_of_n(work["captures"], work["of"]),
+        "Share": lambda work: share_cell(work["share_percent"]),
+        **{day: partial(_share_of_day, shares[day]) for day in days},
+    }
+    caption = f"Kinds of work in {_counted(profile, profile['captures'])}"
+    return table_of(caption, profile["works"], columns, most=_MOST_WORKS, falls_by=2)
 
 
-def _share_of_day(day: dict[str, float], work: str) -> Cell:
-    total = sum(day.values())
-    return share_cell(100 * day[work] / total) if total and work in day else Cell(text=_NONE, number=-1)
+def _share_of_day(day: dict[str, float], work: dict[str, Any]) -> Cell:
+    total, amount = sum(day.values()), day.get(work["work"])
+    return Cell(text=_NONE, number=-1) if not total or amount is None else share_cell(100 * amount / total)
 
 
 def _gone_table(profile: dict[str, Any], caption: str) -> Table:
-    gone = profile["gone"]
-    return Table(
-        caption=caption,
-        columns=("Top frame", "Captures before", "Share before", "Thread pools", "Last seen"),
-        rows=tuple(
-            (
-                method_cell(frame["frame"]),
-                _k_of_n(frame["captures_before"], frame["of_before"]),
-                share_cell(frame["share_percent_before"]),
-                Cell(text=_named(frame["pools"])),
-                _time(frame["last"]),
-            )
-            for frame in gone[:_MOST_GONE]
-        ),
-        beyond=max(0, len(gone) - _MOST_GONE),
-        falls_by=None,
-    )
+    columns: dict[str, Column] = {
+        "Top frame": lambda frame: method_cell(frame["frame"]),
+        "Captures before": lambda frame: _k_of_n(frame["captures_before"], frame["of_before"]),
+        "Share before": lambda frame: share_cell(frame["share_percent_before"]),
+        "Thread pools": lambda frame: Cell(text=_named(frame["pools"])),
+        "Last seen": lambda frame: _time(frame["last"]),
+    }
+    return table_of(caption, profile["gone"], columns, most=_MOST_GONE, falls_by=None)
 
 
 def _task_table(profile: dict[str, Any], words: str) -> Table:
     tasks = profile["tasks"]
     longest = max(task["longest_ms"] for task in tasks)
-    return Table(
-        caption=f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} saw a task",
-        columns=("Action", "X-Opaque-Id", "Index", "Query", "Captures", "CPU", "Longest", "Running", "Queued", "Nodes"),
-        rows=tuple(
-            (
-                Cell(text=readable(task["action"])),
-                Cell(text=readable(task["opaque_id"] or _NONE)),
-                Cell(text=readable(task["index"] or _NONE)),
-                Cell(text=readable(task["shape"] or _NONE)),
-                _k_of_n(task["captures"], task["of"]),
-                Cell(text=_seconds(task["cpu_ms"]) if task["cpu_ms"] else _NONE, number=task["cpu_ms"]),
-                Cell(
-                    text=_seconds(task["longest_ms"]),
-                    number=task["longest_ms"],
-                    bar=percent_of(task["longest_ms"], longest),
-                ),
-                number_cell(task["running"]),
-                number_cell(task["queued"]),
-                number_cell(task["nodes"]),
-            )
-            for task in tasks[:_MOST_TASKS]
+    columns: dict[str, Column] = {
+        "Action": lambda task: Cell(text=readable(task["action"])),
+        "X-Opaque-Id": lambda task: Cell(text=readable(task["opaque_id"] or _NONE)),
+        "Index": lambda task: Cell(text=readable(task["index"] or _NONE)),
+        "Query": lambda task: Cell(text=readable(task["shape"] or _NONE)),
+        "Captures": lambda task: _k_of_n(task["captures"], task["of"]),
+        "CPU": lambda task: Cell(text=_seconds(task["cpu_ms"]) if task["cpu_ms"] else _NONE, number=task["cpu_ms"]),
+        "Longest": lambda task: Cell(
+            text=_seconds(task["longest_ms"]), number=task["longest_ms"], bar=percent_of(task["longest_ms"], longest)
         ),
-        beyond=max(0, len(tasks) - _MOST_TASKS),
-        falls_by=4,
-    )
+        "Running": lambda task: number_cell(task["running"]),
+        "Queued": lambda task: number_cell(task["queued"]),
+        "Nodes": lambda task: number_cell(task["nodes"]),
+    }
+    caption = f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} saw a task"
+    return table_of(caption, tasks, columns, most=_MOST_TASKS, falls_by=4)
 
 
 def _damaged(document: dict[str, Any]) -> Table:
-    files = document["damaged"]
-    return Table(
-        caption=count(document["digest"]["damaged"], "file"),
-        columns=("File", "Reason"),
-        rows=tuple(
-            (Cell(text=readable(each["file"])), Cell(text=readable(each["reason"]))) for each in files[:_MOST_DAMAGED]
-        ),
-        beyond=max(0, document["digest"]["damaged"] - _MOST_DAMAGED),
-        falls_by=None,
-    )
+    files, number = document["damaged"], document["digest"]["damaged"]
+    columns: dict[str, Column] = {
+        "File": lambda each: Cell(text=readable(each["file"])),
+        "Reason": lambda each: Cell(text=readable(each["reason"])),
+    }
+    more = number - len(files)
+    return table_of(count(number, "file"), files, columns, most=_MOST_DAMAGED, more=more, falls_by=None)
 
 
 def _words(profile: dict[str, Any]) -> str:

@@ -16,9 +16,10 @@ from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label, tally_of
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, KindSums
-from airflow_provider_mediaops.cluster.page.change_tables import change_tables, columns_of
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.page.tables import (
+    change_tables,
+    columns_of,
     kind_table,
     method_cell,
     method_table,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.cluster.comparison import WAITING
 from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.page.text import count, figure, readable
+from airflow_provider_mediaops.cluster.page.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.statistics import Heap, NodeStatistics
 
+EntryT = TypeVar("EntryT")
+
 #: The maximum number of rows of most tables; the raw text holds the rest.
 MOST_ROWS = 15
 _MOST_NODES = 100
 _MOST_POOLS = 3
 
+# A table with a column for each of fifty captures cannot be read.
+_MOST_COLUMNS = 5
 _USED = {"cpu": "CPU", "wait": "Waiting", "block": "Blocked", "mem": "Allocated"}
 
 
@@ -62,6 +67,33 @@ class Table:
     has_signs: bool = False
 
 
+def table_of(
+    caption: str,
+    entries: Sequence[EntryT],
+    columns: Mapping[str, Callable[[EntryT], Cell]],
+    *,
+    most: int = MOST_ROWS,
+    more: int = 0,
+    falls_by: int | None = 1,
+    has_signs: bool = False,
+) -> Table:
+    """
+    Return a table with a row for each entry.
+
+    :param columns: by heading, what makes the cell of an entry.
+    :param most: the maximum number of rows.
+    :param more: the number of further entries that are not given.
+    """
+    return Table(
+        caption=caption,
+        columns=tuple(columns),
+        rows=tuple(tuple(cell(entry) for cell in columns.values()) for entry in entries[:most]),
+        beyond=max(0, len(entries) - most) + more,
+        falls_by=falls_by,
+        has_signs=has_signs,
+    )
+
+
 def used(measure: Measure) -> str:
     """Return a heading for the amounts of threads."""
     return "Seen" if measure.unit == "threads" else _USED[measure.kind]
@@ -69,22 +101,15 @@ def used(measure: Measure) -> str:
 
 def kind_table(kinds: Sequence[HotKind]) -> Table:
     """Return the table of the kinds of work."""
-    return Table(
-        caption="By kind of work, across nodes",
-        columns=("Kind of work", "Share", "Threads", "Nodes", "Told by", "What to look at next"),
-        rows=tuple(
-            (
-                Cell(text=readable(kind.label), after=kind.caution),
-                share_cell(kind.share_percent),
-                number_cell(len(kind.threads)),
-                _nodes_cell(kind.nodes),
-                method_cell(kind.method),
-                Cell(text=kind.look),
-            )
-            for kind in kinds[:MOST_ROWS]
-        ),
-        beyond=max(0, len(kinds) - MOST_ROWS),
-    )
+    columns: dict[str, Callable[[HotKind], Cell]] = {
+        "Kind of work": lambda kind: Cell(text=readable(kind.label), after=kind.caution),
+        "Share of report": lambda kind: share_cell(kind.share_percent),
+        "Threads": lambda kind: number_cell(len(kind.threads)),
+        "Nodes": lambda kind: _nodes_cell(kind.nodes),
+        "Told by": lambda kind: method_cell(kind.method),
+        "What to look at next": lambda kind: Cell(text=kind.look),
+    }
+    return table_of("By kind of work, across nodes", kinds, columns)
 
 
 def share_cell(percent: float) -> Cell:
@@ -106,38 +131,25 @@ def method_table(found: Comparison) -> Table:
 def _hot_table(
     caption: str, first: str, found: Comparison, heats: Sequence[Heat], name: Callable[[Heat], Cell]
 ) -> Table:
-    return Table(
-        caption=caption,
-        columns=(first, _peak_heading(found), "Threads", "Nodes"),
-        rows=tuple(
-            (
-                name(heat),
-                _amount(heat.peak, heats[0].peak, found.measure),
-                number_cell(heat.threads),
-                _nodes_cell(heat.nodes),
-            )
-            for heat in heats[:MOST_ROWS]
-        ),
-        beyond=max(0, len(heats) - MOST_ROWS),
-    )
+    columns: dict[str, Callable[[Heat], Cell]] = {
+        first: name,
+        _peak_heading(found): lambda heat: _amount(heat.peak, heats[0].peak, found.measure),
+        "Threads": lambda heat: number_cell(heat.threads),
+        "Nodes": lambda heat: _nodes_cell(heat.nodes),
+    }
+    return table_of(caption, heats, columns)
 
 
 def thread_table(found: Comparison) -> Table:
     """Return the table of threads."""
-    return Table(
-        caption="By thread",
-        columns=("Thread", _peak_heading(found), "Node", "Top frame"),
-        rows=tuple(
-            (
-                Cell(text=readable(one.heat.name)),
-                _amount(one.heat.peak, found.threads[0].heat.peak, found.measure, _split(one)),
-                Cell(text=readable(one.heat.nodes[0])),
-                method_cell(one.method),
-            )
-            for one in found.threads[:MOST_ROWS]
-        ),
-        beyond=max(0, len(found.threads) - MOST_ROWS),
-    )
+    highest = found.threads[0].heat.peak if found.threads else 0.0
+    columns: dict[str, Callable[[HotOne], Cell]] = {
+        "Thread": lambda one: Cell(text=readable(one.heat.name)),
+        _peak_heading(found): lambda one: _amount(one.heat.peak, highest, found.measure, _split(one)),
+        "Node": lambda one: Cell(text=readable(one.heat.nodes[0])),
+        "Top frame": lambda one: method_cell(one.method),
+    }
+    return table_of("By thread", found.threads, columns)
 
 
 def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | None], cores: Mapping[str, int]) -> Table:
@@ -157,22 +169,15 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
     names = list(dict.fromkeys([*heats, *(name for cpus in read.values() for name in cpus)]))
     known = {name: number for name in names if (number := _cores_of(name, read.values(), cores))}
     highest = found.nodes[0].peak if found.nodes else 0.0
-    return Table(
-        caption="By node",
-        columns=("Node", *(["Cores"] if known else []), *read, f"{_peak_heading(found)}, its threads", "Threads"),
-        rows=tuple(
-            (
-                Cell(text=readable(name)),
-                *([number_cell(known.get(name))] if known else []),
-                *(_cpu(cpus.get(name)) for cpus in read.values()),
-                _threads_amount(heats.get(name), highest, found.measure, known.get(name)),
-                number_cell(heats[name].threads if name in heats else 0),
-            )
-            for name in names[:_MOST_NODES]
-        ),
-        beyond=max(0, len(names) - _MOST_NODES),
-        falls_by=len(read) + (2 if known else 1),
+    columns: dict[str, Callable[[str], Cell]] = {"Node": lambda name: Cell(text=readable(name))}
+    if known:
+        columns["Cores"] = lambda name: number_cell(known.get(name))
+    columns |= {heading: partial(_cpu_of, cpus) for heading, cpus in read.items()}
+    columns[f"{_peak_heading(found)}, its threads"] = lambda name: _threads_amount(
+        heats.get(name), highest, found.measure, known.get(name)
     )
+    columns["Threads"] = lambda name: number_cell(heats[name].threads if name in heats else 0)
+    return table_of("By node", names, columns, most=_MOST_NODES, falls_by=len(columns) - 2)
 
 
 def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: Sequence[str]) -> Table:
@@ -184,25 +189,17 @@ def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: S
     """
     several = len(labels) > 1
     pairs = [(label, node) for label, nodes in zip(labels, found, strict=True) for node in nodes or ()]
-    columns = ("Heap", "Collector", "Queues", "Rejected", "Throttled")
-    return Table(
-        caption="Heap, garbage collection and thread pools, by node",
-        columns=("Node", *(["Capture"] if several else []), *columns),
-        rows=tuple(
-            (
-                Cell(text=readable(node["node"])),
-                *([Cell(text=label)] if several else []),
-                _heap_cell(node["heap"]),
-                _collector_cell(node),
-                _pools_cell(node, "queue"),
-                _pools_cell(node, "rejected"),
-                _throttling_cell(node),
-            )
-            for label, node in pairs[:_MOST_NODES]
-        ),
-        beyond=max(0, len(pairs) - _MOST_NODES),
-        falls_by=None if several else 1,
-    )
+    columns: dict[str, Callable[[tuple[str, NodeStatistics]], Cell]] = {
+        "Node": lambda pair: Cell(text=readable(pair[1]["node"])),
+        **({"Capture": lambda pair: Cell(text=pair[0])} if several else {}),
+        "Heap": lambda pair: _heap_cell(pair[1]["heap"]),
+        "Collector": lambda pair: _collector_cell(pair[1]),
+        "Queues": lambda pair: _pools_cell(pair[1], "queue"),
+        "Rejected": lambda pair: _pools_cell(pair[1], "rejected"),
+        "Throttled": lambda pair: _throttling_cell(pair[1]),
+    }
+    caption = "Heap, garbage collection and thread pools, by node"
+    return table_of(caption, pairs, columns, most=_MOST_NODES, falls_by=None if several else 1)
 
 
 def _heap_cell(heap: Heap | None) -> Cell:
@@ -316,9 +313,66 @@ def _name_of(cpu: NodeCpu, heats: dict[str, Heat]) -> str:
     return next((name for name in (cpu.name, cpu.node_id) if name and name in heats), cpu.label)
 
 
-def _cpu(cpu: NodeCpu | None) -> Cell:
+def _cpu_of(cpus: Mapping[str, NodeCpu], node: str) -> Cell:
+    cpu = cpus.get(node)
     if cpu is None or cpu.percent is None:
         return Cell(text="unknown", number=-1)
     load = (cpu.load_average or {}).get("1m")
     notes = [note for note in (measure_name(cpu.source), "" if load is None else f"load {load:.1f}") if note]
     return Cell(text=f"{cpu.percent:.0f} %", after=", ".join(notes), number=cpu.percent, bar=min(100.0, cpu.percent))
+
+
+def columns_of(captures: int) -> list[int]:
+    """
+    Choose the captures that get a column of their own.
+
+    :returns: the positions of the first and the last, and of some between, evenly spread.
+    """
+    if captures <= _MOST_COLUMNS:
+        return list(range(captures))
+    return [round(step * (captures - 1) / (_MOST_COLUMNS - 1)) for step in range(_MOST_COLUMNS)]
+
+
+def change_tables(found: Comparison, labels: Sequence[str]) -> tuple[Table, ...]:
+    """
+    Return the tables of pools, top frames and threads that changed, most changed first.
+
+    :returns: the tables that have rows; none if nothing changed.
+    """
+    tables = (
+        _change_table("Thread pool", found.measure, found.pools, labels, name_of_heat),
+        _change_table("Top frame", found.measure, found.methods, labels, method_of_heat),
+        _change_table("Thread", found.measure, [one.heat for one in found.threads], labels, _thread),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def _change_table(
+    first: str,
+    measure: Measure,
+    heats: Sequence[Heat],
+    labels: Sequence[str],
+    name: Callable[[Heat], Cell],
+) -> Table:
+    changed = [heat for heat in heats if figure(abs(heat.difference), measure) != figure(0.0, measure)]
+    changed.sort(key=lambda heat: -abs(heat.difference))
+    columns: dict[str, Callable[[Heat], Cell]] = {first: name}
+    columns |= {labels[number]: partial(_amount_in, measure, number) for number in columns_of(len(labels))}
+    columns["Change"] = lambda heat: Cell(
+        text=difference(heat.difference, measure),
+        after="new" if heat.is_new else "gone" if heat.is_gone else "",
+        number=heat.difference,
+        bar=percent_of(heat.difference, abs(changed[0].difference)),
+    )
+    return table_of(f"{first}s", changed, columns, falls_by=None, has_signs=True)
+
+
+def _amount_in(measure: Measure, capture: int, heat: Heat) -> Cell:
+    amount = heat.amounts[capture]
+    return Cell(text="–", number=-1) if amount is None else Cell(text=figure(amount, measure), number=amount)  # noqa: RUF001 - a dash
+
+
+def _thread(heat: Heat) -> Cell:
+    # Most names contain their node; those of the JVM's own threads are the same on each.
+    node = heat.nodes[0]
+    return Cell(text=readable(heat.name), before="" if node in heat.name else f"{readable(node)} · ")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.page.tables import MOST_ROWS, Cell, Table, number_cell, percent_of
-from airflow_provider_mediaops.cluster.page.text import count, readable
+from airflow_provider_mediaops.cluster.page.tables import MOST_ROWS, Cell, number_cell, percent_of, table_of
+from airflow_provider_mediaops.cluster.page.text import duration, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from airflow_provider_mediaops.cluster.page.tables import Table
     from airflow_provider_mediaops.cluster.running_tasks.model import (
         IndexWork,
         LikelyGroup,
@@ -25,87 +26,36 @@ MOST_NODES = 24
 LONGEST_QUERY = 300
 
 _REQUESTS, _THREADS, _INDICES = "Listed requests", "Likely requests of the hot threads", "Work on indices"
-_CPU = "Share of CPU"
+_CPU = "Share of node"
 _MOST_POOLS = 8
 _MOST_REMARKS = 10
 _MOST_LOOKS = 100
 _NONE = "–"  # noqa: RUF001 - a dash
 _SEEN = {"start": "at the start", "end": "at the end", "both": "at both ends", "between": "in between"}
-# Below, a digit after the point is worth its place.
-_FEW_MS = 10.0
-_SECOND_MS, _MINUTE_MS, _HOUR_MS = 1_000.0, 60_000.0, 3_600_000.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSection:
+def task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) -> dict[str, Any] | None:
     """
-    What the page says about the tasks of one node.
-
-    :param heading: the node, and the capture if there are several.
-    :param has_heaviest: whether the first sentence says what used most of the CPU.
-    :param sentences: what was looked at, and what used most of the CPU.
-    :param remarks: what was not asked, was refused or was cut, and why.
-    :param tables: groups, threads and indices; those that are empty are left out.
-    """
-
-    heading: str
-    has_heaviest: bool
-    sentences: tuple[str, ...]
-    remarks: tuple[str, ...]
-    tables: tuple[Table, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSection:
-    """
-    What the page says about running tasks.
-
-    :param nodes_beyond: the number of nodes that are left out, such as `3 nodes`; empty if there are none.
-    :param has_requests: whether any node has listed requests.
-    :param has_cpu: whether any node has shares of CPU.
-    :param has_threads: whether any node has likely requests of its threads.
-    :param has_indices: whether any node has work on indices.
-    """
-
-    nodes: tuple[NodeSection, ...]
-    nodes_beyond: str
-    remarks: tuple[str, ...]
-    has_requests: bool
-    has_cpu: bool
-    has_threads: bool
-    has_indices: bool
-
-
-def task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) -> TaskSection | None:
-    """
-    Return the section on the tasks that ran while captures were taken.
+    Return what the template says about the tasks that ran while captures were taken.
 
     :param found: the tasks of each, which are read one after the other; None if nobody asked for them.
-    :returns: the section; None if nobody asked for the tasks of any capture.
+    :returns: the values of the macro ``behind``; None if nobody asked for the tasks of any capture.
     """
-    several = len(labels) > 1
-    most = max(1, MOST_NODES // len(labels))
-    sections: list[NodeSection] = []
-    remarks: list[str] = []
-    beyond, asked = 0, False
-    for label, tasks in zip(labels, found, strict=True):
-        if tasks is not None:
-            asked = True
-            sections += [_node_section(node, label if several else "") for node in _heaviest(tasks.nodes, most)]
-            remarks += [f"{label}: {remark}" if several else remark for remark in _remarks(tasks.remarks)]
-            beyond += max(0, len(tasks.nodes) - most)
+    asked = [(label, tasks) for label, tasks in zip(labels, found, strict=True) if tasks is not None]
     if not asked:
         return None
-    shown = {table.caption for section in sections for table in section.tables}
-    return TaskSection(
-        nodes=tuple(sections),
-        nodes_beyond=count(beyond, "node") if beyond else "",
-        remarks=tuple(remarks),
-        has_requests=_REQUESTS in shown,
-        has_cpu=any(_CPU in table.columns for section in sections for table in section.tables),
-        has_threads=_THREADS in shown,
-        has_indices=_INDICES in shown,
-    )
+    several, most = len(labels) > 1, max(1, MOST_NODES // len(labels))
+    nodes = [
+        _node_section(node, label if several else "") for label, tasks in asked for node in _heaviest(tasks.nodes, most)
+    ]
+    return {
+        "nodes": nodes,
+        "nodes_beyond": sum(max(0, len(tasks.nodes) - most) for _, tasks in asked),
+        "remarks": [
+            f"{label}: {remark}" if several else remark for label, tasks in asked for remark in _remarks(tasks.remarks)
+        ],
+        "shown": {name for node in nodes for table in node["tables"] for name in (table.caption, *table.columns)},
+    }
 
 
 def _heaviest(nodes: Sequence[NodeTasks], most: int) -> list[NodeTasks]:
@@ -130,26 +80,20 @@ def _remarks(remarks: Sequence[str]) -> list[str]:
     return [readable(remark) for remark in remarks[:_MOST_REMARKS]]
 
 
-def _node_section(node: NodeTasks, label: str) -> NodeSection:
+def _node_section(node: NodeTasks, label: str) -> dict[str, Any]:
+    hot, known = _hot_ms(node), [group for group in node.groups if group.cpu_ms]
+    heaviest = max(known, key=lambda one: one.cpu_ms or 0.0) if known and hot else None
     tables = (_group_table(node), _thread_table(node), _index_table(node.indices))
-    heaviest = _heaviest_sentence(node)
-    return NodeSection(
-        heading=readable(node.label) + (f", capture {label}" if label else ""),
-        has_heaviest=bool(heaviest),
-        sentences=tuple(sentence for sentence in (heaviest, _looks(node), _pools(node)) if sentence),
-        remarks=tuple(_remarks(node.remarks)),
-        tables=tuple(table for table in tables if table.rows),
-    )
-
-
-def _heaviest_sentence(node: NodeTasks) -> str:
-    """Return how much of the CPU the heaviest group used; empty if the cluster does not say."""
-    hot = _hot_ms(node)
-    known = [group for group in node.groups if group.cpu_ms]
-    if not known or not hot:
-        return ""
-    group = max(known, key=lambda one: one.cpu_ms or 0.0)
-    return f"{_who(group)} used {duration(group.cpu_ms)} of the {duration(hot)} of CPU that the hot threads used."
+    return {
+        "heading": readable(node.label) + (f", capture {label}" if label else ""),
+        "heaviest": heaviest and {"who": _who(heaviest), "used": heaviest.cpu_ms, "of": hot},
+        "looks": node.looks_ms[:_MOST_LOOKS],
+        "listed": (node.listed_at_start, node.listed_at_end),
+        "pools": node.pools[:_MOST_POOLS],
+        "pools_beyond": max(0, len(node.pools) - _MOST_POOLS),
+        "remarks": _remarks(node.remarks),
+        "tables": [table for table in tables if table.rows],
+    }
 
 
 def _who(group: TaskGroup) -> str:
@@ -159,82 +103,37 @@ def _who(group: TaskGroup) -> str:
     return f"{readable(group.opaque_id)} ({doing})" if group.opaque_id else doing
 
 
-def _looks(node: NodeTasks) -> str:
-    looks = node.looks_ms[:_MOST_LOOKS]
-    if not looks:
-        return "Its tasks were not listed."
-    times = f"{min(looks):.0f} to {max(looks):.0f} ms" if len(looks) > 1 else f"{looks[0]:.0f} ms"
-    ends = f"{count(node.listed_at_start, 'task')} at the first look, {node.listed_at_end:,} at the last"
-    if len(looks) > 1:
-        return f"Listed {len(looks):,} times, {times} after the report was asked for: {ends}."
-    return f"Listed once, {times} after the report was asked for: {count(node.listed_at_start, 'task')}."
-
-
-def _pools(node: NodeTasks) -> str:
-    if not node.pools:
-        return ""
-    shown = [
-        f"{readable(pool.pool)} {pool.active:,} active, {pool.queue:,} queued"
-        + (f", {pool.rejected:,} rejected since the start of the node" if pool.rejected else "")
-        for pool in node.pools[:_MOST_POOLS]
-    ]
-    more = f"; {len(node.pools) - _MOST_POOLS} more" if len(node.pools) > _MOST_POOLS else ""
-    return f"Thread pools right before: {'; '.join(shown)}{more}."
-
-
 def _group_table(node: NodeTasks) -> Table:
     """Return a row a group, and what no listed task explains; columns of which nothing is known are left out."""
     groups = node.groups[:MOST_ROWS]
-    has_cpu = any(group.cpu_ms is not None for group in groups) or node.unexplained_percent is not None
-    has_query = any(group.shape or group.query for group in groups)
-    has_queue = any(group.queued is not None for group in groups)
-    columns = (
-        "X-Opaque-Id",
-        "Action",
-        "Index",
-        *(["Query"] if has_query else []),
-        *([_CPU] if has_cpu else []),
-        "Requests",
-        "Running",
-        *(["Queued"] if has_queue else []),
-        "Longest",
-        "Listed",
-        "Likely pool",
-    )
     highest = max([group.cpu_share_percent or 0.0 for group in groups] + [node.unexplained_percent or 0.0, 0.0])
-    rows = [_group_row(group, highest, has_cpu=has_cpu, has_query=has_query, has_queue=has_queue) for group in groups]
-    if node.unexplained_percent is not None:
-        # A column is sorted by numbers or by texts, in all of its rows.
-        figures = [cell.number is not None for cell in rows[0]] if rows else [False] * len(columns)
-        row = [Cell(text="", number=-1 if is_figure else None) for is_figure in figures]
-        row[0] = Cell(text="not explained by any listed task")
-        row[columns.index(_CPU)] = _cpu(node.unexplained_percent, None, highest)
-        rows.append(tuple(row))
-    return Table(
-        caption=_REQUESTS,
-        columns=columns,
-        rows=tuple(rows),
-        beyond=max(0, len(node.groups) - MOST_ROWS) + node.groups_left_out,
-        falls_by=None,
-    )
-
-
-def _group_row(
-    group: TaskGroup, highest: float, *, has_cpu: bool, has_query: bool, has_queue: bool
-) -> tuple[Cell, ...]:
-    return (
-        Cell(text=readable(group.opaque_id)) if group.opaque_id else Cell(text="", after="no X-Opaque-Id"),
-        Cell(text=readable(group.action)),
-        Cell(text=readable(group.index or _NONE)),
-        *([_query(group)] if has_query else []),
-        *([_cpu(group.cpu_share_percent, group.cpu_ms, highest)] if has_cpu else []),
-        number_cell(group.requests, _NONE),
-        number_cell(group.running, _NONE),
-        *([number_cell(group.queued, _NONE)] if has_queue else []),
-        _milliseconds(group.longest_ms),
-        Cell(text=_SEEN[group.seen]),
-        Cell(text=readable(group.pool or _NONE)),
-    )
+    columns: dict[str, Callable[[TaskGroup], Cell]] = {
+        "X-Opaque-Id": lambda group: (
+            Cell(text=readable(group.opaque_id)) if group.opaque_id else Cell(text="", after="no X-Opaque-Id")
+        ),
+        "Action": lambda group: Cell(text=readable(group.action)),
+        "Index": lambda group: Cell(text=readable(group.index or _NONE)),
+    }
+    if any(group.shape or group.query for group in groups):
+        columns["Query"] = _query
+    if any(group.cpu_ms is not None for group in groups) or node.unexplained_percent is not None:
+        columns[_CPU] = lambda group: _cpu(group.cpu_share_percent, group.cpu_ms, highest)
+    columns["Requests"] = lambda group: number_cell(group.requests, _NONE)
+    columns["Running"] = lambda group: number_cell(group.running, _NONE)
+    if any(group.queued is not None for group in groups):
+        columns["Queued"] = lambda group: number_cell(group.queued, _NONE)
+    columns["Longest"] = lambda group: _milliseconds(group.longest_ms)
+    columns["Listed"] = lambda group: Cell(text=_SEEN[group.seen])
+    columns["Likely pool"] = lambda group: Cell(text=readable(group.pool or _NONE))
+    table = table_of(_REQUESTS, node.groups, columns, more=node.groups_left_out, falls_by=None)
+    if node.unexplained_percent is None:
+        return table
+    # A column is sorted by numbers or by texts, in all of its rows.
+    figures = [cell.number is not None for cell in table.rows[0]] if table.rows else [False] * len(columns)
+    row = [Cell(text="", number=-1 if is_figure else None) for is_figure in figures]
+    row[0] = Cell(text="not explained by any listed task")
+    row[table.columns.index(_CPU)] = _cpu(node.unexplained_percent, None, highest)
+    return replace(table, rows=(*table.rows, tuple(row)))
 
 
 def _query(group: TaskGroup) -> Cell:
@@ -244,45 +143,37 @@ def _query(group: TaskGroup) -> Cell:
 
 
 def _thread_table(node: NodeTasks) -> Table:
-    threads = node.threads[:MOST_ROWS]
-    return Table(
-        caption=_THREADS,
-        columns=("Thread", "CPU", "Likely request", "Difference"),
-        rows=tuple(
-            (Cell(text=readable(thread.thread or "<no name>")), _milliseconds(thread.cpu_ms), *_likely(thread, node))
-            for thread in threads
-        )
-        if any(thread.group is not None or thread.why_not for thread in threads)
-        else (),
-        beyond=max(0, len(node.threads) - MOST_ROWS),
-        falls_by=None,
-    )
+    columns: dict[str, Callable[[LikelyGroup], Cell]] = {
+        "Thread": lambda thread: Cell(text=readable(thread.thread or "<no name>")),
+        "CPU": lambda thread: _milliseconds(thread.cpu_ms),
+        "Likely request": lambda thread: (
+            Cell(text=_who(node.groups[thread.group or 0]))
+            if _is_claimed(thread, node)
+            else Cell(text="", after=readable(thread.why_not) or "none")
+        ),
+        "Difference": lambda thread: _milliseconds(thread.error_ms if _is_claimed(thread, node) else None),
+    }
+    threads = node.threads
+    if not any(thread.group is not None or thread.why_not for thread in threads[:MOST_ROWS]):
+        threads = ()
+    return table_of(_THREADS, threads, columns, falls_by=None)
 
 
-def _likely(thread: LikelyGroup, node: NodeTasks) -> tuple[Cell, Cell]:
-    if thread.group is None or not 0 <= thread.group < len(node.groups):
-        return Cell(text="", after=readable(thread.why_not) or "none"), Cell(text=_NONE, number=-1)
-    return Cell(text=_who(node.groups[thread.group])), _milliseconds(thread.error_ms)
+def _is_claimed(thread: LikelyGroup, node: NodeTasks) -> bool:
+    return thread.group is not None and 0 <= thread.group < len(node.groups)
 
 
 def _index_table(indices: Sequence[IndexWork]) -> Table:
-    shown = sorted(indices, key=lambda index: -_total_ms(index))[:MOST_ROWS]
-    highest = max((_total_ms(index) for index in shown), default=0.0)
-    return Table(
-        caption=_INDICES,
-        columns=("Index", "Work", "Queries", "Indexing", "Merges"),
-        rows=tuple(
-            (
-                Cell(text=readable(index.index)),
-                _with_bar(_total_ms(index), highest),
-                _milliseconds(index.query_ms),
-                _milliseconds(index.index_ms),
-                _milliseconds(index.merge_ms, f"{index.merges:,} under way" if index.merges else ""),
-            )
-            for index in shown
-        ),
-        beyond=max(0, len(indices) - MOST_ROWS),
-    )
+    found = sorted(indices, key=lambda index: -_total_ms(index))
+    highest = max(0.0, _total_ms(found[0])) if found else 0.0
+    columns: dict[str, Callable[[IndexWork], Cell]] = {
+        "Index": lambda index: Cell(text=readable(index.index)),
+        "Work": lambda index: _with_bar(_total_ms(index), highest),
+        "Queries": lambda index: _milliseconds(index.query_ms),
+        "Indexing": lambda index: _milliseconds(index.index_ms),
+        "Merges": lambda index: _milliseconds(index.merge_ms, f"{index.merges:,} under way" if index.merges else ""),
+    }
+    return table_of(_INDICES, found, columns)
 
 
 def _total_ms(index: IndexWork) -> float:
@@ -303,19 +194,3 @@ def _cpu(percent: float | None, milliseconds: float | None, highest: float) -> C
 
 def _milliseconds(amount: float | None, after: str = "") -> Cell:
     return Cell(text=_NONE, number=-1) if amount is None else Cell(text=duration(amount), after=after, number=amount)
-
-
-def duration(milliseconds: float | None) -> str:
-    """
-    Write a duration.
-
-    :returns: such as `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`.
-    """
-    if milliseconds is None:
-        return "unknown"
-    if milliseconds < _SECOND_MS:
-        return f"{milliseconds:.{int(0 < milliseconds < _FEW_MS)}f} ms"
-    for unit, length, most in (("s", _SECOND_MS, _MINUTE_MS), ("min", _MINUTE_MS, _HOUR_MS)):
-        if milliseconds < most:
-            return f"{milliseconds / length:.1f} {unit}"
-    return f"{milliseconds / _HOUR_MS:,.1f} h"

@@ -17,6 +17,10 @@ _UNSURE = re.compile(r"[^ -~]+")
 _UNSURE_IN_TEXT = re.compile(r"[^\n\t -~]+")
 
 
+# Below, a digit after the point is worth its place.
+_FEW_MS = 10.0
+_SECOND_MS, _MINUTE_MS, _HOUR_MS = 1_000.0, 60_000.0, 3_600_000.0
+
 # A line between two reports, such as the date, makes no figure doubtful.
 _NEARLY_ALL_PERCENT = 95.0
 
@@ -63,12 +67,12 @@ def figure(amount: float, measure: Measure) -> str:
     """
     Write an amount with its unit.
 
-    :returns: such as `96.1 %`, `1.2 MB`, `0.4`.
+    :returns: such as `96.1 %`, `1.2 MB`, `0.4 threads`.
     """
     if measure.unit == "percent":
         return f"{amount:.1f} %"
     if measure.unit == "threads":
-        return f"{amount:.1f}"
+        return f"{amount:.1f} threads"
     # The servers count in steps of 1024, too.
     for unit in ("B", "kB", "MB", "GB"):
         if abs(amount) < 1024:  # noqa: PLR2004
@@ -81,10 +85,13 @@ def difference(amount: float, measure: Measure) -> str:
     """
     Write by how much something grew.
 
-    :returns: as :func:`figure` does, with a sign.
+    :returns: as :func:`figure` does, with a sign; of percentages, in percentage points.
     """
     written = figure(abs(amount), measure)
     is_zero = written == figure(0.0, measure)
+    if measure.unit == "percent":
+        # Of two percentages: 20 % to 30 % is a half more.
+        written = f"{abs(amount):.1f} points"
     return f"{'±' if is_zero else '+' if amount > 0 else '−'}{written}"  # noqa: RUF001 - the sign, not a hyphen
 
 
@@ -124,3 +131,19 @@ def listed(names: tuple[str, ...], most: int = 3) -> str:
 def count(number: int, thing: str) -> str:
     """Write a number of things."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def duration(milliseconds: float | None) -> str:
+    """
+    Write a duration.
+
+    :returns: such as `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`.
+    """
+    if milliseconds is None:
+        return "unknown"
+    if milliseconds < _SECOND_MS:
+        return f"{milliseconds:.{int(0 < milliseconds < _FEW_MS)}f} ms"
+    for unit, length, most in (("s", _SECOND_MS, _MINUTE_MS), ("min", _MINUTE_MS, _HOUR_MS)):
+        if milliseconds < most:
+            return f"{milliseconds / length:.1f} {unit}"
+    return f"{milliseconds / _HOUR_MS:,.1f} h"

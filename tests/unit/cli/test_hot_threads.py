@@ -73,13 +73,13 @@ def test_several_are_compared_in_their_order(first: Path, later: Path) -> None:
     assert ended.code == 0
     assert ended.output.splitlines()[0].startswith(f"1: {first}: ")
     assert ended.row("search", "write")[:2] == [
-        ["search", "80.0 %", "20.0 %", "−60.0 %"],  # noqa: RUF001 - the sign
-        ["write", "5.5 %", "–", "−5.5 % (gone)"],  # noqa: RUF001
+        ["search", "80.0 %", "20.0 %", "−60.0 points"],  # noqa: RUF001 - the sign
+        ["write", "5.5 %", "–", "−5.5 points (gone)"],  # noqa: RUF001
     ]
     assert "Changes: thread pools" in ended.output
     assert "1 · 20:00:00  2 · 20:05:00" in ended.output
     backwards = command("hot-threads", later, first)
-    assert backwards.row("search")[0] == ["search", "20.0 %", "80.0 %", "+60.0 %"]
+    assert backwards.row("search")[0] == ["search", "20.0 %", "80.0 %", "+60.0 points"]
 
 
 def test_the_document_has_the_same(first: Path, later: Path) -> None:
@@ -164,6 +164,14 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
         (b"PK\x03\x04", "it is a ZIP archive; unpack it first"),
         (b'{"nodes": []}', "it is JSON, not the text of a report; a capture keeps the text in its .txt file"),
         (b"[10:15:31][DEBUG] no", "it holds no report of hot threads; its first line is '[10:15:31][DEBUG] no'"),
+        (
+            b'{"error": {"type": "security_exception", "reason": "no permissions for [x]"}, "status": 403}',
+            "it is an error reply of the cluster (403): no permissions for [x]",
+        ),
+        (
+            b'{"error": "no handler found for uri [/_node]"}',
+            "it is an error reply of the cluster: no handler found for uri [/_node]",
+        ),
         (b'[{"nodes": []}]', "it is JSON, not the text of a report; a capture keeps the text in its .txt file"),
         (b"<!DOCTYPE html>", "it is a web page, not the text of a report; a capture keeps the text in its .txt file"),
         (b"# Read me\nmore", "it holds no report of hot threads; its first line is '# Read me'"),

@@ -85,8 +85,8 @@ class TestContent:
         shown = document.text()
         assert "3: 2026-03-14 20:00:00 UTC to 2026-03-14 20:00:10 UTC" in shown
         changes = shown[shown.index("What changed") :]
-        assert "search 96.1 % 20.0 % 20.0 % −76.1 %" in changes  # noqa: RUF001
-        assert "a.b.C.new – 30.0 % 30.0 % +30.0 % new" in changes  # noqa: RUF001
+        assert "search 96.1 % 20.0 % 20.0 % −76.1 points" in changes  # noqa: RUF001
+        assert "a.b.C.new – 30.0 % 30.0 % +30.0 points new" in changes  # noqa: RUF001
         assert "Capture 3 · 20:00:10, " in changes
         assert flame(document)["labels"] == ["1 · 20:00:00", "2 · 20:00:10", "3 · 20:00:10"]
 

@@ -11,12 +11,13 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.page.document import page
-from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES, duration
+from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES
+from airflow_provider_mediaops.cluster.page.text import duration
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
 from tests.unit.cluster.made_pages import BUSY, Document, capture, made
 from tests.unit.cluster.task_values import BULK, NODE, REPORT, TASKS, hostile_tasks
 
-HEADINGS = "X-Opaque-Id Action Index Query Share of CPU Requests Running Queued Longest Listed Likely pool"
+HEADINGS = "X-Opaque-Id Action Index Query Share of node Requests Running Queued Longest Listed Likely pool"
 
 
 def behind(*captures: Any) -> str:
@@ -76,7 +77,7 @@ class TestContent:
         assert "X-Opaque-Id Action Index Query Requests Running Longest Listed Likely pool" in text
         assert "not explained" not in text
         assert "used 464 ms" not in text
-        assert "share of CPU" not in text
+        assert "A share of the node" not in text
         assert "No server says on which thread" not in text
 
     def test_remarks_of_the_node_and_of_all_are_shown(self) -> None:

@@ -14,7 +14,7 @@ PERCENT, BYTES, THREADS = Measure("cpu", "percent"), Measure("mem", "bytes"), Me
     ("amount", "measure", "written"),
     [
         (96.149, PERCENT, "96.1 %"),
-        (0.44, THREADS, "0.4"),
+        (0.44, THREADS, "0.4 threads"),
         (0, BYTES, "0 B"),
         (1023, BYTES, "1023 B"),
         (1536, BYTES, "1.5 kB"),
@@ -29,7 +29,7 @@ def test_figures(amount: float, measure: Measure, written: str) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "written"),
-    [(12.34, "+12.3 %"), (-0.1, "−0.1 %"), (0.04, "±0.0 %"), (-0.04, "±0.0 %"), (0, "±0.0 %")],  # noqa: RUF001
+    [(12.34, "+12.3 points"), (-0.1, "−0.1 points"), (0.04, "±0.0 points"), (-0.04, "±0.0 points")],  # noqa: RUF001
 )
 def test_differences_have_a_sign(amount: float, written: str) -> None:
     assert difference(amount, PERCENT) == written
