@@ -22,8 +22,6 @@ _CLAIM_MS = 5.0
 _POSSIBLE_MS = 6.0
 # Threads that hardly used any CPU are all alike.
 _LEAST_MS = 10.0
-# No report has so many threads; more tasks so near to each other are a fault of the reply.
-_MOST_NEAR = 200
 
 NO_CPU = "the cluster does not say how much CPU its tasks use"
 NO_WINDOW = "the report does not say when it was measured"
@@ -65,9 +63,8 @@ def match(threads: Sequence[ThreadCpu], tasks: Sequence[TaskCpu]) -> tuple[Likel
     """
     Find the group that each thread likely worked for.
 
-    Threads and tasks whose figures lie so near that they could be one another form a cluster. Its tasks are given to
-    its threads one to one, in the order of their figures, if all of them are of one group and there are no fewer of
-    them than threads.
+    Threads and tasks whose figures lie so near that they could be one another form a cluster. Its threads are claimed
+    for the group of its tasks, if all of them are of one group and there are no fewer of them than threads.
 
     :returns: the threads in their order; those without a claim say why.
     """
@@ -88,50 +85,23 @@ def match(threads: Sequence[ThreadCpu], tasks: Sequence[TaskCpu]) -> tuple[Likel
 def _claims(threads: Sequence[ThreadCpu], places: list[int], near: list[TaskCpu]) -> dict[int, LikelyGroup]:
     if not near:
         return {place: _unclaimed(threads[place], NO_MATCH) for place in places}
-    if not len(places) <= len(near) <= _MOST_NEAR or len({task.group for task in near}) > 1:
+    if len(places) > len(near) or len({task.group for task in near}) > 1:
         return {place: _unclaimed(threads[place], AMBIGUOUS) for place in places}
-    claims = {}
-    for place, task in zip(places, _nearest(threads, places, near), strict=True):
-        thread = threads[place]
-        error_ms = abs((thread.cpu_ms or 0.0) - task.cpu_ms)
-        claims[place] = (
-            LikelyGroup(
-                thread=thread.name,
-                cpu_ms=_rounded(thread.cpu_ms),
-                group=task.group,
-                error_ms=round(error_ms, 1),
-            )
-            if error_ms <= _CLAIM_MS
-            else _unclaimed(thread, NO_MATCH)
-        )
-    return claims
+    return {place: _nearest(threads[place], near) for place in places}
 
 
-def _nearest(threads: Sequence[ThreadCpu], places: list[int], near: list[TaskCpu]) -> list[TaskCpu]:
-    """Return a task for each thread, both in ascending order, so that the sum of the differences is the smallest."""
-    # costs[i]: the smallest sum for the first i threads, with the tasks so far; and which tasks these are.
-    best: list[tuple[float, tuple[TaskCpu, ...]]] = [(0.0, ())]
-    for task in near:
-        extended = [best[0]]
-        for count, place in enumerate(places, start=1):
-            options = []
-            if count < len(best):
-                options.append(best[count])
-            if count <= len(best):
-                cost, chosen = best[count - 1]
-                options.append((cost + abs((threads[place].cpu_ms or 0.0) - task.cpu_ms), (*chosen, task)))
-            if options:
-                extended.append(min(options, key=lambda option: option[0]))
-        best = extended
-    return list(best[len(places)][1])
+def _nearest(thread: ThreadCpu, near: list[TaskCpu]) -> LikelyGroup:
+    """Return the claim of a thread for the group that all of these tasks are of."""
+    error_ms = min(abs((thread.cpu_ms or 0.0) - task.cpu_ms) for task in near)
+    if error_ms > _CLAIM_MS:
+        return _unclaimed(thread, NO_MATCH)
+    return LikelyGroup(
+        thread=thread.name, cpu_ms=_rounded(thread.cpu_ms), group=near[0].group, error_ms=round(error_ms, 1)
+    )
 
 
 def _clusters(threads: list[tuple[float, int]], tasks: Sequence[TaskCpu]) -> list[tuple[list[int], list[TaskCpu]]]:
-    """
-    Split threads and tasks where the gap between neighbours is wider than a possible difference.
-
-    :returns: the places of the threads and the tasks of each cluster with a thread, both in ascending order.
-    """
+    """Split threads and tasks where the gap between neighbours is wider than a possible difference."""
     points: list[tuple[float, int | TaskCpu]] = [*threads, *((task.cpu_ms, task) for task in tasks)]
     points.sort(key=lambda point: point[0])
     clusters: list[tuple[list[int], list[TaskCpu]]] = []

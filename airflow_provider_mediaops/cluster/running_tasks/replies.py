@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
@@ -256,18 +256,13 @@ def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Shard
 
 
 def _summed(shards: list[Any]) -> ShardTimes:
-    sum_of = ShardTimes()
-    for shard in shards:
-        for figures in mapping_of(shard).values():
-            merges = mapping_of(mapping_of(figures).get("merges"))
-            sum_of = replace(
-                sum_of,
-                query_ms=sum_of.query_ms + _figure(figures, "search", "query_time_in_millis"),
-                index_ms=sum_of.index_ms + _figure(figures, "indexing", "index_time_in_millis"),
-                merge_ms=sum_of.merge_ms + (number_of(merges.get("total_time_in_millis"), _LARGEST) or 0.0),
-                merges=sum_of.merges + (_count(merges.get("current")) or 0),
-            )
-    return sum_of
+    copies = [figures for shard in shards for figures in mapping_of(shard).values()]
+    return ShardTimes(
+        query_ms=sum(_figure(copy, "search", "query_time_in_millis") for copy in copies),
+        index_ms=sum(_figure(copy, "indexing", "index_time_in_millis") for copy in copies),
+        merge_ms=sum(_figure(copy, "merges", "total_time_in_millis") for copy in copies),
+        merges=sum(int(_figure(copy, "merges", "current")) for copy in copies),
+    )
 
 
 def _figure(figures: object, group: str, name: str) -> float:
