@@ -8,9 +8,8 @@ layer and of its policies all come with 403.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -35,13 +34,8 @@ _SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
 _IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """
-    A refusal that its text shows.
-
-    :param error: the class of the error, if it is another than that of the status.
-    """
+class _Refusal(NamedTuple):
+    """A refusal that its text shows."""
 
     text: re.Pattern[str]
     advice: str

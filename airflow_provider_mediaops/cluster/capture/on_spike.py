@@ -266,12 +266,7 @@ class _Series:
         )
 
     def outcome(self) -> dict[str, Any]:
-        """
-        Return the result as plain values.
-
-        :returns: ``captures``: the summary of each; ``failures``: the last captures that failed, with ``at``,
-            ``capture``, ``error`` and ``message``, and their number in ``failure_count``; ``timed_out``.
-        """
+        """Return the result as plain values."""
         return {
             **bounded(self._kept, list(self._failures)),
             "failure_count": self.failed,

@@ -35,6 +35,10 @@ _MOST_TASKS = 200
 _MOST_PLACES = 5
 _MOST_IN_RESULT = 5
 _MOST_DAMAGED_IN_RESULT = 20
+# What the result of a task has of each.
+_OF_WORK = ("series", "kind", "work", "label", "captures", "of", "share_percent")
+_OF_FRAME = ("series", "kind", "frame", "captures", "of", "share_percent", "nodes", "new", "pools")
+_OF_TASK = ("series", "action", "opaque_id", "index", "captures", "of", "cpu_ms", "longest_ms")
 _LONGEST_NAME = 300
 _LONGEST_HEADLINE = 600
 _NEW_IN_HEADLINE = 3
@@ -245,8 +249,9 @@ def headline_of(digest: Digest, period: Period) -> str:
     parts: list[str] = []
     new: list[str] = []
     for key in keys_of(digest):
-        found = _profile_frames(digest, key)
-        captures = digest.profiles[key].frames.captures
+        frames, before = digest.profiles[key].frames, digest.before.get(key)
+        found = [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]]
+        captures = frames.captures
         top = next((frame for frame in found if not _is_wait(frame["frame"])), None)
         if top is None:
             parts.append(f"no frame at work in {captures:,} {series_label(*key, captures)}")
@@ -263,11 +268,6 @@ def headline_of(digest: Digest, period: Period) -> str:
         more = f" and {len(names) - _NEW_IN_HEADLINE} more" if len(names) > _NEW_IN_HEADLINE else ""
         sentence += f" New against the period before: {', '.join(names[:_NEW_IN_HEADLINE])}{more}."
     return storable(on_one_line(sentence).replace(r"\x3b", ";"), _LONGEST_HEADLINE)
-
-
-def _profile_frames(digest: Digest, key: ProfileKey) -> list[dict[str, Any]]:
-    frames, before = digest.profiles[key].frames, digest.before.get(key)
-    return [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]]
 
 
 def short_name(method: str) -> str:
@@ -301,44 +301,28 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
             {name: storable(text, _LONGEST_NAME) for name, text in each.items()}
             for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
         ],
-        "works": [work for profile in profiles for work in _result_works(profile)],
-        "frames": [frame for profile in profiles for frame in _result_frames(profile)],
-        "tasks": [task for profile in profiles for task in _result_tasks(profile)],
+        "works": [work for profile in profiles for work in _first(profile, profile["works"], _OF_WORK)],
+        "frames": [
+            frame
+            for profile in profiles
+            for frame in _first(profile, [one for one in profile["frames"] if not one["waits"]], _OF_FRAME)
+        ],
+        "tasks": [task for profile in profiles for task in _first(profile, profile["tasks"], _OF_TASK)],
     }
 
 
-def _result_works(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    names = ("work", "label", "captures", "of", "share_percent")
+def _first(profile: dict[str, Any], entries: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return some values of the first entries of a profile: those that are texts are bounded."""
     return [
-        {"series": profile["series"], "kind": profile["kind"], **{name: work[name] for name in names}}
-        for work in profile["works"][:_MOST_IN_RESULT]
+        {name: profile[name] if name in ("series", "kind") else _bounded(entry[name]) for name in names}
+        for entry in entries[:_MOST_IN_RESULT]
     ]
 
 
-def _result_frames(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    figures = ("captures", "of", "share_percent", "nodes", "new")
-    return [
-        {
-            "series": profile["series"],
-            "kind": profile["kind"],
-            "frame": storable(frame["frame"], _LONGEST_NAME),
-            **{name: frame[name] for name in figures},
-            "pools": [storable(pool, _LONGEST_NAME) for pool in frame["pools"]],
-        }
-        for frame in [each for each in profile["frames"] if not each["waits"]][:_MOST_IN_RESULT]
-    ]
-
-
-def _result_tasks(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    names, figures = ("action", "opaque_id", "index"), ("captures", "of", "cpu_ms", "longest_ms")
-    return [
-        {
-            "series": profile["series"],
-            **{name: task[name] and storable(task[name], _LONGEST_NAME) for name in names},
-            **{name: task[name] for name in figures},
-        }
-        for task in profile["tasks"][:_MOST_IN_RESULT]
-    ]
+def _bounded(value: object) -> object:
+    if isinstance(value, dict):
+        return [storable(name, _LONGEST_NAME) for name in value]
+    return storable(value, _LONGEST_NAME) if isinstance(value, str) else value
 
 
 def folded_of(digest: Digest) -> str:

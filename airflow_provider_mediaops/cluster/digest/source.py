@@ -148,11 +148,7 @@ def _files_of(source: str) -> Iterable[tuple[SourceFile, bool]]:
 
 
 def _closed_folders(base: str, root: str, *, is_chosen: bool) -> list[str]:
-    """
-    Return the local folders of a source that this user may not list: fsspec takes them for empty ones.
-
-    :raises OSError: if the folder of the source cannot be listed, or one below it for another reason.
-    """
+    """Return the local folders of a source that this user may not list: fsspec takes them for empty ones."""
     closed: list[str] = []
     parts = root.removeprefix(base).strip("/").split("/") if is_chosen else [_ANY_FOLDERS]
 

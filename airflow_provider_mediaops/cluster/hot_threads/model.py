@@ -33,11 +33,7 @@ class _Part:
     _computed: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """
-        Return the values of this part and of the parts in it, ready for `json.dumps`.
-
-        :returns: one entry for each attribute, without the texts and their wrappings.
-        """
+        """Return the values of this part and of the parts in it, ready for `json.dumps`."""
         names = [item.name for item in fields(self) if item.name not in _NOT_IN_JSON]  # type: ignore[arg-type]
         return {name: _plain(getattr(self, name)) for name in [*self._computed, *names]}
 

@@ -128,11 +128,7 @@ class _Place:
 
 
 class _Remarks:
-    """
-    Records the lines of a text that are not understood, while one piece after the other is read.
-
-    :ivar offset: the position of the piece in the text.
-    """
+    """Records the lines of a text that are not understood, while one piece after the other is read."""
 
     def __init__(self) -> None:
         self.offset = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -45,7 +45,7 @@ class _Room:
 
     stacks: int
     captures: int
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int]
     left_out_stacks: int = 0
     left_out_captures: int = 0
 
@@ -69,28 +69,21 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     """
     keys = keys_of(digest)
     prefix = _common_folder(digest)
-    room = _Room(_ROOM_FOR_STACKS, _ROOM_FOR_CAPTURES)
-    series = []
-    for number, (name, kind) in enumerate(keys):
-        # What the first series do not take is for the others.
-        share = len(keys) - number
-        own = _Room(room.stacks // share, room.captures // share, room.names)
-        given = own.stacks, own.captures
-        profile = digest.profiles[name, kind]
-        most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
-        series.append({"label": series_label(name, kind), **_series(profile, kind, prefix, own, most_pools)})
-        room.stacks -= given[0] - own.stacks
-        room.captures -= given[1] - own.captures
-        room.left_out_stacks += own.left_out_stacks
-        room.left_out_captures += own.left_out_captures
+    names: dict[str, int] = {}
+    rooms = [_Room(_ROOM_FOR_STACKS // len(keys), _ROOM_FOR_CAPTURES // len(keys), names) for _ in keys]
+    most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
+    series = [
+        {"label": series_label(*key), **_series(digest.profiles[key], key[1], prefix, room, most_pools)}
+        for key, room in zip(keys, rooms, strict=True)
+    ]
     facts = {
         "width": digest.width,
         "prefix": readable(prefix),
         "base": _link_base(prefix, page),
-        "names": list(room.names),
+        "names": list(names),
         "series": series,
     }
-    return DigestData(harmless_json(facts), _pruned(room))
+    return DigestData(harmless_json(facts), _pruned(rooms))
 
 
 def _series(profile: Profile, kind: str, prefix: str, room: _Room, most_pools: int) -> dict[str, Any]:
@@ -176,14 +169,13 @@ def _rounded(amount: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _pruned(room: _Room) -> str:
+def _pruned(rooms: list[_Room]) -> str:
+    stacks, captures = sum(room.left_out_stacks for room in rooms), sum(room.left_out_captures for room in rooms)
     sentences = [f"Stacks that are too rare to be kept are summed up as “{PRUNED}” below their thread pool."]
-    if room.left_out_stacks:
-        sentences.append(
-            f"The page has no room for {count(room.left_out_stacks, 'stack')} more, which are in that bar, too."
-        )
-    if room.left_out_captures:
-        sentences.append(f"It has no room for the names of {count(room.left_out_captures, 'capture')} in cells.")
+    if stacks:
+        sentences.append(f"The page has no room for {count(stacks, 'stack')} more, which are in that bar, too.")
+    if captures:
+        sentences.append(f"It has no room for the names of {count(captures, 'capture')} in cells.")
     return " ".join(sentences)
 
 

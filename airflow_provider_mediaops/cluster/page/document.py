@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
-    from airflow_provider_mediaops.cluster.folded import Measure, Tally
+    from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -148,12 +148,13 @@ def page(
         captures=shown,
         understood=any(capture["understood"] for capture in shown),
         sampled=next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
-        taken_for=_named(taken_for) if taken_for else (),
+        taken_for=taken_for,
         generator=page_assets.GENERATOR,
         version=__version__,
         flame=drawing,
         flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
-        kind=_hottest_kind(kinds, found.measure),
+        kind=kinds[0] if kinds else None,
+        whole="these threads" if found.measure.unit == "threads" else _WHOLE[found.measure.kind],
         in_what_was_read=in_what_was_read(min(capture["read_percent"] for capture in shown)),
         kinds=kind_table(kinds),
         **_findings(captures, labels, found, cores or {}),
@@ -229,21 +230,6 @@ def _headline(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _hottest_kind(kinds: Sequence[HotKind], measure: Measure) -> dict[str, Any] | None:
-    """Return the kind with the highest share, for the headline; None if nothing was hot."""
-    if not kinds:
-        return None
-    first = kinds[0]
-    return {
-        "share": f"{first.share_percent:.0f} %",
-        "what": "these threads" if measure.unit == "threads" else _WHOLE[measure.kind],
-        "label": readable(first.label),
-        "caution": first.caution,
-        "where": f"{count(len(first.threads), 'thread')} on {listed(first.nodes)}",
-        "look": first.look,
-    }
-
-
 def _sampled(report: HotThreadsReport) -> str:
     """Return how the first node that says so was sampled; all are asked for the same."""
     node = next((node for node in report.nodes if node.interval), None)
@@ -252,18 +238,6 @@ def _sampled(report: HotThreadsReport) -> str:
     busiest = f", the {node.busiest_threads} busiest threads of each node" if node.busiest_threads else ""
     idle = {True: ", without threads known to be idle", False: ", idle threads too", None: ""}
     return f"over {readable(node.interval or '')}{busiest}{idle[node.ignore_idle_threads]}"
-
-
-def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
-    """Return the heading and the text of each name and number that is known."""
-    headed = {
-        "DAG": taken_for.dag_id,
-        "Run": taken_for.run_id,
-        "Task": taken_for.task_id,
-        "Try": taken_for.try_number,
-        "Map index": taken_for.map_index,
-    }
-    return [(heading, readable(str(value))) for heading, value in headed.items() if value is not None]
 
 
 def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: int) -> dict[str, Any]:
