@@ -165,17 +165,13 @@ def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]
 
 
 def _read_cores(body: Mapping[str, Any]) -> dict[str, int]:
-    nodes: Any = body.get("nodes")
     cores: dict[str, int] = {}
-    for node_id, node in nodes.items() if isinstance(nodes, dict) else ():
-        machine = node.get("os") if isinstance(node, dict) else None
-        if not isinstance(machine, dict):
-            continue
+    for node_id, node in mapping_of(body.get("nodes")).items():
+        machine = mapping_of(mapping_of(node).get("os"))
         # Allocated are those that the node's settings let it use; a thread may use any of the available ones.
-        for name in ("available_processors", "allocated_processors"):
+        for name in ("allocated_processors", "available_processors"):
             if type(number := machine.get(name)) is int and 0 < number <= _MOST_CORES:
                 cores[node_id] = number
-                break
     return cores
 
 

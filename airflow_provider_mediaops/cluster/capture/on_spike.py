@@ -54,28 +54,19 @@ class Keeper(Protocol):
     @property
     def shows_cores(self) -> bool:
         """Whether :meth:`finish` has a use for the cores of the nodes."""
-        ...
 
     @property
     def shows_statistics(self) -> bool:
         """Whether :meth:`keep` has a use for the statistics of the nodes."""
-        ...
 
     def check(self) -> None:
         """Raise OSError if nothing can be kept."""
-        ...
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
-        """Keep a capture."""
-        ...
+        """Keep a capture by its place in the series, from 1 on, and return its summary."""
 
     def finish(self, cores: Mapping[str, int] | None = None) -> None:
-        """
-        Store the files that all captures share.
-
-        :param cores: the number of processors of each node, by its id; None if it is unknown.
-        """
-        ...
+        """Store the files that all captures share; the cores are those of the nodes by their ids, if they are known."""
 
 
 def capture_when_hot(

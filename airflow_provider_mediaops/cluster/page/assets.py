@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.cluster.page.text import count, duration, listed, readable
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Environment
 
 #: What the pages of captures, and those of digests, say that they are made by.
 GENERATOR, DIGEST_GENERATOR = "airflow-provider-mediaops", "airflow-provider-mediaops digest"
@@ -55,13 +55,7 @@ def environment() -> Environment:
 
 
 @cache
-def template() -> Template:
-    """Return the page's template, which escapes its values."""
-    return environment().get_template("page.html")
-
-
-@cache
-def style() -> str:
+def style(*, of_digest: bool = False) -> str:
     """
     Return the page's styles.
 
@@ -73,38 +67,19 @@ def style() -> str:
         f'@media screen and (prefers-color-scheme: dark) {{\n:root:not([data-theme="light"]) {{\n{dark}}}\n}}\n'
         f'@media screen {{\n:root[data-theme="dark"] {{\ncolor-scheme: dark;\n{dark}}}\n'
         ':root[data-theme="light"] {\ncolor-scheme: light;\n}\n}\n'
+        f"{_read('digest.css') if of_digest else ''}"
     )
 
 
 @cache
-def scripts(*, with_flame_graph: bool) -> tuple[str, ...]:
+def scripts(*, with_flame_graph: bool, of_digest: bool = False) -> tuple[str, ...]:
     """
     Return the page's scripts.
 
     :returns: each script, in the order in which they have to run.
     """
     libraries = (*(f"vendor/{name}" for name in _LIBRARIES), "flame.js") if with_flame_graph else ()
-    return tuple(map(_read, (*libraries, "tables.js")))
-
-
-@cache
-def digest_style() -> str:
-    """
-    Return the styles of the page of a digest.
-
-    :returns: the style sheet of a page of captures, and what a digest has beside it.
-    """
-    return f"{style()}{_read('digest.css')}"
-
-
-@cache
-def digest_scripts() -> tuple[str, ...]:
-    """
-    Return the scripts of the page of a digest.
-
-    :returns: each script, in the order in which they have to run.
-    """
-    return (*scripts(with_flame_graph=True), _read("digest.js"))
+    return tuple(map(_read, (*libraries, "tables.js", *(["digest.js"] if of_digest else []))))
 
 
 @cache

@@ -54,7 +54,7 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
     from airflow_provider_mediaops.cluster.page import assets
 
     facts = document["digest"]
-    scripts, style = assets.digest_scripts(), assets.digest_style()
+    scripts, style = assets.scripts(with_flame_graph=True, of_digest=True), assets.style(of_digest=True)
     drawn = digest_data(digest, path)
     before = facts["before"]
     since, until = facts["since"] or _first(document), facts["until"] or _last(document)
@@ -70,7 +70,8 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
         version=__version__,
         headline=facts["headline"],
         facts=_facts(document),
-        remarks=_remarks(document),
+        damaged_count=facts["damaged"],
+        has_unknown=any(profile["series"] == "unknown" for profile in document["profiles"]),
         series=[_series(profile) for profile in document["profiles"]],
         before=before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
         span=_length(facts["span_seconds"]),
@@ -97,31 +98,11 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     return listed
 
 
-def _remarks(document: dict[str, Any]) -> list[str]:
-    """Return sentences about what the page does not show."""
-    remarks = []
-    if number := document["digest"]["damaged"]:
-        remarks.append(
-            f"{count(number, 'file')} could not be read and {'is' if number == 1 else 'are'} left out; see below."
-        )
-    if any(profile["series"] == "unknown" for profile in document["profiles"]):
-        remarks.append(
-            "Captures without a JSON file of this provider do not say whether they were taken at a spike. They are "
-            "shown apart from those that do."
-        )
-    for profile in document["profiles"]:
-        for name, what in (("frames_may_lack", "frames"), ("tasks_may_lack", "groups of tasks")):
-            if profile[name]:
-                remarks.append(
-                    f"There are more {what} in {_words(profile)} than are counted at a time: one may lack up to "
-                    f"{count(profile[name], 'capture')}."
-                )
-    return remarks
-
-
-def _series(profile: dict[str, Any]) -> dict[str, Table | None]:
+def _series(profile: dict[str, Any]) -> dict[str, Any]:
     before = _counted(profile, profile["captures_before"])
     return {
+        "words": _words(profile),
+        "may_lack": [(profile["frames_may_lack"], "frames"), (profile["tasks_may_lack"], "groups of tasks")],
         "works": _work_table(profile),
         "frames": _frame_table(profile, _counted(profile, profile["captures"])),
         "gone": _gone_table(profile, f"Gone: in the {before} of the period before") if profile["gone"] else None,

@@ -136,7 +136,7 @@ def page(
     labels = [capture["label"] for capture in shown]
     drawing = flame.data(labels)
     scripts = page_assets.scripts(with_flame_graph=drawing.drawn > 0)
-    around = within or Surroundings(page_assets.template(), {})
+    around = within or Surroundings(page_assets.environment().get_template("page.html"), {})
     style = page_assets.style() + around.style
     return around.template.render(
         title=readable(title),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.cpu import CpuWatch, Spike, SpikeVerdict, Streaks
-from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -85,10 +82,6 @@ class TestReadings:
             ("node-3", 90),
         ]
 
-    def test_only_the_nodes_of_the_watch_are_read(self) -> None:
-        waited = Waited(CpuWatch(85, nodes=["node-1", "node-2"]), {"node-1": HOT, "node-2": COOL})
-        assert [request.path for request in requests_of(waited.steps)] == ["/_nodes/node-1,node-2/stats/os,process"]
-
     def test_a_first_pause_comes_before_them(self) -> None:
         assert Waited(CpuWatch(85), {"node-1": HOT}, first_pause=7).pauses == [7]
 
@@ -108,15 +101,6 @@ class TestStreak:
         cool, hot = {"node-1": COOL}, {"node-1": HOT}
         waited = Waited(CpuWatch(85, sustained_for=15), hot, cool, hot, hot, hot)
         assert waited.pauses == [10, 30, 10, 5]
-
-    @pytest.mark.parametrize("nothing", [{"node-1": UNKNOWN}, DOWN, TransportError(Failure.TIMEOUT, "no reply")])
-    def test_a_reading_that_does_not_tell_neither_breaks_nor_makes_it(self, nothing: Any) -> None:
-        hot = {"node-1": HOT}
-        waited = Waited(CpuWatch(85, sustained_for=15), hot, nothing, hot)
-        assert waited.nodes == ["node-1"]
-        assert waited.pauses == [10, 5]
-        waited = Waited(CpuWatch(85, sustained_for=15), hot, hot, nothing, hot)
-        assert waited.pauses == [10, 5, 10]
 
     def test_it_outlives_the_end_of_a_wait_that_is_gone_on_with(self) -> None:
         watch = CpuWatch(85, sustained_for=15)
@@ -155,10 +139,6 @@ class TestFailure:
         cool, hot = {"node-1": COOL}, {"node-1": HOT}
         assert Waited(CpuWatch(85), DOWN, DOWN, cool, DOWN, hot, interval=10).pauses == [10, 10, 10, 10]
 
-    def test_what_the_cluster_asks_for_is_waited_also_in_a_streak(self) -> None:
-        hot = {"node-1": HOT}
-        assert Waited(CpuWatch(85, sustained_for=60), hot, BUSY, hot).pauses == [10, 50]
-
     def test_each_change_of_state_is_told_once(self) -> None:
         cool = {"node-1": COOL}
         slow = TransportError(Failure.TIMEOUT, "no reply")
@@ -179,20 +159,12 @@ class TestFailure:
         seen, waiting = "Seen: CPU at 85 % or more: node-1 (its machine)", "Waiting: no node's CPU is at 85 % or more"
         assert told == [seen, waiting, seen]
 
-    def test_a_permanent_one_ends_the_wait(self) -> None:
-        with pytest.raises(AuthenticationError):
-            Waited(CpuWatch(85), {"node-1": COOL}, DENIED)
-
     def test_unless_it_is_to_be_waited_out(self) -> None:
         waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
         assert waited.pauses == [10, 10]
 
 
 class TestNodes:
-    def test_none_that_the_cluster_knows_is_an_error(self) -> None:
-        with pytest.raises(NotFoundError, match="'node-8' or 'node-9'"):
-            Waited(CpuWatch(85, nodes="node-8,node-9"), GONE)
-
     def test_some_that_it_does_not_know_are_told_once(self) -> None:
         cool = {"node-1": COOL}
         waited = Waited(CpuWatch(85, nodes="node-1,node-8,node-9"), cool, cool, {"node-1": HOT})

@@ -68,13 +68,6 @@ def test_kinds_are_summed_with_their_captures_and_spans() -> None:
     ]
 
 
-def test_kinds_of_a_long_time_have_few_spans_and_lose_nothing() -> None:
-    [profile] = document(digest_of(capture(day, (SCRIPT, 10.0)) for day in range(0, 1000, 5)))["profiles"]
-    [work] = profile["works"]
-    assert len(work["spans"]) <= 100
-    assert (work["captures"], sum(span["amount"] for span in work["spans"])) == (200, 2000.0)
-
-
 def test_page_shows_the_share_of_each_day_that_has_captures() -> None:
     digest = digest_of(CAPTURES)
     html = digest_page(digest, document(digest), "/out/digest.html")
