@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.page.text import count, duration, listed, readable
+from airflow_provider_mediaops.cluster.page.text import count, duration, figure, listed, readable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +50,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"count": count, "duration": duration, "listed": listed, "readable": readable}
+    found.filters |= {"count": count, "duration": duration, "figure": figure, "listed": listed, "readable": readable}
     return found
 
 

@@ -30,7 +30,7 @@ from airflow_provider_mediaops.cluster.page.tables import (
     used,
 )
 from airflow_provider_mediaops.cluster.page.task_tables import task_section
-from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, in_what_was_read, listed, readable
+from airflow_provider_mediaops.cluster.page.text import count, excerpt, in_what_was_read, readable
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -189,11 +189,17 @@ def _findings(
 ) -> dict[str, Any]:
     """Return the tables and sentences on all reports together, for the template."""
     readings = {labels[number]: captures[number].cpu for number in columns_of(len(captures))}
+    hottest = found.threads[0] if found.threads else None
+    working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     return {
         "labels": labels,
         "measure": found.measure,
         "used": used(found.measure),
-        "headline": _headline(found),
+        "pool": found.pools[0] if found.pools and found.pools[0].peak else None,
+        "hottest": hottest,
+        "hottest_method": method_cell(hottest.method).text if hottest and hottest.method != NO_STACK else "",
+        "working": working,
+        "working_method": method_cell(working.name).text if working else "",
         "nodes": count(len(found.nodes), "node"),
         "threads": count(len(found.threads), "thread"),
         "without_figure": count(found.without_figure, "thread") if found.without_figure else "",
@@ -207,26 +213,6 @@ def _findings(
         "cause": readable(captures[0].cause),
         "tasks": task_section(labels, (capture.running_tasks for capture in captures)),
         "changes": change_tables(found, labels) if len(captures) > 1 else (),
-    }
-
-
-def _headline(found: Comparison) -> dict[str, Any] | None:
-    """Return the headline; None if nothing was hot."""
-    if not found.pools or not found.pools[0].peak:
-        return None
-    pool, one = found.pools[0], found.threads[0]
-    working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
-    return {
-        "pool": readable(pool.name),
-        "amount": figure(pool.peak, found.measure),
-        "threads": count(pool.threads, "thread"),
-        "nodes": listed(pool.nodes),
-        "thread": readable(one.heat.name),
-        "thread_amount": figure(one.heat.peak, found.measure),
-        "thread_node": readable(one.heat.nodes[0]),
-        "thread_method": "" if one.method == NO_STACK else method_cell(one.method).text,
-        "method": working and method_cell(working.name).text,
-        "method_amount": working and figure(working.peak, found.measure),
     }
 
 

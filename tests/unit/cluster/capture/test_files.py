@@ -134,8 +134,10 @@ class TestCheck:
 
 
 def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
-    read = NodeStats.read(stats({"node-1": 95}))
+    read = NodeStats.read(stats({"node-1": 95, "gone": 5}))
     capture = Capture("::: {n\udcff\n" + report("node-1"), None, read, ("r",), START, "c")
     packed = PackedCapture.of(capture, "/out/hot.txt")
     assert (packed.text, packed.report, packed.cpu) == (capture.text, capture.report, read.nodes)
-    assert (packed.taken, packed.remarks, packed.path, packed.cause) == (START, ("r",), "/out/hot.txt", "c")
+    assert (packed.taken, packed.path, packed.cause) == (START, "/out/hot.txt", "c")
+    first, missing = packed.remarks
+    assert (first, missing[:24]) == ("r", "Not in the report: gone.")
