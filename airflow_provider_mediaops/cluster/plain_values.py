@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # A larger figure is a fault, and may not fit a float.
 _LARGEST = 1e9
@@ -61,3 +63,18 @@ def list_of(value: object) -> list[Any]:
     :returns: the list; an empty one for another type.
     """
     return value if isinstance(value, list) else []
+
+
+def converted(value: object, to: type[T]) -> T:
+    """
+    Return a dataclass of what this provider wrote in plain values.
+
+    :raises ValueError: if it is something else.
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        # In older versions it is none itself.
+        raise ValueError(str(error)) from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
 from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
+from airflow_provider_mediaops.cluster.plain_values import converted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -238,9 +239,7 @@ class HotThreadsReport(_Part):
         :param value: any value.
         :raises ValueError: if it is something else.
         """
-        import msgspec
-
-        return msgspec.convert(value, cls)
+        return converted(value, cls)
 
     @property
     def understood(self) -> bool:

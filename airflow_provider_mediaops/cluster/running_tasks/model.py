@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
+from airflow_provider_mediaops.cluster.plain_values import converted
+
 Seen = Literal["start", "end", "both", "between"]
 """When a group was listed: at the first look, at the last ones, at both, or only at looks in between."""
 
@@ -187,6 +189,4 @@ class RunningTasks(_Part):
         :param value: any value.
         :raises ValueError: if it is something else.
         """
-        import msgspec
-
-        return msgspec.convert(value, cls)
+        return converted(value, cls)
