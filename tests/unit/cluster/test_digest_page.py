@@ -33,6 +33,19 @@ def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:
     assert "dashboard" in html
 
 
+def test_it_says_what_it_does_not_show() -> None:
+    digest = digest_of()
+    for number in range(2):
+        digest.add_damaged(f"/reports/{number}.txt", "it is empty")
+    digest.profiles["scheduled", "cpu"].tasks.error = 3
+    words = " ".join(page_of(digest).split())
+    assert "2 files could not be read and are left out; see below." in words
+    assert (
+        "There are more groups of tasks in scheduled captures than are counted at a time: one may lack up to" in words
+    )
+    assert "3 captures." in words
+
+
 def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
     data = data_of(page_of(digest_of()))
     scheduled, spike = data["series"]

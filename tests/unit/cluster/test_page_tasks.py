@@ -52,6 +52,10 @@ class TestContent:
             "search 4 active, 9 queued; write 1 active, 0 queued, 1,204 rejected since the start of the node." in text
         )
 
+    def test_of_several_groups_the_heaviest_is_named(self) -> None:
+        light = replace(REPORT, opaque_id="light", cpu_ms=100.0)
+        assert "orders-2026) used 464 ms of the" in shown(replace(NODE, groups=(light, REPORT, light)))
+
     def test_what_no_task_explains_has_a_row_of_its_own(self) -> None:
         assert "not explained by any listed task 50.7 %" in shown(NODE)
         assert "not explained by any listed task 100.0 %" in shown(
