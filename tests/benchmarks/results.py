@@ -42,18 +42,12 @@ GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
         ("export", "memory, beyond that of one page", "requests.Session"),
         ("export_growth", "processor time, 10,000,000 records", None),
         ("export_growth", "memory, beyond that of one page, 10,000,000 records", None),
-        (
-            "changes",
-            "export of 100,000 records, 10 % of them different: processor time",
-            "the export without changes",
-        ),
     ],
     "lists": [
         ("enrichment_latency", "books a second at a rate of 5, a reply takes 0.2 s", "a loop that sleeps"),
         ("enrichment_latency", "books a second at a rate of 5, a reply takes 5 s", "a loop that sleeps"),
         ("enrichment_memory", "memory, 1,000,000 rows of a list of kind mixed", None),
         ("enrichment_memory", "memory, 1,000,000 rows of a list of kind bulk", None),
-        ("enrichment_reuse", "time to reuse 1,000,000 rows, csv", None),
         ("rate_limit_made_up", "rate used", None),
     ],
     "waits": [
@@ -62,21 +56,14 @@ GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
             "from the reading to the request for hot threads, median",
             "a deferrable sensor before a task",
         ),
-        ("triggers", "1,000 triggers: delay of the event loop, 99 %", "100 that each read by themselves"),
-        ("triggers", "1,000 triggers: memory of each", "100 that each read by themselves"),
-        ("triggers", "1,000 triggers: requests in an interval", "100 that each read by themselves"),
         ("event_loop", "longest step of ExportSubscriptionsOperator", "plain httpx"),
     ],
     "reports": [
         ("hot_threads", "parse a report of OpenSearch 3.8", "a pattern matched against each line"),
         ("hot_threads", "memory of parsing any kind, for each byte of it", None),
-        ("digest", "digest of 10,000 captures, processor time", None),
-        ("digest", "digest of 10,000 captures, memory", None),
-        ("pages", "open it until the first flame", "a page of the same text"),
     ],
     "dag files": [
         ("import_time", "import of all operators and sensors, processor time", "http provider"),
-        ("startup", "parse a DAG file of 7 tasks", "as many tasks of the standard provider"),
     ],
 }
 # What else the machine did, before the benchmark began to load it itself.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -30,13 +29,3 @@ def in_rounds(
         for name, measure in contenders.items():
             found[name].append(measure())
     return found
-
-
-def medians(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """
-    Measure each contender once a round, after a round of practice; return the medians.
-
-    :param contenders: what measures each, by its name.
-    :param rounds: how many rounds count.
-    """
-    return {name: statistics.median(figures) for name, figures in in_rounds(contenders, rounds).items()}

@@ -2,8 +2,7 @@
 Who was behind the hot threads, on real servers: requests, their queries, threads and indices under known load.
 
 Only what holds however busy the machine is: a request that was under way from before a capture to after it is named; a
-kind of work of which there is always a request is named, too. Shares of shorter requests, right matches, cost and delay
-are figures, which `python -m tests.benchmarks.bench_running_tasks` measures.
+kind of work of which there is always a request is named, too.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
-from tests.benchmarks.rounds import in_rounds, medians
+from tests.benchmarks.rounds import in_rounds
 from tests.server_process import ServerProcess, running
 
 if TYPE_CHECKING:
@@ -68,8 +68,3 @@ def test_contenders_take_turns_and_the_practice_does_not_count() -> None:
     assert in_rounds(contenders, 2) == {"a": [3, 5], "b": [4, 6]}
     assert "".join(turns) == "ababab"
     assert in_rounds(contenders, 1, has_practice=False) == {"a": [7], "b": [8]}
-
-
-def test_the_median_of_the_rounds_counts() -> None:
-    figures = iter([100.0, 1.0, 9.0, 2.0])
-    assert medians({"ours": lambda: next(figures)}, 3) == {"ours": 2.0}
