@@ -143,7 +143,7 @@ ratios: .venv/ready
 
 test-all: test $(SUITES) ratios
 
-# Look at each before you commit it. Every run of the browser suite compares the words that they show.
+# Look at each before you commit it.
 pictures: .venv/ready
 	@REQUIRE=browser scripts/install-system-packages
 	@REQUIRE=browser WRITE_PICTURES=1 .venv/bin/$(PYTEST) tests/browser/test_pictures.py

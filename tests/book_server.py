@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tests.server_process import ServerProcess, running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
 _MARK = "@" * 13
@@ -34,18 +34,15 @@ class BookServer(ServerProcess):
         return seen
 
 
-def book_server(
-    delay: float = 0.0, *, most_a_second: int | None = None, failing: Collection[str] = ()
-) -> AbstractContextManager[BookServer]:
+def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> AbstractContextManager[BookServer]:
     """
     Serve records.
 
     :param delay: seconds before each reply.
     :param most_a_second: how many requests are admitted in any second; None for any number.
-    :param failing: the books about which it fails.
     :returns: a context manager that gives the server.
     """
-    return running(BookServer, partial(_Server, delay, most_a_second, failing))
+    return running(BookServer, partial(_Server, delay, most_a_second))
 
 
 def record(isbn13: str) -> dict[str, Any]:
@@ -76,9 +73,8 @@ def record(isbn13: str) -> dict[str, Any]:
 
 
 class _Server:
-    def __init__(self, delay: float, most_a_second: int | None, failing: Collection[str]) -> None:
+    def __init__(self, delay: float, most_a_second: int | None) -> None:
         self._delay = delay
-        self._failing = failing
         self._most_a_second = most_a_second
         self._template = json.dumps(record(_MARK), ensure_ascii=False).encode().split(_MARK.encode())
         self._admitted: deque[float] = deque()
@@ -128,8 +124,6 @@ class _Server:
         if isbn13 == "key":
             return _reply(404, _NO_SUCH_BOOK)
         self._seen["asked"].append(isbn13)
-        if isbn13 in self._failing:
-            return _reply(503, b"{}")
         if not isbn13.startswith("978"):
             return _reply(404, _NO_SUCH_BOOK)
         return _reply(200, b'{"book":%b}' % isbn13.encode().join(self._template))

@@ -38,6 +38,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
+collect_ignore = [] if pictures.IS_WRITING else ["test_pictures.py"]
 
 # Runs before the page's own scripts, outside of its policy.
 _WITNESS = """

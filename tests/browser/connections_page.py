@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
-
-from tests.browser.airflow_pages import write_in_editor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +57,6 @@ class ConnectionsPage:
                 self._choose(chooser, value)
             else:
                 chooser.press("Backspace")
-
-    def fill_json(self, extra: Mapping[str, Any]) -> None:
-        """Replace the JSON of all extra fields, as somebody does who has it in another file."""
-        self.unfold("Extra Fields JSON")
-        write_in_editor(self._page, self.form, json.dumps(extra))
-        # The editor hands its text on when it loses the focus.
-        self.form.get_by_role("button", name="Save").focus()
 
     def field(self, label: str) -> Locator:
         """The field with this label, and with its help."""

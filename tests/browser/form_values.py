@@ -32,7 +32,6 @@ class Entry:
         self._labels = {**_STANDARD, **CONNECTION_TYPES[kind]["ui-field-behaviour"]["relabeling"]}
         self._fields: dict[str, Any] = CONNECTION_TYPES[kind]["conn-fields"]
         self._saved: dict[str, Any] = {"extra": {}}
-        self._is_there = False
 
     def add(self, connection: dict[str, Any]) -> None:
         """Make the connection."""
@@ -51,22 +50,10 @@ class Entry:
     def _write(self, connection: dict[str, Any]) -> None:
         before, self._saved = self._saved, connection
         extra = _changes(before["extra"], connection["extra"])
-        # Of a connection that is there, the form shows those extra fields only that it has a value for.
-        if extra and (self._is_there or not all(self._takes(name, value) for name, value in extra.items())):
-            self._page.fill_json(connection["extra"])
-            extra = {}
         standard = {name: value for name, value in _changes(before, connection).items() if name in self._labels}
         self._page.fill({self._labels[name]: _text(value) for name, value in standard.items()})
         self._page.fill({self._fields[name]["label"]: _text(value) for name, value in extra.items()})
         self._page.save()
-        self._is_there = True
-
-    def _takes(self, name: str, value: object) -> bool:
-        """Whether the form has a field that takes this value: any other has to be written as JSON."""
-        if name not in self._fields:
-            return False
-        schema = self._fields[name]["schema"]
-        return value is None or ("string" in schema["type"] and value in schema.get("enum", [value]))
 
 
 def in_sandbox(sandbox: SandboxServer, kind: str) -> dict[str, Any]:
@@ -74,19 +61,6 @@ def in_sandbox(sandbox: SandboxServer, kind: str) -> dict[str, Any]:
     connection: dict[str, Any] = json.loads(sandbox.connections()[f"AIRFLOW_CONN_{kind.upper()}_DEFAULT"])
     connection["port"] = urlsplit(connection["host"]).port
     return connection
-
-
-def changed(connection: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Return a connection with other fields; those of `extra` are among the others there."""
-    extra = {**connection["extra"], **change.get("extra", {})}
-    host = urlsplit(change.get("host", ""))
-    port = {"port": host.port} if host.port else {}
-    return {
-        **connection,
-        **port,
-        **change,
-        "extra": {name: value for name, value in extra.items() if value is not None},
-    }
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

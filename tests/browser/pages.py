@@ -1,16 +1,20 @@
-"""Pages of captures: recorded ones, ones of which all figures are known, and one of hostile texts."""
+"""Pages of captures: recorded ones, ones of which all figures are known, one of hostile texts, and a digest."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
+from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from airflow_provider_mediaops.storage.ownership import Owner
+from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
 from tests.unit.cluster.task_values import NODE, TASKS, hostile_tasks
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
@@ -63,6 +67,15 @@ def attacked() -> str:
     nodes = [NodeCpu(everything, everything, percent=50.0)]
     one = PageCapture(text, parse(text), cpu=nodes, remarks=ATTACKS, path=everything, running_tasks=hostile_tasks(500))
     return page([one, PageCapture(broken, parse(broken)), one], title=everything)
+
+
+def digest_of_a_week(folder: Path) -> str:
+    """Return the page of a week, of captures that are written below a folder."""
+    write_two_weeks(folder / "reports")
+    week = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
+    plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), week)
+    result = DigestAttempt(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None).run()
+    return Path(result["path"]).read_text()
 
 
 # Two captures of which all figures are known.

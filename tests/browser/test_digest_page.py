@@ -1,33 +1,20 @@
-"""The page of a digest in Chromium: strips, the chosen time, the flame graph, its policy, and its picture."""
+"""The page of a digest in Chromium: strips, the chosen time, the flame graph, and its policy."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
-from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.storage.ownership import Owner
-from tests.browser import pictures
-from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
+from tests.browser import pages
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Open
 
-WEEK = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
-
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of a week."""
-    folder = tmp_path_factory.mktemp("digest")
-    write_two_weeks(folder / "reports")
-    plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), WEEK)
-    result = DigestAttempt(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None).run()
-    return Path(result["path"]).read_text()
+    return pages.digest_of_a_week(tmp_path_factory.mktemp("digest"))
 
 
 def test_it_runs_within_its_policy_and_asks_for_nothing(open_page: Open, html: str) -> None:
@@ -96,22 +83,3 @@ def test_without_scripts_the_tables_can_be_read(open_page: Open, html: str) -> N
         # Another table, of those that saw a task, follows.
         assert opened.column("84 scheduled captures", 2)[:3] == ["84 of 84", "42 of 84", "42 of 84"]
         assert opened.page.get_by_text("drawn by scripts of this page").is_visible()
-
-
-_SHOW_LESS = """() => {
-    for (const id of ["tasks", "damaged"]) document.getElementById(id).parentNode.remove();
-    for (const each of document.querySelectorAll("footer, p.aside")) each.remove();
-    // The folder of a test means nothing to readers.
-    const links = document.querySelectorAll("#cell-captures a");
-    for (const each of links) each.textContent = each.textContent.replace(/^.*reports/, "s3://reports");
-}"""
-
-
-def test_the_picture_of_the_documentation(open_page: Open, html: str) -> None:
-    with open_page(html, size=(1160, 900), device_scale_factor=0.6) as opened:
-        page = opened.page
-        opened.bars()
-        page.locator(".strip").nth(1).locator("rect.hot").nth(1).click()
-        opened.bars()
-        page.evaluate(_SHOW_LESS)
-        pictures.keep("digest_page", page.screenshot(full_page=True), page.locator("body").inner_text())

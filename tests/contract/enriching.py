@@ -7,7 +7,7 @@ import os
 from datetime import datetime, timezone
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http import clock
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
@@ -54,7 +54,7 @@ def connect(base: str) -> None:
     os.environ["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"] = json.dumps(connection)
 
 
-def enrich(destination: Path, summary: Path, rows: int = ROWS, **arguments: Any) -> None:
+def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
     """Do what a task does, and leave what it returns in a file."""
     vars(clock)["datetime"] = SteadyTime
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
@@ -64,7 +64,7 @@ def enrich(destination: Path, summary: Path, rows: int = ROWS, **arguments: Any)
         source.write_text(
             "row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns()[:rows]))
         )
-    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source), **arguments)
+    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source))
     summary.write_text(json.dumps(operator.execute({"ti": instance})))  # type: ignore[typeddict-item]
 
 

@@ -1,9 +1,8 @@
 """
 Exports with changes whose attempts are killed, on a disk and on an object store; run as a program.
 
-An older export is there. The next one dies at a step, and then two things are tried: another attempt of its task, and a
-task of another run. This is done with each format of the dataset. Of JSON lines, an attempt dies at each of its steps;
-of the others, at each step of the publication. The argument is a folder, and what happened is printed as JSON.
+An older export is there. The next one dies at each of its steps, and then two things are tried: another attempt of its
+task, and a task of another run. The argument is a folder, and what happened is printed as JSON.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ from tests.unit.video_platform import connection, subscription
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_provider_mediaops.storage.formats import Format
-
-FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
 FORMS = ("local", "store")
 _BASE = "https://video.example"
 _START = 1_800_000_000.0
@@ -86,15 +82,13 @@ RUNS = {
 @dataclass(frozen=True)
 class Scene:
     """
-    A folder on a disk or on a store, with all exports in one format.
+    A folder on a disk or on a store.
 
     :param form: where it is.
-    :param format: the format of the dataset.
     :param root: the folder of this scene on the disk.
     """
 
     form: str
-    format: Format
     root: Path
 
     @property
@@ -105,13 +99,13 @@ class Scene:
     @property
     def prefix(self) -> str:
         """The folder as the task names it."""
-        return str(self.files) if self.form == "local" else f"memory://{self.format}@bucket/out"
+        return str(self.files) if self.form == "local" else "memory://shelf@bucket/out"
 
     def begin(self) -> None:
         """Make an empty place, and attach the store."""
         self.files.mkdir(parents=True)
         if self.form == "store":
-            attach("memory", self.format, fs=FakeStore(objects=DiskObjects(self.files), clock=_store_clock))
+            attach("memory", "shelf", fs=FakeStore(objects=DiskObjects(self.files), clock=_store_clock))
 
     def keep(self, name: str) -> None:
         """Keep what is there now; the visible files are the same, with their versions, and nobody writes into one."""
@@ -133,11 +127,11 @@ class Scene:
 
     def read(self) -> dict[str, Any]:
         """Return what a reader finds: whose dataset, whose changes, and whether these lead to that."""
-        path = f"{self.prefix}/subs.{self.format}"
-        records = {record["id"]: record for record in map(json.loads, read_records(path_of(path), self.format))}
+        path = f"{self.prefix}/subs.jsonl"
+        records = {record["id"]: record for record in map(json.loads, read_records(path_of(path), "jsonl"))}
         contents = self.contents()
         changes = {run: contents[f"changes/{run}.jsonl"] for run in RUNS if f"changes/{run}.jsonl" in contents}
-        visible = {f"subs.{self.format}", *(f"changes/{run}.jsonl" for run in RUNS)}
+        visible = {"subs.jsonl", *(f"changes/{run}.jsonl" for run in RUNS)}
         return {
             "dataset": next((run for run, version in RUNS.items() if records == version.records), "another"),
             "listed": next((run for run, version in RUNS.items() if records == _by_id(*version.listed.values())), ""),
@@ -180,7 +174,7 @@ def export(scene: Scene, run: str) -> None:
     instance = SimpleNamespace(dag_id="dag", run_id=run, task_id="export", map_index=-1, max_tries=99)
     operator = ExportSubscriptionsOperator(
         task_id="export",
-        destination=f"{scene.prefix}/subs.{scene.format}",
+        destination=f"{scene.prefix}/subs.jsonl",
         changes=f"{scene.prefix}/changes/{run}.jsonl",
         mine=True,
     )
@@ -204,11 +198,10 @@ def happened(scene: Scene) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     whole = scene.contents()
-    steps = Steps if scene.format == "jsonl" else Steps.of_publication
     deaths: list[dict[str, Any]] = []
     for step in itertools.count(1):
         scene.restore("older")
-        if not is_killed(attempt, steps(step)):
+        if not is_killed(attempt, Steps(step)):
             break
         scene.keep("dead")
         death: dict[str, Any] = {"step": step, "left": scene.read()}
@@ -233,5 +226,5 @@ if __name__ == "__main__":
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
     os.environ["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"] = connection(_BASE)
-    scenes = [Scene(form, kind, Path(sys.argv[1]) / form / kind) for form in FORMS for kind in FORMATS]
-    print(json.dumps({f"{each.form} {each.format}": happened(each) for each in scenes}), file=output, flush=True)
+    scenes = [Scene(form, Path(sys.argv[1]) / form) for form in FORMS]
+    print(json.dumps({each.form: happened(each) for each in scenes}), file=output, flush=True)

@@ -6,8 +6,7 @@ a name, or sends something. An attempt counts its steps and kills itself right b
 machine is. A program of this folder does this with some work, and prints what happened as JSON:
 
 - A part of the work, once as JSON lines and once as CSV: an attempt dies at its first step, and another one finishes;
-  the same for the second step, and so on to the last. Then the same from the beginning of the publication on: how many
-  steps lie before it depends on how many replies one commit saves, those of the publication are always the same.
+  the same for the second step, and so on to the last.
 - The whole work: the first attempt dies at its first step, the next one, which resumes, at its second, and so on until
   an attempt gets to the end. This covers many deaths in one dataset.
 """
@@ -29,7 +28,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.dataset import Staging
 from airflow_provider_mediaops.storage.files import write_at
 from tests.contract.fresh_python import printed_by
 
@@ -44,8 +42,6 @@ _SENT = RawValue("Q", 0)
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 # One of these sends a request: the first from a thread, the other from an event loop.
 _REQUEST_CALLS = {"sendall", "send"}
-# With this, a publication begins.
-_PUBLISH = Staging.publish.__code__
 _WRITE_AT = write_at.__code__
 
 
@@ -73,9 +69,8 @@ def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -
     :param base: the address of a server for the whole.
     :param folder: where the destination is; the undisturbed one is in ``whole`` below it.
     :param name: the destination's name.
-    :returns: for each kind of file the ``deaths`` at each step of the part and those ``publishing``, as
-        :func:`_die_at_each_step` returns them; the ``kills`` of the whole, its ``summary``, and that of the
-        ``undisturbed`` run.
+    :returns: for each kind of file the ``deaths`` at each step of the part, as :func:`_die_at_each_step` returns them;
+        the ``kills`` of the whole, its ``summary``, and that of the ``undisturbed`` run.
     """
     folder.mkdir()
     arguments = practice, base, str(folder), name
@@ -91,10 +86,6 @@ def run_program(work: Work) -> None:
     work.connect(practice)
     kinds, practice_folder = ("jsonl", "csv"), folder / "practice"
     deaths = {kind: _die_at_each_step(work.part, practice_folder, f"part.{kind}") for kind in kinds}
-    publishing = {
-        kind: _die_at_each_step(work.part, practice_folder / "publication", f"part.{kind}", Steps.of_publication)
-        for kind in kinds
-    }
     work.connect(base)
     summary = folder / "summary.json"
     _live(lambda: work.attempt(folder / "whole" / name, summary))
@@ -102,7 +93,6 @@ def run_program(work: Work) -> None:
     kills = _die_ever_later(lambda: work.attempt(folder / name, summary))
     happened = {
         "deaths": deaths,
-        "publishing": publishing,
         "kills": kills,
         "undisturbed": undisturbed,
         "summary": json.loads(summary.read_text()),
@@ -110,14 +100,12 @@ def run_program(work: Work) -> None:
     print(json.dumps(happened), file=output, flush=True)
 
 
-def _die_at_each_step(
-    part: Callable[[Path, Path], None], folder: Path, name: str, steps: Callable[[int | None], Steps] | None = None
-) -> list[tuple[bool, int, int]]:
+def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int]]:
     """
     Return what followed a death at each step.
 
-    :returns: whether the next attempt left the same files as an undisturbed one, how many requests both sent beyond
-        those of an undisturbed one, and how many the next attempt sent.
+    :returns: whether the next attempt left the same files as an undisturbed one, and how many requests both sent beyond
+        those of an undisturbed one.
     """
     summary = folder / "summary.json"
     # In this process, so that no fork has to import anything.
@@ -126,17 +114,15 @@ def _die_at_each_step(
     _SENT.value = 0
     _live(partial(part, folder / name / "whole" / name, summary))
     needed = _sent_since_last()
-    deaths: list[tuple[bool, int, int]] = []
+    deaths: list[tuple[bool, int]] = []
     while True:
         own = folder / name / str(len(deaths))
         attempt = partial(part, own / name, summary)
         _sent_since_last()
-        if not is_killed(attempt, (steps or Steps)(len(deaths) + 1)):
+        if not is_killed(attempt, Steps(len(deaths) + 1)):
             return deaths
-        first = _sent_since_last()
         _live(attempt)
-        second = _sent_since_last()
-        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second))
+        deaths.append((_content(own) == _content(folder / name / "whole"), _sent_since_last() - needed))
 
 
 def _sent_since_last() -> int:
@@ -164,7 +150,7 @@ def is_killed(attempt: Callable[[], None], steps: Steps) -> bool:
     Run an attempt in a fork.
 
     :param attempt: the attempt.
-    :param steps: the step at which it is to die, and from where it counts.
+    :param steps: the step at which it is to die.
     :returns: whether it has got to that step.
     """
     child = os.fork()
@@ -188,22 +174,15 @@ class Steps:
     Count the steps of this process, in all its threads, and kill it right before one of them.
 
     :param last: its number, from 1; None to let the process live.
-    :param begun: whether to count from the start.
     """
 
-    def __init__(self, last: int | None, *, begun: bool = True) -> None:
+    def __init__(self, last: int | None) -> None:
         self._last = last
-        self._begun = begun
         self._done = 0
         self._lock = threading.Lock()
 
-    @classmethod
-    def of_publication(cls, last: int | None) -> Steps:
-        """Count from the beginning of the publication on."""
-        return cls(last, begun=False)
-
     def __str__(self) -> str:
-        return f"step {self._last}{'' if self._begun else ' of the publication'}"
+        return f"step {self._last}"
 
     def count(self) -> None:
         """Begin to count."""
@@ -211,12 +190,10 @@ class Steps:
         sys.setprofile(self._profile)
 
     def _profile(self, frame: FrameType, event: str, call: Any) -> None:
-        if event == "call" and not self._begun:
-            self._begun = frame.f_code is _PUBLISH
         if event == "c_call" and _is_step(call) and not _is_scratch(frame):
             with self._lock:
-                self._done += self._begun
-                if self._begun and self._done == self._last:
+                self._done += 1
+                if self._done == self._last:
                     os.kill(os.getpid(), signal.SIGKILL)
                 _SENT.value += call.__name__ in _REQUEST_CALLS
 

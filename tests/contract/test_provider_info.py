@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import importlib.metadata
 import importlib.util
@@ -64,16 +63,6 @@ def ignored_keys(info: dict[str, Any]) -> set[str]:
     return {key.removeprefix("connection-types[].") for key in unknown_keys(info, known)}
 
 
-def with_change(*path: str | int, old: str, new: str) -> dict[str, Any]:
-    """Give the metadata with one key misspelt."""
-    info = copy.deepcopy(get_provider_info())
-    place: Any = info
-    for step in path:
-        place = place[step]
-    place[new] = place.pop(old)
-    return info
-
-
 def class_paths(info: dict[str, Any]) -> list[str]:
     hooks = [entry["hook-class-name"] for entry in info["connection-types"]]
     return [*hooks, *info["notifications"], *info["extra-links"]]
@@ -120,33 +109,6 @@ def test_no_key_is_ignored() -> None:
 @pytest.mark.airflow("<3.2")
 def test_only_the_keys_for_later_versions_are_ignored() -> None:
     assert ignored_keys(get_provider_info()) == READ_SINCE_3_2
-
-
-FIRST_TYPE = ("connection-types", 0)
-MISSPELT = [
-    ((), "connection-types", "connection_types"),
-    (("operators", 0), "python-modules", "python_modules"),
-    (("integrations", 0), "integration-name", "name"),
-    (FIRST_TYPE, "hook-class-name", "hook-class"),
-    (FIRST_TYPE, "ui-field-behaviour", "ui_field_behaviour"),
-]
-MISSPELT_SINCE_3_2 = [
-    ((*FIRST_TYPE, "ui-field-behaviour"), "hidden-fields", "hidden_fields"),
-    ((*FIRST_TYPE, "conn-fields", "auth"), "label", "title"),
-    ((*FIRST_TYPE, "conn-fields", "max_attempts", "schema"), "minimum", "min"),
-]
-
-
-@pytest.mark.parametrize(
-    ("path", "old", "new"),
-    [
-        *MISSPELT,
-        *(pytest.param(*change, marks=pytest.mark.airflow(">=3.2")) for change in MISSPELT_SINCE_3_2),
-    ],
-)
-def test_a_misspelt_key_would_be_seen(path: tuple[str | int, ...], old: str, new: str) -> None:
-    found = ignored_keys(with_change(*path, old=old, new=new)) - ignored_keys(get_provider_info())
-    assert [key.rpartition(".")[2] for key in found] == [new]
 
 
 @pytest.mark.parametrize("path", class_paths(get_provider_info()))

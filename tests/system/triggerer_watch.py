@@ -1,23 +1,41 @@
 """
 Watch the event loop of a real triggerer: each blocking step of the provider's code goes to a file, line by line.
 
-Airflow's own watchdog logs every pause of the loop above 0.2 seconds. On a busy machine the loop pauses for as long
-without any fault, and the watchdog does not say whose code was running. So this looks at what is done on the loop.
+Such a step is an import, a file, a certificate or a sleep. Airflow's own watchdog logs every pause of the loop above
+0.2 seconds. On a busy machine the loop pauses for as long without any fault, and the watchdog does not say whose code
+was running. So this looks at what is done on the loop.
 
 Airflow imports `airflow_local_settings` at the start of each component; see `install`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import sqlite3
+import ssl
+import sys
+import time
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from tests.contract.loop_watch import PROVIDER, Watch
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
     from types import FrameType
 
+PROVIDER = "airflow_provider_mediaops"
+# What the interpreter announces of its own accord. A name that is looked up on the loop announces itself as well.
+_AUDITED = ("open", "import", "os.", "shutil.", "subprocess.", "socket.getaddrinfo", "sqlite3.connect", "time.sleep")
+# Modules that Airflow imports itself when it is first asked for a connection.
+_OF_AIRFLOW = ("airflow.sdk.", "/airflow/sdk/")
+# These announce nothing.
+_SILENT = {
+    time: ("sleep",),
+    ssl.SSLContext: ("load_verify_locations", "load_default_certs", "set_default_verify_paths", "load_cert_chain"),
+    Path: ("stat",),
+    sqlite3: ("connect",),
+}
 #: The file's name in Airflow's home; a triggerer makes the file when it starts.
 STEPS = "blocking_steps.txt"
 #: The beginning of a step that follows from what Airflow itself does on the loop: it imports the classes of triggers
@@ -31,7 +49,7 @@ if "triggerer" in sys.argv:
     sys.path.append({root!r})
     from tests.system.triggerer_watch import TriggererWatch
 
-    TriggererWatch({file!r}).begin()
+    TriggererWatch({file!r})
 """
 
 
@@ -43,9 +61,9 @@ def install(home: Path) -> None:
     (config / "airflow_local_settings.py").write_text(settings)
 
 
-class TriggererWatch(Watch):
+class TriggererWatch:
     """
-    Records the steps in a file.
+    Records each blocking step that the provider's code takes on an event loop, in a file.
 
     :param file: the path.
     """
@@ -54,16 +72,47 @@ class TriggererWatch(Watch):
         self._file = file
         self._is_writing = False
         Path(file).touch()
-        super().__init__()
+        sys.addaudithook(self.heard)
+        for owner, names in _SILENT.items():
+            for name in names:
+                setattr(owner, name, self._announced(getattr(owner, name)))
 
-    def record(self, step: str, frames: Sequence[FrameType]) -> None:
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether this thread runs an event loop."""
+        # Public for event loops; the documented function raises where none runs.
+        return asyncio._get_running_loop() is not None  # noqa: SLF001
+
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note an event that Python announces, if it may block."""
+        if event.startswith(_AUDITED) and self.is_on_loop:
+            what = str(arguments[0]) if arguments else ""
+            if not any(name in what for name in _OF_AIRFLOW):
+                self._note(f"{event} {what}")
+
+    def _announced(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def announce(*arguments: Any, **others: Any) -> Any:
+            if self.is_on_loop:
+                self._note(function.__qualname__)
+            return function(*arguments, **others)
+
+        return announce
+
+    def _note(self, step: str) -> None:
+        frame, frames = inspect.currentframe(), []
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith(PROVIDER):
+                frames.append(frame)
+            frame = frame.f_back
         # To open the file is such a step itself.
-        if self._is_writing:
+        if not frames or self._is_writing:
             return
+        places = [f"{each.f_globals['__name__'].removeprefix(PROVIDER)}:{each.f_lineno}" for each in frames[:3]]
         self._is_writing = True
         try:
             with Path(self._file).open("a") as file:
-                file.write(f"{BY_AIRFLOW if _is_of_airflow(frames[-1]) else ''}{step}\n")
+                file.write(f"{BY_AIRFLOW if _is_of_airflow(frames[-1]) else ''}{step} at {' < '.join(places)}\n")
         finally:
             self._is_writing = False
 

@@ -55,7 +55,12 @@ with DAG(
     schedule=None,
     deadline=list(alerts()),
     on_failure_callback=PostBulletinNotifier(text=f"{OF_THE_RUN}: the run failed."),
-    default_args={"on_failure_callback": PostBulletinNotifier(text=OF_THE_TASK)},
+    default_args={
+        "on_failure_callback": [
+            PostBulletinNotifier(text=OF_THE_TASK, video_conn_id="video_read_only"),
+            PostBulletinNotifier(text=OF_THE_TASK),
+        ]
+    },
 ):
     PythonOperator(task_id="fails", python_callable=fail)
     PythonOperator(task_id="loses_its_worker", python_callable=lose_the_worker)
