@@ -4,7 +4,7 @@ From the reading that shows a high CPU to the request for the hot threads: in on
 A real scheduler and triggerer run the three ways at the same time, each on a cluster of its own that runs hot when all
 of them wait. What is measured lies between two moments that one process sees: it has sent the reply that shows the high
 CPU, and the request for the hot threads is there. Run by `make benchmarks`, or `python -m
-tests.benchmarks.bench_detection`; `--real` puts a real OpenSearch under real load in the place of the stand-in.
+tests.benchmarks.bench_detection`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-
-import requests
 
 from scripts.local_airflow import LocalAirflow
 from tests.benchmarks.results import Limit, Row, record
@@ -46,15 +44,8 @@ REPORT = b"""::: {n1}{id1}{eph}{127.0.0.1}{127.0.0.1:9300}{d}{}
 
 @dataclass
 class Watched:
-    """
-    Clusters, one a way and round, and when each of them showed a high CPU and was asked for its hot threads.
+    """Clusters, one a way and round, and when each of them showed a high CPU and was asked for its hot threads."""
 
-    :param upstream: the real cluster that answers in their place, if any.
-    :param threshold: from what CPU on, in percent, they are hot.
-    """
-
-    upstream: str | None = None
-    threshold: float = HOT
     heated: set[str] = field(default_factory=set)
     readings: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     shown: dict[str, float] = field(default_factory=dict)
@@ -64,28 +55,20 @@ class Watched:
         """Give a reply, and what to do when it is sent."""
         if path.partition("?")[0].endswith("/hot_threads"):
             self.asked.setdefault(cluster, time.perf_counter())
-            return "text/plain", self._upstream(path) or REPORT, lambda: None
-        body = json.loads(self._upstream(path) or self._statistics())
-        nodes = body["nodes"].values()
-        if cluster not in self.heated:
-            # A machine that starts Airflow is busy before the load begins.
-            for node in nodes:
-                node["os"]["cpu"]["percent"] = 3
-        hot = any(node["os"]["cpu"]["percent"] >= self.threshold for node in nodes)
-        return "application/json", json.dumps(body).encode(), lambda: self._sent(cluster, hot=hot)
+            return "text/plain", REPORT, lambda: None
+        hot = cluster in self.heated
+        return "application/json", _statistics(99 if hot else 3), lambda: self._sent(cluster, hot=hot)
 
     def _sent(self, cluster: str, *, hot: bool) -> None:
         self.readings[cluster] += 1
         if hot:
             self.shown.setdefault(cluster, time.perf_counter())
 
-    def _statistics(self) -> bytes:
-        cpu = {"percent": 99}
-        node = {"name": "n1", "host": "127.0.0.1", "os": {"cpu": cpu}, "process": {"cpu": cpu}}
-        return json.dumps({"_nodes": {"total": 1, "successful": 1, "failed": 0}, "nodes": {"id1": node}}).encode()
 
-    def _upstream(self, path: str) -> bytes | None:
-        return requests.get(self.upstream + path, timeout=60).content if self.upstream else None
+def _statistics(percent: int) -> bytes:
+    cpu = {"percent": percent}
+    node = {"name": "n1", "host": "127.0.0.1", "os": {"cpu": cpu}, "process": {"cpu": cpu}}
+    return json.dumps({"_nodes": {"total": 1, "successful": 1, "failed": 0}, "nodes": {"id1": node}}).encode()
 
 
 @contextmanager
@@ -138,9 +121,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def measure(
-    airflow: LocalAirflow, watched: Watched, rounds: int, heat: Callable[[set[str]], Any]
-) -> dict[str, Figures]:
+def measure(airflow: LocalAirflow, watched: Watched, rounds: int) -> dict[str, Figures]:
     """Let all ways wait, round after round, and heat their clusters."""
     figures = {way: Figures() for way in WAYS}
     for number in range(rounds):
@@ -150,8 +131,8 @@ def measure(
         samples = _held(airflow, run_ids)
         # Not always in the same moment between two readings.
         time.sleep(number / rounds)
-        with heat(set(clusters.values())):
-            wait_for(lambda: all(name in watched.asked for name in clusters.values()), "all have asked")  # noqa: B023
+        watched.heated |= set(clusters.values())
+        wait_for(lambda: all(name in watched.asked for name in clusters.values()), "all have asked")  # noqa: B023
         for way, run_id in run_ids.items():
             airflow.wait(way, run_id)
             figures[way].delays.append(watched.asked[clusters[way]] - watched.shown[clusters[way]])
@@ -184,45 +165,14 @@ def report(figures: dict[str, Figures]) -> str:
     return "\n".join(lines)
 
 
-@contextmanager
-def _stand_in(watched: Watched) -> Iterator[Callable[[set[str]], Any]]:
-    @contextmanager
-    def heat(clusters: set[str]) -> Iterator[None]:
-        watched.heated |= clusters
-        yield
-
-    yield heat
-
-
-@contextmanager
-def _real(watched: Watched) -> Iterator[Callable[[set[str]], Any]]:
-    from tests.cluster.kinds import KINDS
-    from tests.cluster.load import running_load
-    from tests.cluster.nodes import running_cluster
-
-    with running_cluster(KINDS[1], size=1) as cluster:
-        watched.upstream = cluster.url
-
-        @contextmanager
-        def heat(clusters: set[str]) -> Iterator[None]:
-            with running_load(cluster):
-                watched.heated |= clusters
-                yield
-
-        yield heat
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--real", action="store_true", help="a real OpenSearch instead of a stand-in")
-    parser.add_argument("--threshold", type=float, default=HOT, help="CPU in percent")
     options = parser.parse_args()
-    watched = Watched(threshold=options.threshold)
+    watched = Watched()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        heat = stack.enter_context(_real(watched) if options.real else _stand_in(watched))
         url = stack.enter_context(serving(watched))
         connections = {
             f"AIRFLOW_CONN_{way}_{number}".upper(): json.dumps(
@@ -231,16 +181,13 @@ def main() -> None:
             for way in WAYS
             for number in range(options.rounds)
         }
-        env = {**connections, "MEDIAOPS_OUTPUT": str(scratch), "MEDIAOPS_THRESHOLD": str(options.threshold)}
+        env = {**connections, "MEDIAOPS_OUTPUT": str(scratch), "MEDIAOPS_THRESHOLD": str(HOT)}
         dags = Path(__file__).parent / "dags"
         airflow = stack.enter_context(LocalAirflow(scratch / "home", dags=dags, env=env))
-        figures = measure(airflow, watched, options.rounds, heat)
+        figures = measure(airflow, watched, options.rounds)
     delays = {way: 1_000 * statistics.median(figures[way].delays) for way in WAYS}
     held = {way: 60 * statistics.mean(figures[way].held) for way in WAYS}
-    which = "a real OpenSearch" if options.real else "a stand-in"
-    sys.stdout.write(
-        f"From the reading to the request for hot threads, {options.rounds} rounds on {which}\n{report(figures)}\n"
-    )
+    sys.stdout.write(f"From the reading to the request for hot threads, {options.rounds} rounds\n{report(figures)}\n")
     ours, *peers = WAYS
     limit, names = Limit("at most", MOST_MS), [f"a {way.replace('_', ' ')} before a task" for way in peers]
     what = "from the reading to the request for hot threads, median"

@@ -5,11 +5,8 @@ Each case has a key and a back end of its own at a stand-in service, which admit
 strictly, and refuses the rest; as many processes as the case says ask it as fast as the limiter lets them. The
 service's own log is what counts. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_rate_limit`.
 
-`--weather` chooses what else happens: `plain`, the service replies at once; `late`, it replies after 80 ms ± 30 %, and
-two in a hundred of the wake-ups and of the replies are late by up to 400 ms; `stall`, it replies as late, and one in
-two hundred senders stalls for up to 400 ms before it sends. `--seconds` is the time of a case. Cases of a slow rate are
-measured at the same time: their processes sleep almost always. `--against c9a03d1` measures each case with the package
-as it was at that commit, too, at the same time.
+`--seconds` is the time of a case. Cases of a slow rate are measured at the same time: their processes sleep almost
+always.
 
 Before these, a thousand callers in made-up time.
 """
@@ -17,9 +14,7 @@ Before these, a thousand callers in made-up time.
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -38,7 +33,6 @@ import requests
 from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.runner import run
-from tests.benchmarks.rate_limit.weather import WEATHERS
 from tests.benchmarks.results import Limit, Row, record
 from tests.redis_server import PROGRAM, running_redis
 from tests.unit.http.rate_limit.callers import World
@@ -50,8 +44,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, RATES, SECONDS = (1, 4, 16, 64), (1, 3, 5, 50), 30.0
-LEAST_USED = {"plain": 96.5, "late": 96.0, "stall": 90.0}
-MOST_REFUSED = {"plain": 0.0, "late": 0.0, "stall": 1.5}
+LEAST_USED = 96.5
 LEAST_SHARE, MOST_SHARE = 60.0, 140.0
 # A process whose turn comes this often has its share.
 TURNS = 3
@@ -65,18 +58,12 @@ class Case:
     """
     A case to measure.
 
-    :param folder: where its package is.
-    :param package: ``now`` or ``former``.
-    :param weather: one of ``weather.WEATHERS``.
     :param kind: the kind of back end.
     :param backend: the address of a back end for this case alone.
     :param processes: how many ask at the same time.
     :param rate: the requests a second that the service admits.
     """
 
-    folder: Path
-    package: str
-    weather: str
     kind: str
     backend: str
     processes: int
@@ -85,12 +72,7 @@ class Case:
     @property
     def key(self) -> str:
         """The key of its own."""
-        return f"{self.rate}-{self.weather}-{self.package}-{self.kind}-{self.processes}"
-
-    @property
-    def callers(self) -> int:
-        """How many callers each process needs, so that replies that take long do not keep them from using the rate."""
-        return 1 if self.weather == "plain" else math.ceil((1 + self.rate / 4) / self.processes)
+        return f"{self.rate}-{self.kind}-{self.processes}"
 
 
 @dataclass(frozen=True)
@@ -117,10 +99,7 @@ def measure(cases: Sequence[Case], base: str, seconds: float) -> Iterator[tuple[
     """Measure cases at the same time, once all of them have been made ready, and read the service's log."""
     with ExitStack() as stack:
         asking = [
-            stack.enter_context(
-                started("asking", base, case.backend, case.key, case.processes, case.callers, folder=case.folder)
-            )
-            for case in cases
+            stack.enter_context(started("asking", base, case.backend, case.key, case.processes)) for case in cases
         ]
         for process in asking:
             assert process.stdout
@@ -137,11 +116,11 @@ def measure(cases: Sequence[Case], base: str, seconds: float) -> Iterator[tuple[
 
 
 @contextmanager
-def started(module: str, *arguments: object, folder: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
+def started(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """Run a module of the folder beside this one, and end it with all that it has forked."""
     command = [sys.executable, "-m", f"tests.benchmarks.rate_limit.{module}", *map(str, arguments)]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
     with process:
         try:
             yield process
@@ -187,63 +166,44 @@ def _send_nothing(request: Request) -> Response:
     raise AssertionError(request)
 
 
-@contextmanager
-def _package_at(commit: str) -> Iterator[Path]:
-    """Lay out the package as it was at a commit, beside the tests as they are."""
-    with tempfile.TemporaryDirectory() as folder:
-        git, archive = shutil.which("git"), Path(folder, "package.tar")
-        assert git
-        command = [git, "archive", "--output", str(archive), commit, "airflow_provider_mediaops"]
-        subprocess.run(command, cwd=ROOT, check=True)
-        shutil.unpack_archive(archive, folder)
-        for name in ("tests", "scripts"):
-            Path(folder, name).symlink_to(ROOT / name)
-        yield Path(folder)
-
-
 def measure_all(arguments: argparse.Namespace) -> None:
-    """Measure every case, print a line each, and record those of the package as it is."""
+    """Measure every case, print a line each, and record them."""
     measured, rows = list[tuple[Case, Figures]](), list[Row]()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         backends = BackEnds(folder, arguments.backends, stack)
-        packages = {"now": ROOT}
-        if arguments.against:
-            packages["former"] = stack.enter_context(_package_at(arguments.against))
         service = stack.enter_context(started("service"))
         assert service.stdout
         base = f"http://127.0.0.1:{service.stdout.readline().strip()}"
         cases = [
-            Case(packages[package], package, weather, kind, backends.new(kind), processes, rate)
-            for weather, rate, kind, processes, package in product(
-                arguments.weather, arguments.rates, backends.kinds, arguments.processes, packages
-            )
+            Case(kind, backends.new(kind), processes, rate)
+            for rate, kind, processes in product(arguments.rates, backends.kinds, arguments.processes)
             if rate * arguments.seconds >= TURNS * processes
         ]
         for _, group in groupby(cases, lambda case: case.rate >= FAST and (case.kind, case.processes)):
             for case, figures in measure(list(group), base, arguments.seconds):
                 measured.append((case, figures))
                 _print(
-                    f"{case.package:8}{case.weather:7}{case.kind:8}{case.processes:4} processes{case.rate:4}/s"
+                    f"{case.kind:8}{case.processes:4} processes{case.rate:4}/s"
                     f"{figures.requests:7} requests{figures.used:7.1f} % used{figures.refused:6.2f} % refused"
                     f"   shares {figures.least:.0f}-{figures.most:.0f} %"
                 )
         for kind in backends.kinds:
             rows.append(Row(f"a reservation in {kind}, median", "ms", cost_of(backends.new(kind))))
             _print(f"{rows[-1].what}: {rows[-1].ours:.3f} ms")
-    record("rate_limit", [*_rows([(case, found) for case, found in measured if case.package == "now"]), *rows])
+    record("rate_limit", [*_rows(measured), *rows])
 
 
 def _rows(measured: Sequence[tuple[Case, Figures]]) -> Iterator[Row]:
-    """Yield the worst figures of each back end in each weather, over rates and numbers of processes."""
-    for weather, kind in dict.fromkeys((case.weather, case.kind) for case, _ in measured):
-        found = [figures for case, figures in measured if (case.weather, case.kind) == (weather, kind)]
+    """Yield the worst figures of each back end, over rates and numbers of processes."""
+    for kind in dict.fromkeys(case.kind for case, _ in measured):
+        found = [figures for case, figures in measured if case.kind == kind]
         rates = ", ".join(map(str, sorted({case.rate for case, _ in measured})))
         most = max(case.processes for case, _ in measured)
-        name = f"{weather}, {kind}, {rates} a second, up to {most} processes"
-        yield Row(f"{name}: used", "%", min(each.used for each in found), limit=Limit("at least", LEAST_USED[weather]))
+        name = f"{kind}, {rates} a second, up to {most} processes"
+        yield Row(f"{name}: used", "%", min(each.used for each in found), limit=Limit("at least", LEAST_USED))
         refused = max(each.refused for each in found)
-        yield Row(f"{name}: refused", "%", refused, limit=Limit("at most", MOST_REFUSED[weather]))
+        yield Row(f"{name}: refused", "%", refused, limit=Limit("at most", 0))
         least, largest = min(each.least for each in found), max(each.most for each in found)
         yield Row(f"{name}: least share", "%", least, limit=Limit("at least", LEAST_SHARE))
         yield Row(f"{name}: largest share", "%", largest, limit=Limit("at most", MOST_SHARE))
@@ -253,7 +213,7 @@ def measure_made_up() -> None:
     """Measure a thousand callers in made-up time, each of whom has four turns."""
     world = World(5, 1_000, often=0.05, longer=0.01).run(820.0)
     shares = [100 * share for share in world.shares()]
-    used = Row("rate used", "%", 100 * world.used(), limit=Limit("at least", LEAST_USED["plain"]))
+    used = Row("rate used", "%", 100 * world.used(), limit=Limit("at least", LEAST_USED))
     refused = Row("refused", "requests", len(world.refused), limit=Limit("at most", 0))
     least = Row("least share", "%", min(shares), limit=Limit("at least", LEAST_SHARE))
     most = Row("largest share", "%", max(shares), limit=Limit("at most", MOST_SHARE))
@@ -273,8 +233,6 @@ def main() -> None:
     parser.add_argument("--backends", nargs="+", default=["sqlite", "redis"])
     parser.add_argument("--processes", nargs="+", type=int, default=PROCESSES)
     parser.add_argument("--rates", nargs="+", type=int, default=RATES)
-    parser.add_argument("--weather", nargs="+", choices=WEATHERS, default=["plain"])
-    parser.add_argument("--against", metavar="COMMIT", help="measure the package of a commit, too")
     arguments = parser.parse_args()
     measure_made_up()
     measure_all(arguments)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from scripts.local_airflow import LocalAirflow
-from tests.browser.one_dag import READER, OneDagAuthManager
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Frame, Locator, Page
 
-#: Each account with its role. Who has none may sign in, and nothing else.
-ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
+#: Each account with its role.
+ROLES = {"admin": "admin", "author": "user"}
 PASSWORD = "let-me-in-to-airflow"
 _RUN_SECONDS = 600
 # A click that has led nowhere after so long is made again, so often; the last one has all the time.
@@ -35,7 +34,6 @@ def with_accounts(home: Path) -> dict[str, str]:
     passwords = home / "passwords.json"
     passwords.write_text(json.dumps(dict.fromkeys(ROLES, PASSWORD)))
     settings = {
-        "AUTH_MANAGER": f"{OneDagAuthManager.__module__}.{OneDagAuthManager.__name__}",
         "SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
         "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),

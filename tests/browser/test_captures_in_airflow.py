@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, URL_PREFIX, report_url, tab_url
 from tests.browser import airflow_pages, flame_graph
-from tests.browser.one_dag import READABLE, READER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Frame, Page
 
     from scripts.local_airflow import LocalAirflow
-    from tests.browser.conftest import ExamplesRun, Open, SignIn
+    from tests.browser.conftest import ExamplesRun, SignIn
 
 DAG = "mediaops_capture_hot_threads"
 TABS = 20
@@ -166,38 +164,3 @@ class TestList:
         page.wait_for_load_state()
         [cell] = page.locator("[data-column=DAG]").all_inner_texts()
         assert examples.runs["mediaops_hot_nodes"].run_id in cell
-
-
-class TestWithoutRights:
-    def test_who_may_not_read_the_dag_sees_nothing_of_it(
-        self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
-    ) -> None:
-        run = examples.runs[DAG]
-        page = sign_in_as(READER)
-        reply = page.goto(report_url(DAG, run.run_id, "capture", base_url=airflow.url))
-        assert reply
-        assert reply.status == HTTPStatus.FORBIDDEN
-        assert page.get_by_role("heading", name="Not allowed").is_visible()
-        assert DAG not in page.content()
-        assert page.locator("g.frame").count() == 0
-        page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
-        page.get_by_role("heading", level=1).wait_for()
-        assert page.locator("tbody tr").count() == 0
-        assert DAG not in page.content()
-
-    def test_who_may_read_another_dag_gets_its_page(
-        self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
-    ) -> None:
-        task, *_ = airflow.task_instances(READABLE, examples.runs[READABLE].run_id)
-        reply = sign_in_as(READER).goto(
-            report_url(READABLE, examples.runs[READABLE].run_id, task.task_id, base_url=airflow.url)
-        )
-        assert reply
-        assert reply.status == HTTPStatus.OK
-
-    @pytest.mark.parametrize("path", [LIST_PATH, "/docs", "/openapi.json", "/redoc"])
-    def test_nobody_is_served_anonymously(self, open_page: Open, airflow: LocalAirflow, path: str) -> None:
-        with open_page("", address=f"{airflow.url}{URL_PREFIX}{path}") as opened:
-            reply = opened.page.request.get(f"{airflow.url}{URL_PREFIX}{path}")
-            assert reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}
-            assert opened.page.locator("tbody tr").count() == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
@@ -117,19 +116,6 @@ class TestLayout:
                 assert contrast(text, colors["page"]) >= 4.5
                 assert contrast(text, colors["raised"]) >= 4.5
 
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_what_is_found_has_a_color_of_its_own(self, open_page: Open, scheme: str) -> None:
-        names = ["found", "jdk", "lucene", "server", "netty", "other", "place", "more", "new", "same", "less"]
-        with open_page(one(), color_scheme=scheme) as opened:
-            colors = {
-                name: opened.page.evaluate(
-                    "(name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`)", name
-                )
-                for name in names
-            }
-        found = colors.pop("found")
-        assert {name: distance(found, color) for name, color in colors.items() if distance(found, color) < 0.15} == {}
-
     @pytest.mark.parametrize(
         "html", [one(), several(), with_tasks(), made("hello world")], ids=["one", "several", "tasks", "none"]
     )
@@ -148,14 +134,6 @@ class TestLayout:
                 assert page.locator("td").first.evaluate(label) == '"CPU"' or "highest" in page.locator(
                     "td"
                 ).first.evaluate(label)
-
-    def test_a_table_that_goes_on_shows_a_shadow(self, open_page: Open) -> None:
-        with open_page(several(), size=(700, 800)) as opened:
-            grounds = opened.page.locator(".table").first.evaluate(
-                "(table) => [getComputedStyle(table).backgroundAttachment, getComputedStyle(table).backgroundImage]"
-            )
-            assert grounds[0] == "local, local, scroll, scroll"
-            assert grounds[1].count("linear-gradient") == 4
 
     def test_it_prints(self, open_page: Open) -> None:
         with open_page(several(), color_scheme="dark") as opened:
@@ -176,23 +154,6 @@ def channels_of(color: str) -> list[float]:
     digits = "".join(digit * 2 for digit in digits) if len(digits) == 3 else digits
     values = [int(digits[start : start + 2], 16) / 255 for start in (0, 2, 4)]
     return [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
-
-
-def distance(one: str, other: str) -> float:
-    """How far apart two colors look: their distance in OKLab."""
-
-    def lab(color: str) -> tuple[float, float, float]:
-        red, green, blue = channels_of(color)
-        long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
-        medium = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
-        short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
-        return (
-            0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
-            1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
-            0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
-        )
-
-    return math.dist(lab(one), lab(other))
 
 
 def contrast(one: str, other: str) -> float:

@@ -1,5 +1,5 @@
 """
-A real cluster of each kind of server, one after the other, and load on it.
+A real cluster of each kind of server, one after the other, and work for it.
 
 It needs Maven and a JDK. `MEDIAOPS_TEST_CLUSTER=http://...` names a cluster without users to use instead. A test, class
 or module that is not for every kind is marked `@pytest.mark.kinds("secured")`, with the name of an attribute of
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.kinds import KINDS
-from tests.cluster.load import running_load
+from tests.cluster.known_load import known_load
 from tests.cluster.nodes import existing_cluster, running_cluster
 from tests.java_artifacts import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.load import Load
+    from tests.cluster.known_load import KnownLoad
     from tests.cluster.nodes import Cluster, Node
 
 EXISTING = os.environ.get("MEDIAOPS_TEST_CLUSTER")
@@ -91,7 +91,7 @@ def connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(scope="class")
-def load(cluster: Cluster) -> Iterator[Load]:
-    """Keep the cluster busy for one test, or for all tests of a class that ask for it."""
-    with running_load(cluster) as running:
-        yield running
+def known(cluster: Cluster) -> Iterator[KnownLoad]:
+    """Make the indices of a known load, for all tests of a class."""
+    with known_load(cluster) as load:
+        yield load

@@ -61,20 +61,17 @@ class Installation:
         if kind.distribution or kind.secured:
             _unpack(kind.zip(self._jdk), self._unpacked)
 
-    def program(
-        self, folder: Path, settings: Mapping[str, str], authority: Authority | None, *, expired: bool
-    ) -> Program:
+    def program(self, folder: Path, settings: Mapping[str, str], authority: Authority | None) -> Program:
         """
         Write the files of a node.
 
         :param folder: a new folder, for this node alone.
         :param settings: its settings.
         :param authority: signs its certificates; None for a server without users and TLS.
-        :param expired: whether its certificate for clients has expired.
         :returns: what starts it.
         """
         if self._kind.distribution:
-            return self._distribution(folder, settings, authority, expired=expired)
+            return self._distribution(folder, settings, authority)
         # The runner of OpenSearch puts the node one folder deeper.
         home = folder / "home"
         own = home if self._kind.is_elasticsearch else home / "node_1"
@@ -85,7 +82,7 @@ class Installation:
         if authority:
             (own / "config").mkdir()
             security = shutil.copytree(self._unpacked / "config", own / "config" / "opensearch-security")
-            authority.write_to(own / "config", expired=expired)
+            authority.write_to(own / "config")
             settings = {**settings, **secure_opensearch(security)}
             java.append("-Dnode.plugin=org.opensearch.security.OpenSearchSecurityPlugin")
             jars += f"{os.pathsep}{self._unpacked}/*"
@@ -93,14 +90,12 @@ class Installation:
         arguments = [f"{name}={value}" for name, value in settings.items()]
         return Program([*java, "-cp", jars, str(source), str(home), *arguments], own / "logs")
 
-    def _distribution(
-        self, folder: Path, settings: Mapping[str, str], authority: Authority | None, *, expired: bool
-    ) -> Program:
+    def _distribution(self, folder: Path, settings: Mapping[str, str], authority: Authority | None) -> Program:
         [home] = self._unpacked.iterdir()
         config = shutil.copytree(home / "config", folder / "config")
         own = {"path.data": str(folder / "data"), "path.logs": str(folder / "logs")}
         if authority:
-            authority.write_to(config, expired=expired)
+            authority.write_to(config)
             own |= secure_elasticsearch(config)
         text = "".join(f"{name}: {value}\n" for name, value in {**settings, **own}.items())
         (config / "elasticsearch.yml").write_text(text, encoding="utf-8")

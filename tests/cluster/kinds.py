@@ -86,7 +86,6 @@ KINDS = (
     Kind("opensearch", "2.19.1.0", range(11, _NEWEST), has_known_load=True),
     Kind("opensearch", "3.8.0.0", range(21, _NEWEST), has_known_load=True),
     Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, is_like_sandbox=True),
-    Kind("opensearch", "3.4.0.0", range(21, _NEWEST), secured=True),
     Kind("elasticsearch", "7.17.28", range(11, 22)),
     Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
     Kind(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import requests
 
-from tests.cluster.load import REPLY_SECONDS, post
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 #: All shards are on this node, and all requests are sent to the other one, which coordinates them.
 BUSY_NODE = "node 2"
+REPLY_SECONDS = 240
 DOCUMENTS = 20_000
 BATCH = 2_000
 # Servers refuse more.
@@ -324,3 +324,23 @@ def _batch(numbers: range) -> bytes:
         }
         lines += [json.dumps({"index": {"_id": str(number)}}), json.dumps(document)]
     return "\n".join([*lines, ""]).encode()
+
+
+def post(session: requests.Session, url: str, body: bytes, opaque_id: str) -> None:
+    """
+    Send work to the cluster, and wait until it is done.
+
+    :param session: a client.
+    :param url: where it is sent.
+    :param body: a search, or documents.
+    :param opaque_id: the header X-Opaque-Id, by which a cluster lists whose work it is.
+    :raises RuntimeError: if the cluster refused some of the documents.
+    """
+    headers = {
+        "Content-Type": "application/x-ndjson" if "/_bulk" in url else "application/json",
+        "X-Opaque-Id": opaque_id,
+    }
+    reply = session.post(url, data=body, headers=headers, timeout=REPLY_SECONDS)
+    reply.raise_for_status()
+    if reply.json().get("errors"):
+        raise RuntimeError("The cluster refused some documents of a bulk request.")

@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import tempfile
-import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import requests
-from urllib3.exceptions import InsecureRequestWarning
 
 from tests.cluster.installation import Installation, Program
 from tests.cluster.security import OPERATOR, Authority, User
@@ -118,14 +116,13 @@ class Cluster:
 
     def get_from(self, node: Node, path: str, **parameters: str) -> requests.Response:
         """
-        Ask one node as the operator; the certificate that it shows to clients may have expired.
+        Ask one node as the operator.
 
         :param node: the node.
         :param path: the path.
         :param parameters: the query.
         """
         with self.session() as session:
-            session.verify = False
             return session.get(f"{node.url}{path}", params=parameters, timeout=REPLY_SECONDS)
 
     def connection(self, host: str | None = None, *, user: User = OPERATOR, **fields: Any) -> str:
@@ -162,8 +159,7 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
     """
     Start a cluster, and stop it at the end.
 
-    The first node is the manager, hence the others may be stopped. The certificates that the others show to clients
-    have expired, but for OpenSearch's, which does not start with such a certificate.
+    The first node is the manager, hence the others may be stopped.
 
     :param kind: the kind of server.
     :param size: the number of nodes, 1 or 2.
@@ -179,7 +175,7 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
             settings = {**_SETTINGS, **_own_settings(kind, name, nodes)}
             folder = Path(scratch) / str(len(nodes))
             folder.mkdir()
-            program = installation.program(folder, settings, authority, expired=bool(nodes) and kind.is_elasticsearch)
+            program = installation.program(folder, settings, authority)
             nodes.append(running.enter_context(_node(name, program, folder, tls=kind.secured)))
         names = [node.name for node in nodes]
         cluster = Cluster(nodes[0].url, names, nodes, kind, authority.file if authority else None)
@@ -195,9 +191,7 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
 
 
 def _health(cluster: Cluster, node: Node) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InsecureRequestWarning)
-        reply = cluster.get_from(node, "/_cluster/health")
+    reply = cluster.get_from(node, "/_cluster/health")
     # Before a node knows the users, nobody may ask it.
     health: dict[str, Any] = reply.json() if reply.ok else {"refused": reply.text}
     return health

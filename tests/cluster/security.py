@@ -72,16 +72,15 @@ class Authority:
         self.file = folder / "authority.pem"
         self.file.write_bytes(self._root.pem)
 
-    def write_to(self, config: Path, *, expired: bool) -> None:
+    def write_to(self, config: Path) -> None:
         """
         Write the certificates of a node: one for other nodes, and one for clients.
 
         :param config: the node's folder of configuration.
-        :param expired: whether the one for clients has expired.
         """
         (config / "authority.pem").write_bytes(self._root.pem)
         _write(config, "node", make_certificate("node", self._root))
-        _write(config, "http", make_certificate("node", self._root, expired=expired))
+        _write(config, "http", make_certificate("node", self._root))
 
 
 def _write(folder: Path, name: str, certificate: Certificate) -> None:

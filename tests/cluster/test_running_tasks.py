@@ -16,12 +16,11 @@ import pytest
 
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from tests.cluster.known_load import BUSY_NODE, aggregation, expressions, known_load
+from tests.cluster.known_load import BUSY_NODE, aggregation, expressions
 from tests.cluster.security import ELASTICSEARCH_MONITOR, HOT_THREADS_ONLY, OPENSEARCH_MONITOR
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, TaskGroup
@@ -93,13 +92,6 @@ def check_nothing_is_claimed(taken: Taken) -> None:
     assert all(thread.group is None for thread in taken.node.threads)
     assert all(group.cpu_ms is None for group in taken.node.groups)
     assert taken.node.unexplained_percent is None
-
-
-@pytest.fixture(scope="class")
-def known(cluster: Cluster) -> Iterator[KnownLoad]:
-    """Make the indices of a known load, for all tests of a class."""
-    with known_load(cluster) as load:
-        yield load
 
 
 @pytest.mark.kinds("has_known_load")

@@ -13,13 +13,15 @@ from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
+from tests.cluster.known_load import expressions
 from tests.cluster.proxy import running_proxy
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.cluster.load import Load
+    from tests.cluster.known_load import KnownLoad
     from tests.cluster.nodes import Cluster
 
 # A machine that does other things beside the load leaves the nodes less than they would take.
@@ -65,9 +67,20 @@ def check_captures_at_detection(summary: dict[str, Any], cluster: Cluster, folde
     assert "Hot threads" in (folder / "hot.html").read_text()
 
 
+@pytest.fixture(scope="class")
+def load(known: KnownLoad) -> Iterator[None]:
+    """Keep a node busy for all tests of a class."""
+    clauses = known.clauses(0.3)
+    works = [known.search("search", lambda: expressions(clauses), threads=2), known.indexing("index")]
+    with known.doing(*works):
+        known.wait_until_listed([work.name for work in works])
+        yield
+
+
+@pytest.mark.kinds("has_known_load")
 @pytest.mark.usefixtures("connection", "load")
 class TestUnderLoad:
-    def test_a_capture_has_every_node_and_its_threads(self, cluster: Cluster, load: Load, tmp_path: Path) -> None:
+    def test_a_capture_has_every_node_and_its_threads(self, cluster: Cluster, tmp_path: Path) -> None:
         summary = wait_for(
             "a capture with a thread that searches",
             lambda: operator(tmp_path / "hot.txt", threads=5).execute({}),
@@ -75,7 +88,6 @@ class TestUnderLoad:
             within=240,
         )
 
-        assert load.working()
         assert sorted(node["node"] for node in summary["nodes"]) == sorted(cluster.node_names)
         assert summary["missing"] == []
         assert summary["unparsed"] == 0

@@ -11,9 +11,7 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
 
 if TYPE_CHECKING:
@@ -54,9 +52,7 @@ def make(name: str, folder: Path) -> BaseOperator:
             {"source": str(folder / "captures"), "destination": str(folder / "digest.html")},
         ),
         "enrichment": (EnrichIsbnsOperator, {"destination": str(folder / "books.jsonl"), "isbns": ISBNS}),
-        "subscription sensor": (SubscriptionSensor, {"mine": True, "for_channel_ids": "UC-nobody"}),
         "CPU sensor": (ClusterCpuSensor, {"threshold": 99.9}),
-        "book sensor": (BookSensor, {"isbn": "9780439064873"}),
     }
     kind, arguments = kinds[operator]
     if "sensor" in operator:

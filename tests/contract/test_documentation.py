@@ -6,7 +6,6 @@ import json
 import re
 import runpy
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts import generated_docs, shown_code
 from tests.contract import dag_runs
-from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,60 +94,6 @@ def test_the_event_of_an_asset_tells_the_next_dag_what_was_written(tmp_path: Pat
     told = dag_runs.run(dags["report_on_books"], logical_date=None)
 
     assert told.values["report"] == f"2 books in {run.values['enrich']['path']}"
-
-
-def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
-    from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-
-    existing = sample_isbns(2)
-    isbns = [existing[0], existing[1], existing[0], "9791090648524", "no ISBN"]
-    file = tmp_path / "books.jsonl"
-    summary = EnrichIsbnsOperator(task_id="enrich", isbns=isbns, destination=str(file)).execute({})
-
-    shown = json.loads((SNIPPETS / "enrichment_result.json").read_text())
-    assert list(shown) == list(summary)
-    varies = {"path", "requests", "rows_per_second", "bytes"}
-    assert {name: shown[name] for name in shown if name not in varies} == {
-        name: summary[name] for name in summary if name not in varies
-    }
-    assert {name: type(shown[name]) for name in varies} == {name: type(summary[name]) for name in varies}
-    assert sandbox.state.requests
-
-
-def test_a_row_of_an_enrichment_and_the_record_of_a_sensor_are_those_that_are_shown(
-    sandbox: SandboxServer, tmp_path: Path
-) -> None:
-    from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-    from airflow_provider_mediaops.sensors.books import BookSensor
-
-    shown = json.loads((SNIPPETS / "enrichment_row.json").read_text())
-    source, file = tmp_path / "source.csv", tmp_path / "books.jsonl"
-    source.write_text(f"isbn,sku,price\n{shown['input']},{shown['source']['sku']},{shown['source']['price']}\n")
-    EnrichIsbnsOperator(task_id="enrich", source=str(source), destination=str(file)).execute({})
-    record = BookSensor(task_id="wait", isbn="978-0-14-044913-6").execute({})
-
-    row = json.loads(file.read_text())
-    assert list(row) == list(shown)
-    assert len(row["fetched_at"]) == len(shown["fetched_at"])
-    assert {**row, "fetched_at": shown["fetched_at"]} == shown
-    assert record == json.loads((SNIPPETS / "book_sensor_result.json").read_text())
-    assert sandbox.state.requests
-
-
-def test_the_result_of_a_digest_is_the_one_that_is_shown(tmp_path: Path) -> None:
-    from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
-
-    write_two_weeks(tmp_path / "hot_threads")
-    destination = tmp_path / "weeks" / "2026-11-23.html"
-    since, until = MONDAY, MONDAY + timedelta(days=7)
-    source = str(tmp_path / "hot_threads")
-    made = HotThreadsDigestOperator(
-        task_id="digest", source=source, since=since, until=until, destination=str(destination)
-    )
-    shown = (SNIPPETS / "hot_threads_digest_result.json").read_text()
-    for folder in ("s3://aws_default@reports", "s3://reports"):
-        shown = shown.replace(folder, str(tmp_path))
-    assert made.execute({}) == json.loads(shown)
 
 
 def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.generated_docs import filled
-from tests.benchmarks.bars import bars
 from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, glance, record
 from tests.contract.page_tables import sections, table
 
@@ -41,15 +40,6 @@ def test_each_record_has_its_table_among_all_measurements() -> None:
         assert run["machine"] in page
 
 
-def test_each_record_says_where_and_when_it_was_made() -> None:
-    for file in RECORDED.glob("*.json"):
-        run = json.loads(file.read_text(encoding="utf-8"))
-        assert re.fullmatch(r"\d{4}-\d\d-\d\d", run["date"])
-        assert "cores of" in run["machine"]
-        assert "Airflow 3." in run["versions"]
-        assert run["rows"]
-
-
 @pytest.mark.parametrize(
     ("limit", "holds"),
     [
@@ -64,41 +54,6 @@ def test_each_record_says_where_and_when_it_was_made() -> None:
 )
 def test_a_limit_holds_for_the_figure_or_its_ratio(limit: Limit | None, *, holds: bool | None) -> None:
     assert Row("time", "s", 6.0, "a loop", 12.0, limit).holds is holds
-
-
-def test_table_has_each_figure_beside_its_peer_its_ratio_and_its_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [
-        Row("time", "s", 6.0, "a loop", 12.0),
-        Row("time", "s", 6.0, "another loop", 13.0),
-        Row("asked", "", 5.0, "a loop", 2_000.0),
-        Row("used", "%", 98.26, limit=Limit("at least", 99.0)),
-    ]
-    (tmp_path / "any.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}))
-    shown = [("any", "time", "a loop"), ("any", "asked", "a loop"), ("any", "used", None)]
-    monkeypatch.setitem(GLANCE, "exports", shown)
-    assert glance("exports", tmp_path) == (
-        "| measured | this provider | beside | its figure | ratio | limit |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-        "| time | 6 s | a loop | 12 s | 0.5x | – |\n"  # noqa: RUF001 - a dash
-        "| asked | 5 | a loop | 2,000 | 1/400 | – |\n"  # noqa: RUF001
-        "| used | 98.3 % | – | – | – | at least 99 %: **missed** |\n"  # noqa: RUF001
-    )
-
-
-def test_picture_has_a_bar_of_each_figure_and_peer_and_a_line_at_the_limit() -> None:
-    rows = [
-        Row("<time>", "s", 6.0, "a loop", 12.0, Limit("at most", 0.75, "ratio")),
-        Row("used", "%", 50.0, limit=Limit("at least", 100.0)),
-        Row("size", "kB", 1.0),
-    ]
-    picture = bars(rows)
-    lengths = [float(each) for each in re.findall(r'<rect [^>]*width="([\d.]+)"', picture)]
-    lines = [float(each) for each in re.findall(r'<line x1="([\d.]+)"', picture)]
-    assert [length / lengths[1] for length in lengths] == [0.5, 1, 0.5]
-    assert [line / lengths[1] for line in lines] == [0.75, 1]
-    assert ("&lt;time&gt;" in picture, "12 s: a loop" in picture, "1 kB" in picture) == (True, True, False)
 
 
 LATE = Row("time to post", "s", 6.0, limit=Limit("at most", 5.0))

@@ -1,8 +1,8 @@
 """
 SIGTERM in each phase of each operator and sensor, as a worker gets it when its task is marked, cleared or moved.
 
-After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The
-cases have the phases of the table in docs/guides/life_cycle.md.
+After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The unit
+tests of hooks and of storage stop the same code in its other phases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sqlite3
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,25 +22,24 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from tests.contract.stopped_tasks import CAPTURES, ISBNS
+from tests.contract.stopped_tasks import ISBNS
 from tests.contract.task_forks import Ended, TaskFork, TaskForks
 from tests.unit.loopback import deaf_port
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from airflow_provider_mediaops.sandbox.state import RequestRecord
 
 pytestmark = pytest.mark.long
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "life_cycle.md"
 LONG_SECONDS = 60
 SLOW = 0.005
-SERVICES = {"bulletin": "video", "export": "video", "subscription sensor": "video", "enrichment": "books"}
-SERVICES |= {"book sensor": "books", "capture": "cluster", "CPU sensor": "cluster"}
+SERVICES = {"bulletin": "video", "bulletin with a journal": "video", "export": "video", "enrichment": "books"}
 # A digest asks nobody.
-SERVICES |= {"bulletin with a journal": "video", "digest": "cluster"}
+SERVICES |= {"capture": "cluster", "CPU sensor": "cluster", "digest": "cluster"}
 FAILS_AT_ONCE = "AirflowFailException"
 # In these phases a task waits for a file of the test.
 HELD = ("publishing", "reading captures")
@@ -80,8 +78,8 @@ class Case:
         return SERVICES[self.operator]
 
 
-def refused(service: Any, after: int = 0, count: int = 1) -> tuple[Fault, ...]:
-    return (StatusFault(service=service, status=429, retry_after=LONG_SECONDS, after=after, count=count),)
+def refused(service: Any, after: int = 0) -> tuple[Fault, ...]:
+    return (StatusFault(service=service, status=429, retry_after=LONG_SECONDS, after=after),)
 
 
 def slow(service: Any, after: int = 0, path: str | None = None, count: int = 1) -> tuple[Fault, ...]:
@@ -95,13 +93,10 @@ PATIENT = {"max_wait": 2 * LONG_SECONDS}
 # A list takes half a minute at this rate: how many of its requests are sent before a reply is read depends on the time.
 AT_LEISURE = {"requests_per_second": 0.4}
 CASES = [
-    Case("bulletin: waiting for the rate", 0, 1, extra={"requests_per_second": SLOW}),
-    Case("bulletin: waiting out a 429", 1, 1, refused("video"), PATIENT),
     Case("bulletin: connecting", 0, 1),
     Case("bulletin: request under way", 1, 0, slow("video")),
     Case("bulletin with a journal: connecting", 0, 1),
     Case("bulletin with a journal: request under way", 1, 0, slow("video")),
-    Case("export: waiting for the rate", 0, PAGES, extra={"requests_per_second": SLOW}),
     Case("export: waiting out a 429", 2, PAGES - 1, refused("video", 1), PATIENT),
     Case("export: request under way", 2, PAGES - 1, slow("video", 1)),
     Case("export: publishing", PAGES, 0),
@@ -109,23 +104,9 @@ CASES = [
     Case("capture: request under way", 2, 5, slow("cluster", 0, "hot_threads")),
     Case("capture: between captures", 4, None),
     Case("digest: reading captures", 0, 0),
-    Case("digest: publishing", 0, 0),
     Case("enrichment: waiting for the rate", 0, len(ISBNS), extra={"requests_per_second": SLOW}),
-    Case(
-        "enrichment: waiting out a 429",
-        1,
-        len(ISBNS),
-        refused("books", count=len(ISBNS)),
-        {**PATIENT, **AT_LEISURE},
-        several=True,
-    ),
     Case("enrichment: request under way", 1, len(ISBNS), slow("books", count=len(ISBNS)), AT_LEISURE, several=True),
-    Case("enrichment: publishing", len(ISBNS), 0),
-    Case("subscription sensor: between two looks", 1, None),
-    Case("subscription sensor: request under way", 1, None, slow("video")),
     Case("CPU sensor: between two looks", 1, None),
-    # A look asks for a book that is known, too, before it believes in a 404.
-    Case("book sensor: between two looks", 2, None),
 ]
 
 
@@ -239,11 +220,6 @@ def stopped(world: World) -> Ended:
         return task.ended()
 
 
-def test_the_documentation_has_each_phase() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("| phase |")[2].partition("\n\n")[0]
-    assert {case.phase for case in CASES if case.phase not in table} == set()
-
-
 @each()
 def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(world: World) -> None:
     case = world.case
@@ -256,6 +232,10 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         assert end.state == "success"
     else:
         assert end.error == "TaskStoppedError", world.forks.log()[-3000:]
+    if "journal" in case.operator:
+        # Of what was not sent, nothing is left; of the other, the intent.
+        assert (world.record() or {}).get("state") == (None if case.phase == "connecting" else "intended")
+    assert not list(world.folder.glob("digest*")), "half a digest"
     if case.resumed is None:
         return
     world.server.state.faults.clear()
@@ -266,39 +246,3 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         assert (again.state, again.error) == ("failed", "UncertainDeliveryError" if HAS_RETRY_POLICY else FAILS_AT_ONCE)
     else:
         assert again.state == "success", world.forks.log()[-3000:]
-
-
-def only(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("world", [case for case in CASES if case.name == name], indirect=True)
-
-
-@only("digest: reading captures")
-def test_digest_that_is_stopped_leaves_nothing_half_written_and_is_made_anew(world: World) -> None:
-    folder = world.folder
-
-    def files() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in folder.glob("digest*")}
-
-    assert stopped(world).error == "TaskStoppedError"
-    assert files() == {}
-
-    again = world.start(number=2).ended()
-    assert again.value["captures"] == CAPTURES
-    left = files()
-    assert set(left) == {"digest.html", "digest.json", "digest.folded"}
-
-    # Nobody stops another run.
-    whole = world.forks.start("digest: whole", folder, {}, run="another").ended()
-    assert (whole.value["captures"], files()) == (CAPTURES, left)
-
-
-@only("bulletin with a journal: connecting")
-def test_a_bulletin_that_is_stopped_before_it_is_sent_leaves_no_entry_in_the_journal(world: World) -> None:
-    assert stopped(world).error == "TaskStoppedError"
-    assert world.record() is None
-
-
-@only("bulletin with a journal: request under way")
-def test_a_bulletin_that_is_stopped_while_it_is_sent_leaves_its_intent_in_the_journal(world: World) -> None:
-    assert stopped(world).error == "TaskStoppedError"
-    assert world.record()["state"] == "intended"

@@ -16,11 +16,14 @@ import time
 from bisect import insort
 from collections import defaultdict
 
-from tests.benchmarks.rate_limit.weather import LATE_EVERY, Lateness, rate_of, reply_seconds, weather_of
-
 # Linux's number of SO_TIMESTAMPNS, which Python does not name. Its value is two C longs: seconds and nanoseconds.
 _TIMESTAMPS, _TIMESPEC = 35, struct.Struct("@ll")
 _HEAD_ENDS = b"\r\n\r\n"
+
+
+def rate_of(key: str) -> int:
+    """Return the rate of a key, as in ``5-anything``."""
+    return int(key.partition("-")[0])
 
 
 class Service:
@@ -29,7 +32,6 @@ class Service:
     def __init__(self) -> None:
         self._admitted: defaultdict[str, list[float]] = defaultdict(list)
         self._log: defaultdict[str, list[tuple[float, str, bool]]] = defaultdict(list)
-        self._late: defaultdict[str, Lateness] = defaultdict(lambda: Lateness(LATE_EVERY))
 
     def answer(self, path: str, headers: dict[str, str], came_at: float) -> tuple[int, bytes]:
         """Answer a request that came at a time in seconds."""
@@ -45,13 +47,6 @@ class Service:
         self._log[key].append((came_at, headers["x-process"], good))
         return (200, b"{}") if good else (429, b'{"message": "Limit Exceeded"}')
 
-    def reply_seconds(self, key: str) -> float:
-        """Return how long a reply takes."""
-        if weather_of(key) not in ("late", "stall"):
-            return 0.0
-        late = self._late[key].seconds() if weather_of(key) == "late" else 0.0
-        return reply_seconds() + late
-
     async def serve(self, connection: socket.socket) -> None:
         """Answer the requests of a connection."""
         connection.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, 1)
@@ -61,7 +56,6 @@ class Service:
                 first, *lines = head.split("\r\n")
                 headers = dict(line.lower().split(": ", 1) for line in lines if line)
                 status, body = self.answer(first.split()[1], headers, came_at)
-                await asyncio.sleep(self.reply_seconds(headers.get("authorization", "")))
                 reply = b"HTTP/1.1 %d Status\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
                 await asyncio.get_running_loop().sock_sendall(connection, reply)
 

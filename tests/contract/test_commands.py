@@ -1,0 +1,172 @@
+"""The provider on Airflow's own command line, and its commands with and without Airflow, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.cli.commands import COMMANDS
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from airflow_provider_mediaops.sandbox.books import plans
+from tests.contract import fresh_python
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+
+pytestmark = pytest.mark.long
+
+NAME, PROVIDER = "airflow-provider-mediaops", "airflow_provider_mediaops"
+REPORT = Path(__file__).parents[1] / "data" / "hot_threads" / "opensearch-3.8.0-cpu.txt"
+in_airflow = pytest.mark.airflow(">=3.2")
+FORMS = [
+    pytest.param(("-m", "airflow", "mediaops"), marks=in_airflow, id="airflow mediaops"),
+    pytest.param(("-m", PROVIDER), id="python -m"),
+]
+
+
+class TestAirflow:
+    @staticmethod
+    def rows_of(*command: str) -> list[dict[str, Any]]:
+        """Run `airflow ... --output json` and give its table."""
+        done = fresh_python.run("-m", "airflow", *command, "--output", "json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        # Warnings of other packages may stand before it.
+        rows: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("[{") :])
+        return [row for row in rows if row["package_name"] == NAME]
+
+    def test_lists_the_provider_and_its_hooks(self) -> None:
+        [provider] = self.rows_of("providers", "list")
+        hooks = {row["connection_type"]: (row["class"], row["hook_name"]) for row in self.rows_of("providers", "hooks")}
+        assert provider["version"] == __version__
+        assert hooks == {
+            name: (described["hook-class-name"], described["hook-name"]) for name, described in CONNECTION_TYPES.items()
+        }
+
+    @pytest.mark.usefixtures("airflow_db")
+    def test_tells_of_a_connection_with_a_wrong_key_without_a_secret(
+        self, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_a_wrong_key(sandbox, monkeypatch)
+        env = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
+        done = fresh_python.run("-m", "airflow", "connections", "test", "mediaops_books_default", env=env)
+        _, _, said = re.sub(r"\s+", " ", done.stdout).partition("Testing... ")
+        assert said.startswith("Connection failed!"), done.stdout + done.stderr
+        assert "not-the-right-one" not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+
+    def test_shows_where_rates_are_kept(self, tmp_path: Path) -> None:
+        asked = ("-m", "airflow", "config", "get-value", "mediaops", "rate_limit_store")
+        done = fresh_python.run(*asked, env={"AIRFLOW_HOME": str(tmp_path)})
+        assert done.stdout.splitlines()[-1] == f"sqlite:///{tmp_path}/mediaops_rate_limits.db", done.stderr
+
+    @in_airflow
+    def test_loads_five_small_modules_for_its_command_line(self) -> None:
+        """Every `airflow` command pays for them; which these are does not depend on how busy the machine is."""
+        loaded = fresh_python.result_of(
+            "import sys\n"
+            "from airflow.cli import cli_parser\n"
+            "cli_parser.get_parser().format_help()\n"
+            f"result = sorted(name for name in sys.modules if name.startswith('{PROVIDER}'))\n"
+        )
+        assert loaded == [
+            PROVIDER,
+            f"{PROVIDER}.cli",
+            f"{PROVIDER}.cli.commands",
+            f"{PROVIDER}.connection_fields",
+            f"{PROVIDER}.get_provider_info",
+        ]
+
+    @in_airflow
+    def test_lists_the_commands(self) -> None:
+        done = fresh_python.run("-m", "airflow", "mediaops", "--help")
+        assert done.returncode == 0, done.stderr
+        assert [command.name for command in COMMANDS if command.help not in " ".join(done.stdout.split())] == []
+
+
+class TestWithoutAirflow:
+    """Importing Airflow takes longer than all the rest."""
+
+    def test_declaring_the_commands_imports_nothing(self) -> None:
+        loaded = fresh_python.result_of(
+            "import __future__, sys, typing\n"
+            "before = set(sys.modules)\n"
+            f"import {PROVIDER}.cli.commands\n"
+            "result = sorted(set(sys.modules) - before)\n"
+        )
+        assert loaded == [PROVIDER, f"{PROVIDER}.cli", f"{PROVIDER}.cli.commands"]
+
+    def test_our_own_program_lists_the_commands_and_reads_a_report(self) -> None:
+        shown, code, with_airflow, with_requests = fresh_python.result_of(
+            "import contextlib, io, sys\n"
+            f"from {PROVIDER}.cli.program import main\n"
+            "shown = io.StringIO()\n"
+            "with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):\n"
+            "    main(['--help'])\n"
+            "with contextlib.redirect_stdout(io.StringIO()):\n"
+            f"    code = main(['hot-threads', {str(REPORT)!r}])\n"
+            "result = [shown.getvalue(), code, 'airflow' in sys.modules, 'requests' in sys.modules]\n"
+        )
+        assert [command.name for command in COMMANDS if command.help not in " ".join(shown.split())] == []
+        assert (code, with_airflow, with_requests) == (0, False, False)
+
+    def test_the_version_is_shown(self) -> None:
+        assert fresh_python.run("-m", PROVIDER, "--version").stdout == f"{NAME} {__version__}\n"
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestBothForms:
+    def test_wrong_use_is_reported_with_its_exit_code(self, form: tuple[str, ...]) -> None:
+        done = fresh_python.run(*form, "sandbox", "--port", "99999999")
+        assert done.returncode == 2
+        assert "99999999 is no port" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.usefixtures("sandbox")
+    def test_a_connection_is_checked(self, form: tuple[str, ...]) -> None:
+        done = fresh_python.run(*form, "check", "mediaops_books_default", "--output", "json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert (document["works"], document["plan"], document["quota"]["total"]) == (True, "pro", 50_000)
+        assert plans.PRO.key not in done.stdout + done.stderr
+
+    def test_a_list_with_a_wrong_isbn_is_a_problem(self, form: tuple[str, ...], tmp_path: Path) -> None:
+        listed = tmp_path / "list.txt"
+        listed.write_text("9780306406157\nno ISBN\n")
+        checked = fresh_python.run(*form, "isbn", str(listed))
+        assert checked.returncode == 1
+        assert checked.stdout.startswith(f"{listed}: txt, encoding utf-8; 2 rows\n2 rows, 1 ISBN, 0 missing, 1 invalid")
+        # No line of a log or a traceback is between them.
+        assert "Traceback" not in checked.stderr
+
+
+def test_a_connection_with_a_wrong_key_is_a_problem(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_a_wrong_key(sandbox, monkeypatch)
+    done = fresh_python.run("-m", PROVIDER, "check", "mediaops_books_default")
+    assert done.returncode == 1
+    assert "the test failed" in done.stdout
+    assert "not-the-right-one" not in done.stdout + done.stderr
+
+
+def use_a_wrong_key(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"
+    connection = json.loads(sandbox.connections()[variable])
+    monkeypatch.setenv(variable, json.dumps({**connection, "password": "not-the-right-one"}))
+
+
+@pytest.mark.usefixtures("airflow_db")
+def test_a_connection_of_the_database_is_checked_outside_a_task(sandbox: SandboxServer) -> None:
+    """With ``python -m`` too, and on Airflow 3.1, whose task SDK finds none of the database there."""
+    connection = sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT"]
+    added = fresh_python.run("-m", "airflow", "connections", "add", "stored_cluster", "--conn-json", connection)
+    assert added.returncode == 0, added.stderr
+    try:
+        done = fresh_python.run("-m", PROVIDER, "check", "stored_cluster", "--output", "json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["version"].startswith("OpenSearch")
+    finally:
+        fresh_python.run("-m", "airflow", "connections", "delete", "stored_cluster")
