@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.long
+@pytest.mark.once
 def test_nothing_is_posted_twice_with_a_journal_on_the_disk(sandbox: SandboxServer, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     happened: dict[str, Any] = printed_by(

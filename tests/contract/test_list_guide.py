@@ -19,6 +19,8 @@ from tests.unit.workbooks import workbook
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets" / "lists"
 # Records of the sandbox; the last one has lost its zeros.

@@ -61,20 +61,6 @@ def test_pages_that_are_turned_off_are_neither_shown_nor_served() -> None:
     assert not [view for view in views if view["url_route"].startswith("mediaops")]
 
 
-@pytest.mark.parametrize("pages", ["False", "True"])
-@pytest.mark.airflow(">=3.1.1")
-def test_airflows_own_api_server_serves_the_pages_unless_they_are_turned_off(pages: str) -> None:
-    """For an address that nobody serves, it sends its own start page."""
-    script = (
-        "from airflow.api_fastapi.app import create_app\n"
-        "from starlette.testclient import TestClient\n"
-        "app = create_app()\n"
-        "result = TestClient(app, raise_server_exceptions=False).get('/mediaops/hot-threads').text\n"
-    )
-    page = fresh_python.result_of(script, env={"AIRFLOW__MEDIAOPS__PAGES": pages})
-    assert ("Not signed in" in page) == (pages == "True")
-
-
 @pytest.mark.airflow(">=3.1.1")
 def test_option_that_is_no_boolean_is_an_import_error_of_the_plugin_alone() -> None:
     prefixes, _, errors = fresh_python.result_of(PLUGINS, env={"AIRFLOW__MEDIAOPS__PAGES": "perhaps"})

@@ -37,6 +37,7 @@ NIGHT = datetime(2026, 3, 1, 2, tzinfo=timezone.utc)
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.once,
     pytest.mark.usefixtures("airflow_db"),
     # What Airflow's own decorators import.
     pytest.mark.filterwarnings("ignore:The `airflow.utils.operator_helpers"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.asset import AssetEvent
 from airflow.models.xcom import XComModel
-from airflow.sdk import BaseHook, Connection
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
@@ -31,6 +29,8 @@ from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
+
+pytestmark = pytest.mark.once
 
 SNIPPETS = Path(__file__).parents[2] / "docs" / "snippets"
 
@@ -76,16 +76,11 @@ class TestCluster:
             "cpu_sensor_result", ClusterCpuSensor(task_id="wait", threshold=85, poke_interval=1).execute({})
         )
 
-    def test_event(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def fetch(conn_id: str) -> Connection:
-            # Airflow 3.1 asks the triggerer's supervisor, and there is none here.
-            return Connection.from_json(os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"], conn_id=conn_id)
-
+    def test_event(self) -> None:
         async def first() -> Any:
             async with aclosing(HighCpuTrigger(sustained_for=0, poll_interval=1).run()) as events:  # type: ignore[type-var]
                 return (await anext(events)).payload
 
-        monkeypatch.setattr(BaseHook, "aget_connection", staticmethod(fetch))
         payload = asyncio.run(asyncio.wait_for(first(), 240))
         assert_is_shown("hot_nodes_event", payload)
         assert [node["name"] for node in payload["nodes"]] == ["sandbox-2"]

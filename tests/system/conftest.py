@@ -46,11 +46,6 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
     env = {
         **connections.in_environment(sandbox),
         "MEDIAOPS_OUTPUT": output.as_uri(),
-        # Into the logs of the tasks, if their DAG says so.
-        "AIRFLOW__OPENLINEAGE__TRANSPORT": '{"type": "console"}',
-        "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
-        # It bounds a hang. After the ten seconds that it would be, a slow machine has no event.
-        "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": "240",
         # A triggerer that was killed is taken for dead after so many seconds.
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
         # And a task whose worker was killed. A worker gives a sign of life every second; but while two of Airflow's

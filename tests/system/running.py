@@ -20,7 +20,6 @@ from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, Ta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
 
@@ -42,17 +41,6 @@ class WatchedAirflow(LocalAirflow):
         path = f"{_task_path(dag_id, run_id, task_id)}/logs/1"
         events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
         return events
-
-    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
-        """Give the links of a task instance, as its page shows them."""
-        links: dict[str, str | None] = self._call("GET", f"{_task_path(dag_id, run_id, task_id)}/links")["extra_links"]
-        return links
-
-    def asset_events(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """Give the extra of the events that a run's tasks made, by the names of the assets."""
-        query = {"source_dag_id": dag_id, "source_run_id": run_id}
-        events = self._call("GET", "api/v2/assets/events", params=query)["asset_events"]
-        return {event["name"]: event["extra"] for event in events}
 
     def connect(self, conn_id: str, connection: dict[str, Any]) -> None:
         """Add a connection to the database; its `extra` is a dictionary."""
@@ -202,12 +190,6 @@ def own_services(
             connection["extra"] |= extra
             airflow.connect(f"to_{name}", connection)
         yield servers
-
-
-def identity(file: Path) -> tuple[int, int]:
-    """Tell a file from another of the same name, and from itself when it was written again."""
-    status = file.stat()
-    return status.st_ino, status.st_mtime_ns
 
 
 def _task_path(dag_id: str, run_id: str, task_id: str) -> str:

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFa
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order
 from tests.staged_rows import staged_rows
-from tests.system.running import Ended, ended, identity, own_services, wait_for
+from tests.system.running import Ended, ended, own_services, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,9 @@ MANY_ISBNS = sample_isbns(6_124)[6_100:]
 A_THIRD = len(MANY_ISBNS) // 3
 KILLED = "enrichment_killed"
 FINISHED = ("enrichment_finished", "enrichment_finished_deferred")
-FAILED = ("enrichment_failed", "enrichment_failed_deferred")
-ENRICHMENTS = (*FINISHED, *FAILED, KILLED)
-EXPORTS = ("export_finished", "export_unchanged", "export_refused", "export_out_of_quota")
+FAILED = "enrichment_failed"
+ENRICHMENTS = (*FINISHED, FAILED, KILLED)
+EXPORTS = ("export_finished", "export_out_of_quota")
 SUBSCRIPTIONS, PAGES = 220, 5
 PAGES_BEFORE = 2
 # Of these books, the first is not known at first; the failures are one within bounds, and one too many.
@@ -47,12 +47,9 @@ def about(isbn13: str, status: int, **body: str) -> StatusFault:
 
 MISHAPS: dict[str, list[Fault]] = {
     **{name: [about(MISSING, 404, message="Not Found", error_message="There is no such book.")] for name in FINISHED},
-    # A refusal that is permanent for the task, and one that the task might meet no more at its next try.
-    FAILED[0]: [about(isbn13, 400) for isbn13 in (TOLERATED, ONE_TOO_MANY)],
-    FAILED[1]: [about(isbn13, 503) for isbn13 in (TOLERATED, ONE_TOO_MANY)],
+    FAILED: [about(isbn13, 400) for isbn13 in (TOLERATED, ONE_TOO_MANY)],
     # After a third of the answers, there is none until the task is dead.
     KILLED: [DelayFault(service="books", path="/book/", seconds=600, count=1_000, after=A_THIRD, point="before_reply")],
-    "export_refused": [StatusFault(service="video", status=403, after=PAGES_BEFORE)],
 }
 
 
@@ -65,14 +62,12 @@ class Phase:
     :param requests: what each service was asked in this phase.
     :param summaries: what those returned that succeeded.
     :param files: what is at each destination.
-    :param identities: tell whether a file was written again.
     """
 
     run: Ended
     requests: dict[str, list[RequestRecord]]
     summaries: dict[str, dict[str, Any]]
     files: dict[str, str]
-    identities: dict[str, tuple[int, int]]
 
     def end(self, task_id: str) -> tuple[str | None, int]:
         """How a task ended, and at which try."""
@@ -188,7 +183,6 @@ def phase(run: Ended, services: dict[str, SandboxServer], output: Path) -> Phase
         requests={name: list(server.state.requests) for name, server in services.items()},
         summaries={name: run.value(name) for name, task in run.tasks.items() if task.state == "success"},
         files={name: file.read_text() for name, file in files.items()},
-        identities={name: identity(file) for name, file in files.items()},
     )
 
 
@@ -215,36 +209,17 @@ class TestExports:
         assert (first.rows(name), second.rows(name)) == (listed(SUBSCRIPTIONS), listed(SUBSCRIPTIONS + 1))
         assert (second.summaries[name]["resumed"], second.summaries[name]["rows"]) == (False, SUBSCRIPTIONS + 1)
 
-    def test_cleared_when_it_is_done_it_leaves_a_file_in_which_nothing_has_changed(
-        self, first: Phase, second: Phase
-    ) -> None:
-        name = "export_unchanged"
-        assert second.end(name) == ("success", 2)
-        assert second.tokens(name) == first.tokens(name)
-        assert len(set(first.tokens(name))) == PAGES
-        assert second.identities[name] == first.identities[name]
-        assert second.summaries[name] == {**first.summaries[name], "changed": False}
-        assert first.summaries[name]["changed"] is True
-
-    @pytest.mark.parametrize(
-        ("name", "state", "error"),
-        [
-            ("export_refused", "failed", "PermissionDeniedError"),
-            ("export_out_of_quota", "up_for_retry", "QuotaExceededError"),
-        ],
-    )
-    def test_refused_on_its_way_it_keeps_what_it_has(self, first: Phase, name: str, state: str, error: str) -> None:
-        assert first.end(name)[0] == state
+    def test_refused_on_its_way_it_keeps_what_it_has(self, first: Phase) -> None:
+        name = "export_out_of_quota"
+        assert first.end(name)[0] == "up_for_retry"
         assert [request.status for request in first.requests[name]] == [200] * PAGES_BEFORE + [403]
         assert first.files[name] == OLDER
         log = first.run.log(name, 1)
-        assert f"\n{error}: " in log
+        assert "\nQuotaExceededError: " in log
         assert f"Kept {50 * PAGES_BEFORE} subscriptions of {PAGES_BEFORE} pages for the next attempt." in log
 
-    @pytest.mark.parametrize("name", ["export_refused", "export_out_of_quota"])
-    def test_cleared_when_it_was_refused_it_goes_on_with_that_page(
-        self, first: Phase, second: Phase, name: str
-    ) -> None:
+    def test_cleared_when_it_was_refused_it_goes_on_with_that_page(self, first: Phase, second: Phase) -> None:
+        name = "export_out_of_quota"
         assert second.end(name) == ("success", 2)
         assert second.tokens(name)[0] == first.tokens(name)[-1]
         assert [request.status for request in second.requests[name]] == [200] * (PAGES - PAGES_BEFORE)
@@ -267,28 +242,22 @@ class TestEnrichments:
         summary = second.summaries[name]
         assert (summary["resumed"], summary["requests"]) == (False, len(ISBNS))
 
-    @pytest.mark.parametrize(
-        ("name", "error"), zip(FAILED, ("BadRequestError", "ServiceUnavailableError"), strict=True)
-    )
-    def test_failed_once_too_often_it_keeps_what_it_has(self, first: Phase, name: str, error: str) -> None:
-        assert first.end(name) == ("failed", 1)
-        assert first.files[name] == OLDER
-        log = first.run.log(name)
-        assert f"\n{error}: " in log
+    def test_failed_once_too_often_it_keeps_what_it_has(self, first: Phase) -> None:
+        assert first.end(FAILED) == ("failed", 1)
+        assert first.files[FAILED] == OLDER
+        log = first.run.log(FAILED)
+        assert "\nBadRequestError: " in log
         assert f"Saved {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs for the next attempt." in log
 
-    @pytest.mark.parametrize("name", FAILED)
-    def test_cleared_when_it_failed_it_asks_only_for_what_is_missing(
-        self, first: Phase, second: Phase, name: str
-    ) -> None:
-        assert second.end(name) == ("success", 2)
-        before = set(first.isbns(name))
-        assert sorted(second.isbns(name)) == [isbn for isbn in ISBNS if isbn == ONE_TOO_MANY or isbn not in before]
-        assert statuses(second.rows(name)) == found((TOLERATED, "failed"))
-        summary = second.summaries[name]
+    def test_cleared_when_it_failed_it_asks_only_for_what_is_missing(self, first: Phase, second: Phase) -> None:
+        assert second.end(FAILED) == ("success", 2)
+        before = set(first.isbns(FAILED))
+        assert sorted(second.isbns(FAILED)) == [isbn for isbn in ISBNS if isbn == ONE_TOO_MANY or isbn not in before]
+        assert statuses(second.rows(FAILED)) == found((TOLERATED, "failed"))
+        summary = second.summaries[FAILED]
         assert (summary["resumed"], summary["found"], summary["failed"]) == (True, len(ISBNS) - 1, 1)
-        assert summary["requests"] == len(first.isbns(name)) + len(second.isbns(name))
-        assert f"Resuming after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(name)
+        assert summary["requests"] == len(first.isbns(FAILED)) + len(second.isbns(FAILED))
+        assert f"Resuming after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(FAILED)
 
     def test_killed_on_its_way_it_asks_again_only_for_what_was_under_way(self, first: Phase, kill: Kill) -> None:
         assert first.end(KILLED) == ("success", 2)

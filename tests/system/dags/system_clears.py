@@ -30,14 +30,13 @@ def tell_process(context: Context) -> None:
         note.rename(note.with_suffix(".pid"))
 
 
-def export(task_id: str, **arguments: Any) -> None:
+def export(task_id: str) -> None:
     """Make a task that exports what its own platform lists."""
     ExportSubscriptionsOperator(
         task_id=task_id,
         destination=f"{OUTPUT}/clears/{task_id}.jsonl",
         mine=True,
         video_conn_id=f"to_{task_id}",
-        **arguments,
     )
 
 
@@ -60,10 +59,7 @@ with DAG(
     # What takes longest comes first.
     enrich("enrichment_killed", MANY_ISBNS, pre_execute=tell_process, priority_weight=3)
     enrich("enrichment_finished_deferred", ISBNS, deferrable=True, priority_weight=2)
-    enrich("enrichment_failed_deferred", ISBNS, deferrable=True, max_failures=1, retries=0, priority_weight=2)
     enrich("enrichment_finished", ISBNS)
     enrich("enrichment_failed", ISBNS, max_failures=1)
     export("export_finished")
-    export("export_unchanged", if_changed=True)
-    export("export_refused")
     export("export_out_of_quota")
