@@ -251,12 +251,16 @@ class TestEnrichments:
 
     def test_cleared_when_it_failed_it_asks_only_for_what_is_missing(self, first: Phase, second: Phase) -> None:
         assert second.end(FAILED) == ("success", 2)
-        before = set(first.isbns(FAILED))
-        assert sorted(second.isbns(FAILED)) == [isbn for isbn in ISBNS if isbn == ONE_TOO_MANY or isbn not in before]
+        asked = second.isbns(FAILED)
+        assert len(set(asked)) == len(asked)
+        # On a busy machine, more requests were under way when it failed, whose answers it has not saved.
+        assert set(ISBNS) - set(first.isbns(FAILED)) <= set(asked)
+        assert ONE_TOO_MANY in asked
+        assert set(asked) <= set(ISBNS[ISBNS.index(ONE_TOO_MANY) :])
         assert statuses(second.rows(FAILED)) == found((TOLERATED, "failed"))
         summary = second.summaries[FAILED]
         assert (summary["resumed"], summary["found"], summary["failed"]) == (True, len(ISBNS) - 1, 1)
-        assert summary["requests"] == len(first.isbns(FAILED)) + len(second.isbns(FAILED))
+        assert len(asked) < summary["requests"] <= len(first.isbns(FAILED)) + len(asked)
         assert f"Resuming after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(FAILED)
 
     def test_killed_on_its_way_it_asks_again_only_for_what_was_under_way(self, first: Phase, kill: Kill) -> None:
