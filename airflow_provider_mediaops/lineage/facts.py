@@ -9,57 +9,30 @@ from airflow_provider_mediaops.lineage.locations import without_userinfo
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_EXPORT = ("rows", "bytes", "pages", "duplicates", "complete", "changed")
-_CHANGES = ("compared", "added", "removed", "changed_records", "recovered", "kept")
-_ENRICHMENT = (
-    *("rows", "bytes", "found", "not_found", "missing", "invalid", "failed", "not_asked"),
-    *("reused", "stale", "refresh_failed", "requests"),
-)
+# What is about the attempt, not about what was written.
+_OF_THE_ATTEMPT = {"restarts", "resumed", "rows_per_second"}
+_OF_A_DIGEST = ("path", "headline", "since", "until", "captures", "series", "damaged")
 
 
 def export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the facts of an export of subscriptions.
-
-    :param summary: the task's result.
-    :returns: ``path``, ``rows``, ``bytes``, ``pages``, ``duplicates``, ``complete``; with ``if_changed`` ``changed``;
-        with ``changes`` its path, ``compared``, and the numbers of records: ``added``, ``removed``,
-        ``changed_records``, ``recovered`` and ``kept``.
-    """
-    changes = {"changes": summary["changes"] and without_userinfo(summary["changes"])} if "changes" in summary else {}
-    return _path(summary) | _chosen(summary, _EXPORT) | changes | _chosen(summary, _CHANGES)
+    """Return the facts of an export of subscriptions: what its summary says of the dataset and of the changes."""
+    return _shown({name: value for name, value in summary.items() if name not in _OF_THE_ATTEMPT})
 
 
 def enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the facts of an enrichment.
-
-    :param summary: the task's result.
-    :returns: ``path``, ``rows``, ``bytes``, the number of rows by status, those that were ``reused``, the ``stale``
-        ones of them, those of these whose new look-up failed (``refresh_failed``), ``requests``, and ``complete``:
-        whether the service has answered for every row, now or earlier.
-    """
-    facts = _path(summary) | _chosen(summary, _ENRICHMENT)
-    return facts | {"complete": not (facts["failed"] or facts["not_asked"])}
+    """Return those of an enrichment; it is complete if the service has answered for every row, now or earlier."""
+    return {**export_facts(summary), "complete": not (summary["failed"] or summary["not_asked"])}
 
 
 def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the facts of a capture of hot threads; of several, those of the first.
-
-    :param result: the task's result.
-    :returns: ``path`` (of the text, or of the first format there is), ``paths`` by format, ``taken``, ``bytes`` of the
-        text, the number of ``nodes``, of nodes that are ``missing``, of ``captures`` and of ``failures``, ``complete``
-        (whether no node is missing, and all of the text was understood), ``timed_out``, and the ``hottest`` thread with
-        its node and its figure, or None.
-    """
-    paths = {name: without_userinfo(path) for name, path in result.get("paths", {}).items()}
+    """Return those of a capture of hot threads; of several, those of the first."""
+    paths = _shown(result.get("paths", {}))
     left_out = result.get("left_out", {})
     missing = _number(result.get("missing", ()), left_out, "missing")
     return {
         "path": paths.get("txt") or next(iter(paths.values()), None),
         "paths": paths,
-        **_chosen(result, ("taken", "bytes", "timed_out")),
+        **{name: result[name] for name in ("taken", "bytes", "timed_out") if name in result},
         "nodes": _number(result.get("nodes", ()), left_out, "nodes"),
         "missing": missing,
         "captures": 1 + _number(result.get("later_captures", ()), left_out, "later_captures"),
@@ -70,34 +43,14 @@ def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the facts of a digest of captures.
-
-    :param result: the task's result.
-    :returns: ``path`` of the page, ``paths`` by format, the ``headline``, ``since`` and ``until`` of the period, the
-        number of ``captures``, of those by ``series`` and of ``damaged`` files, and ``complete`` (whether none is).
-    """
-    paths = {name: without_userinfo(path) for name, path in result.get("paths", {}).items()}
-    chosen = _chosen(result, ("headline", "since", "until", "captures", "series", "damaged"))
-    return {**_path(result), "paths": paths, **chosen, "complete": not result.get("damaged")}
+    """Return those of a digest of captures; it is complete if no file is damaged."""
+    chosen = _shown({name: result[name] for name in _OF_A_DIGEST})
+    return {**chosen, "paths": _shown(result["paths"]), "complete": not result["damaged"]}
 
 
-def bulletin_facts(activity: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the facts of a bulletin.
-
-    :param activity: the task's result.
-    :returns: the ``id`` of the activity, if the service sent one.
-    """
-    return _chosen(activity, ("id",))
-
-
-def _path(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": without_userinfo(summary["path"])} if "path" in summary else {}
-
-
-def _chosen(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: values[name] for name in names if name in values}
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without the user information in their paths."""
+    return {name: without_userinfo(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _number(entries: Sequence[Any], left_out: Mapping[str, int], name: str) -> int:

@@ -16,22 +16,13 @@ _AMAZON, _GOOGLE = ("s3", "s3a", "s3n"), ("gs", "gcs")
 
 
 def conn_id_in(path: str) -> str | None:
-    """
-    Return the id of the connection in a path: its user information.
-
-    :param path: the path of a file or object, such as ``s3://conn_id@bucket/key``.
-    :returns: the id; None if there is none.
-    """
+    """Return the id of the connection in a path, its user information; None if there is none."""
     parts = _SCHEME.fullmatch(path)
     return (parts[2].partition("/")[0].rpartition("@")[0] or None) if parts else None
 
 
 def without_userinfo(path: str) -> str:
-    """
-    Return a path without the user information between scheme and bucket.
-
-    :param path: the path of a file or object.
-    """
+    """Return a path without the user information between scheme and bucket."""
     parts = _SCHEME.fullmatch(path)
     if not parts:
         return path
@@ -40,13 +31,7 @@ def without_userinfo(path: str) -> str:
 
 
 def uri_of(path: str) -> str:
-    """
-    Return the URI of the asset that a path names.
-
-    :param path: the path of a file or object, with or without a scheme.
-    :returns: the URI, without user information, and without the query of a web address, which may be signed; that of a
-        local file is absolute.
-    """
+    """Return the URI of the asset that a path names, without user information and without a query: it may be signed."""
     parts = _SCHEME.fullmatch(without_userinfo(path))
     scheme = parts[1].lower() if parts else "file"
     rest = parts[2] if parts else path.removeprefix("file:")
@@ -58,12 +43,7 @@ def uri_of(path: str) -> str:
 
 
 def console_url(uri: str) -> str | None:
-    """
-    Return the page of an object in its cloud's console.
-
-    :param uri: the URI of the object, as :func:`uri_of` returns it.
-    :returns: the page; None for a store that has no console for everybody.
-    """
+    """Return the page of an object in its cloud's console; None for a store that has no console for everybody."""
     parts = urlsplit(uri)
     key = unquote(parts.path).lstrip("/")
     if not key:

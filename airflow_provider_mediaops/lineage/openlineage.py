@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def operator_lineage(lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
-    """
-    Return the lineage of a task in the classes of OpenLineage.
-
-    :param lineage: the lineage.
-    :returns: the inputs and outputs, each output with its schema, rows and size as far as they are known; None without
-        the OpenLineage provider.
-    """
+    """Return the lineage of a task in the classes of OpenLineage; None without its provider."""
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
     except ImportError:

@@ -20,11 +20,6 @@ def note_in_events(context: Context, outlets: Iterable[Any], lineage: TaskLineag
     that the task has written, so that its URI may depend on a template. What else is in the extra stays.
 
     A failure is logged: what the task has written is there already.
-
-    :param context: the task's context.
-    :param outlets: the task's outlets; those that are no assets are left alone.
-    :param lineage: the task's lineage; of its outputs, the first is what the events are about.
-    :param warn: logs a warning.
     """
     from airflow.sdk import Asset, AssetAlias
     from airflow.sdk.definitions.asset import AssetRef

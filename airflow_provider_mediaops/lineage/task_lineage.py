@@ -6,13 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, service_uri
-from airflow_provider_mediaops.lineage.facts import (
-    bulletin_facts,
-    capture_facts,
-    digest_facts,
-    enrichment_facts,
-    export_facts,
-)
+from airflow_provider_mediaops.lineage.facts import capture_facts, digest_facts, enrichment_facts, export_facts
 from airflow_provider_mediaops.lineage.locations import uri_of
 
 if TYPE_CHECKING:
@@ -27,14 +21,7 @@ _TYPES: dict[type[str | int | float | bool], str] = {str: "string", int: "int64"
 
 @dataclass(frozen=True, slots=True)
 class LineageDataset:
-    """
-    An input or output of a task: a file, an object, or something that a service has.
-
-    :param uri: the URI of its asset, without user information.
-    :param columns: its columns or fields with their types; None if they are not known.
-    :param rows: the number of its rows; None if that is not known, or it has none.
-    :param bytes: its size; None if that is not known.
-    """
+    """An input or output of a task: a file, an object, or something that a service has."""
 
     uri: str
     columns: Mapping[str, str] | None = None
@@ -44,13 +31,7 @@ class LineageDataset:
 
 @dataclass(frozen=True, slots=True)
 class TaskLineage:
-    """
-    The lineage of a task.
-
-    :param inputs: what it reads.
-    :param outputs: what it writes. The events of its assets are about the first.
-    :param facts: what the events of its assets say; empty before the task is done.
-    """
+    """The lineage of a task; the events of its assets are about the first output, and say the facts."""
 
     inputs: tuple[LineageDataset, ...] = ()
     outputs: tuple[LineageDataset, ...] = ()
@@ -58,14 +39,9 @@ class TaskLineage:
 
 
 def bulletin_lineage(conn_id: str, activity: Mapping[str, Any] | None) -> TaskLineage:
-    """
-    Return the lineage of a bulletin.
-
-    :param conn_id: the id of the connection.
-    :param activity: the task's result; None before it is done.
-    """
+    """Return the lineage of a bulletin."""
     written = LineageDataset(service_uri(VIDEO, conn_id, "bulletins"))
-    return TaskLineage((), (written,), {} if activity is None else bulletin_facts(activity))
+    return TaskLineage((), (written,), {name: value for name, value in (activity or {}).items() if name == "id"})
 
 
 def export_lineage(
@@ -77,17 +53,7 @@ def export_lineage(
     *,
     changes: str | None = None,
 ) -> TaskLineage:
-    """
-    Return the lineage of an export of subscriptions.
-
-    :param conn_id: the id of the connection.
-    :param destination: the path of the dataset.
-    :param format: its format; None for the suffix of the path.
-    :param query: which subscriptions: the arguments of ``SubscriptionQuery``.
-    :param summary: the task's result; None before it is done.
-    :param changes: the path of the changes; None for none.
-    :raises InvalidArgumentError: for arguments that cannot be used.
-    """
+    """Return the lineage of an export of subscriptions."""
     from airflow_provider_mediaops.storage.formats import format_of
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery
     from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
@@ -127,19 +93,7 @@ def enrichment_lineage(
     reuse: Sequence[str] = (),
     summary: Mapping[str, Any] | None,
 ) -> TaskLineage:
-    """
-    Return the lineage of an enrichment.
-
-    :param conn_id: the id of the connection.
-    :param destination: the path of the dataset.
-    :param format: its format; None for the suffix of the path.
-    :param source: the paths of the list; none if it is in no file.
-    :param keep: which other columns of the list the dataset has (``keep_columns``).
-    :param columns: those columns with their types; None if the list was not read by this attempt.
-    :param reuse: the paths of the earlier datasets.
-    :param summary: the task's result; None before it is done.
-    :raises InvalidArgumentError: for arguments that cannot be used.
-    """
+    """Return the lineage of an enrichment."""
     from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
     from airflow_provider_mediaops.storage.formats import format_of
     from airflow_provider_mediaops.storage.source_columns import read_keep
@@ -164,15 +118,7 @@ def enrichment_lineage(
 def capture_lineage(
     conn_id: str, destination: str, formats: str | Sequence[str], result: Mapping[str, Any] | None
 ) -> TaskLineage:
-    """
-    Return the lineage of a capture of hot threads.
-
-    :param conn_id: the id of the connection.
-    :param destination: the path of the text.
-    :param formats: the formats of the files.
-    :param result: the task's result; None before it is done, when it is not known how many captures there will be.
-    :raises ValueError: for arguments that cannot be used.
-    """
+    """Return the lineage of a capture of hot threads."""
     from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 
     read = (LineageDataset(service_uri(CLUSTER, conn_id, "hot_threads")),)
@@ -190,14 +136,7 @@ def capture_lineage(
 
 
 def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str, Any] | None) -> TaskLineage:
-    """
-    Return the lineage of a digest of captures.
-
-    :param sources: the folders, patterns and files.
-    :param destination: the path of the page.
-    :param result: the task's result; None before it is done.
-    :raises InvalidArgumentError: for a destination that cannot be used.
-    """
+    """Return the lineage of a digest of captures."""
     from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 
     paths = result["paths"] if result else capture_paths(destination, ("html", "json", "folded"))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_mediaops.lineage.facts import bulletin_facts, capture_facts, enrichment_facts, export_facts
+from airflow_provider_mediaops.lineage.facts import capture_facts, enrichment_facts, export_facts
 
 SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
 
@@ -80,7 +80,3 @@ def test_a_capture_counts_what_its_lists_leave_out() -> None:
 def test_a_capture_without_text_or_heat_says_so() -> None:
     facts = capture_facts({**shown("capture_result.json"), "paths": {"html": "/r/hot.html"}, "hottest": []})
     assert (facts["path"], facts["hottest"]) == ("/r/hot.html", None)
-
-
-def test_of_a_bulletin() -> None:
-    assert bulletin_facts({"id": "act-1", "snippet": {"description": "Hi"}}) == {"id": "act-1"}

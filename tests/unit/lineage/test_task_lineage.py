@@ -129,7 +129,7 @@ class TestCapture:
 
 def test_a_bulletin_is_written_to_the_platform() -> None:
     assert bulletin_lineage("videos", None).outputs == (LineageDataset("mediaops-video://videos/bulletins"),)
-    assert bulletin_lineage("videos", {"id": "act-1"}).facts == {"id": "act-1"}
+    assert bulletin_lineage("videos", {"id": "act-1", "snippet": {}}).facts == {"id": "act-1"}
 
 
 def test_the_changes_of_an_export_are_an_output_of_their_own() -> None:
