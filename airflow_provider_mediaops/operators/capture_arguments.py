@@ -36,11 +36,7 @@ _LONGEST_SECONDS = 1e9
 
 
 def plan_of(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
-    """
-    Make the plan of the captures, and return it with the longest time to wait for a spike, in seconds.
-
-    :raises InvalidArgumentError: for an argument that cannot be used.
-    """
+    """Make the plan of the captures, and return it with the longest time to wait for a spike, in seconds."""
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
     from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery
@@ -87,11 +83,7 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
 
 
 def files_of(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
-    """
-    Return what writes the files; the context is empty while a DAG is parsed.
-
-    :raises InvalidArgumentError: for an argument that cannot be used.
-    """
+    """Return what writes the files; the context is empty while a DAG is parsed."""
     from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnrichmentArguments:
-    """
-    The arguments of an enrichment, rendered and read; those of the operator of the same names describe them.
-
-    :param isbns: the list; None if it is in a file.
-    :param source: the absolute paths of that file or of several, of folders and patterns; or None.
-    :param reuse: the absolute paths of earlier datasets.
-    :param options: the arguments that say how the list is looked up, and how its dataset is written.
-    """
+    """The arguments of an enrichment, rendered and read; those of the operator of the same names describe them."""
 
     books_conn_id: str
     destination: str
@@ -51,11 +44,7 @@ class EnrichmentArguments:
 
     @classmethod
     def read(cls, given: Mapping[str, Any], warn: Callable[[str], None]) -> EnrichmentArguments:
-        """
-        Read the rendered arguments, before anything is requested.
-
-        :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
-        """
+        """Read the rendered arguments, before anything is requested."""
         from airflow_provider_mediaops.enrichment.list_arguments import (
             read_columns,
             read_delimiter,
@@ -121,11 +110,7 @@ class EnrichmentArguments:
 
 
 def check_known(given: Mapping[str, Any]) -> None:
-    """
-    Check the arguments that are not templated.
-
-    :raises ValueError: for a value that cannot be used, and for arguments that contradict each other.
-    """
+    """Check the arguments that are not templated."""
     from airflow_provider_mediaops.enrichment.list_arguments import (
         read_columns,
         read_delimiter,
@@ -216,11 +201,7 @@ def _absolute(name: str, given: Mapping[str, Any], warn: Callable[[str], None]) 
 
 
 def read_reuse(value: object) -> tuple[str, ...]:
-    """
-    Read the argument ``reuse``: a path, a list of paths, or a text with commas.
-
-    :raises InvalidArgumentError: for anything else.
-    """
+    """Read the argument ``reuse``: a path, a list of paths, or a text with commas."""
     if value is None:
         return ()
     paths = [value] if is_path(value) else ordered(value)

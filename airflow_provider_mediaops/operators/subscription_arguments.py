@@ -1,15 +1,18 @@
-"""Read the arguments of an export of subscriptions: those that are known at parse time, and the rendered ones."""
+"""The arguments of an export of subscriptions: one check serves at parse time, and once the templates are rendered."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_path, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.task_failure import is_end_templated, is_templated
+from airflow_provider_mediaops.task_failure import is_end_templated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
@@ -20,90 +23,49 @@ _SUFFIX = ".jsonl"
 _FILTER = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
 
 
-def check_arguments(task: ExportSubscriptionsOperator) -> None:
-    """
-    Check what is known of the arguments before templates are rendered.
-
-    :raises InvalidArgumentError: for an argument that is known and cannot be used.
-    """
+def check_arguments(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> None:
+    """Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered."""
     from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
 
-    if not is_templated(task.video_conn_id):
-        read_identifier("video_conn_id", task.video_conn_id)
-    if not is_templated(task.destination):
-        read_path("destination", task.destination)
-    if not is_templated(task.csv_formulas):
-        check_csv_formulas(task.csv_formulas)
-    _check_arguments_of_changes(task)
-    for flag in ("if_changed", "require_complete"):
-        if not is_templated(getattr(task, flag)):
-            read_flag(flag, getattr(task, flag))
-    if not is_templated(task.page_size):
-        read_page_size("page_size", task.page_size, minimum=1)
-    SubscriptionQuery.check(filter_of(task), is_templated)
-    if not is_templated(task.format) and (task.format is not None or not is_end_templated(task.destination)):
+    readers: dict[str, Callable[[str, object], object]] = {
+        "video_conn_id": read_identifier,
+        "destination": read_path,
+        "csv_formulas": lambda _, value: check_csv_formulas(value),
+        "on_unchanged": partial(read_choice, choices=ON_UNCHANGED),
+        "if_changed": read_flag,
+        "require_complete": read_flag,
+        "page_size": partial(read_page_size, minimum=1),
+    }
+    for name, read in readers.items():
+        if not is_unknown(getattr(task, name)):
+            read(name, getattr(task, name))
+    _check_changes(task, is_unknown)
+    SubscriptionQuery.check(filter_of(task), is_unknown)
+    if not is_unknown(task.format) and (task.format is not None or not is_end_templated(task.destination)):
         format_of(task.destination, task.format)
 
 
-def _check_arguments_of_changes(task: ExportSubscriptionsOperator) -> None:
-    if not is_templated(task.on_unchanged):
-        read_choice("on_unchanged", task.on_unchanged, ON_UNCHANGED)
-    if not any(map(is_templated, (task.on_unchanged, task.changes, task.if_changed))):
-        _check_skip(task)
-    if task.changes is not None and not is_templated(task.changes):
-        path = read_path("changes", task.changes)
-        if not is_templated(task.destination):
-            _check_changes(path, read_path("destination", task.destination))
+def _check_changes(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> None:
+    from airflow_provider_mediaops.storage.path_checks import check_changes_path
 
-
-def read_changes(task: ExportSubscriptionsOperator) -> str | None:
-    """
-    Read the rendered arguments of changes, and return the absolute path of the changes, if they are published.
-
-    :raises InvalidArgumentError: for an argument that cannot be used.
-    """
-    from airflow_provider_mediaops.storage.path_checks import absolute
-
-    task.on_unchanged = cast("OnUnchanged", read_choice("on_unchanged", task.on_unchanged, ON_UNCHANGED))
-    _check_skip(task)
-    if task.changes is None:
-        return None
-    task.changes = absolute(read_path("changes", task.changes), "changes", task.log.warning)
-    _check_changes(task.changes, str(task.destination))
-    return task.changes
-
-
-def _check_skip(task: ExportSubscriptionsOperator) -> None:
-    if task.on_unchanged == "skip" and task.changes is None and not read_flag("if_changed", task.if_changed):
+    known = not is_unknown(task.on_unchanged, task.changes, task.if_changed)
+    if known and task.on_unchanged.strip() == "skip" and task.changes is None and not _is_set(task, "if_changed"):
         raise InvalidArgumentError(
             "on_unchanged='skip' needs changes or if_changed=True: without them it is not known whether something has "
             "changed."
         )
+    if task.changes is None or is_unknown(task.changes):
+        return
+    path = read_path("changes", task.changes)
+    if not is_unknown(task.destination):
+        if not path.lower().endswith(_SUFFIX):
+            raise refused("changes", path, f"ends in {_SUFFIX}: changes are written as JSON lines")
+        check_changes_path("changes", path, read_path("destination", task.destination))
 
 
-def _check_changes(changes: str, destination: str) -> None:
-    from airflow_provider_mediaops.storage.path_checks import check_changes_path
-
-    if not changes.lower().endswith(_SUFFIX):
-        raise refused("changes", changes, f"ends in {_SUFFIX}: changes are written as JSON lines")
-    check_changes_path("changes", changes, destination)
-
-
-def read_query(task: ExportSubscriptionsOperator) -> SubscriptionQuery:
-    """
-    Read the rendered arguments, set the connection and the absolute path of the destination, and return the listing.
-
-    :raises InvalidArgumentError: for an argument that cannot be used.
-    """
-    from airflow_provider_mediaops.storage.path_checks import absolute
-    from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
-
-    task.video_conn_id = read_identifier("video_conn_id", task.video_conn_id)
-    path = read_path("destination", task.destination)
-    task.destination = absolute(path, "destination", task.log.warning)
-    size = read_page_size("page_size", task.page_size, minimum=1)
-    return SubscriptionQuery(**filter_of(task), max_results=size)
+def _is_set(task: ExportSubscriptionsOperator, flag: str) -> bool:
+    return read_flag(flag, getattr(task, flag))
 
 
 def filter_of(task: ExportSubscriptionsOperator) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier
+from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
@@ -16,11 +16,9 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
     check_arguments,
     filter_of,
     parameters_of,
-    read_changes,
-    read_query,
 )
 from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
-from airflow_provider_mediaops.version_compat import AirflowSkipException, conf
+from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
+    from airflow_provider_mediaops.storage.record import Record
     from airflow_provider_mediaops.video.at_most_once import Delivery, OnUncertain
     from airflow_provider_mediaops.video.export import Export
     from airflow_provider_mediaops.video.models import Activity
@@ -133,19 +132,46 @@ class PostBulletinOperator(ServiceOperator):
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
 
     def _begin(self, context: Context) -> Delivery | None:
-        from airflow_provider_mediaops.operators.bulletin_delivery import begin_delivery
-        from airflow_provider_mediaops.video.arguments import Bulletin
+        """
+        Read the record of earlier tries, and begin the delivery unless one of them has posted.
 
-        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        return begin_delivery(
-            context,
-            Bulletin(self.text, self.video_id, self.playlist_id),
-            self.video_conn_id,
-            self._journal_arguments.rendered(self.journal, self.once_per),
-            warn=self.log.warning,
-            on_uncertain=self._on_uncertain(),
-            post_again_on_clear=read_flag("post_again_on_clear", self.post_again_on_clear),
+        A journal takes the place of the task's state store: nobody could trust two records that disagree. Without a
+        place for a record, there is no delivery.
+        """
+        from airflow_provider_mediaops.storage.ownership import task_of
+        from airflow_provider_mediaops.storage.record import StateRecord
+        from airflow_provider_mediaops.video.arguments import Bulletin
+        from airflow_provider_mediaops.video.at_most_once import (
+            RECORD_KEY,
+            Author,
+            Delivery,
+            fingerprint_of,
+            journal_record,
+            key_of,
         )
+
+        conn_id = self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        bulletin = Bulletin(self.text, self.video_id, self.playlist_id)
+        arguments = self._journal_arguments.rendered(self.journal, self.once_per)
+        on_uncertain, post_again = self._on_uncertain(), read_flag("post_again_on_clear", self.post_again_on_clear)
+        task, store = task_of(context), task_state_store(context)
+        if arguments.journal is not None:
+            key = key_of(arguments.once_per, conn_id, task)
+            record: Record = journal_record(arguments.journal, key, self.log.warning)
+        elif store is not None:
+            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
+
+            key = key_of(None, conn_id, task or "")
+            # The task can be cleared as long as its run is there, and the record goes with the run.
+            record = StateRecord(store, RECORD_KEY, NEVER_EXPIRE)
+        else:
+            return None
+        by = Author(task=task or "", contents=fingerprint_of(bulletin, conn_id))
+        if instance := context.get("ti"):
+            by = by.model_copy(update={"attempt": instance.try_number, "max_tries": instance.max_tries or 0})
+        delivery = Delivery(record, key, by, self.log.warning, on_uncertain, post_again)
+        delivery.begin()
+        return delivery
 
     def _deliver(self, delivery: Delivery | None) -> dict[str, Any]:
         if delivery is None or not delivery.already_posted:
@@ -280,7 +306,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
         self.deferrable = read_flag("deferrable", deferrable)
         self.video_conn_id = video_conn_id
         with constructing(self, kwargs):
-            check_arguments(self)
+            check_arguments(self, is_templated)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
@@ -354,10 +380,16 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _read_export(self, context: Context) -> Export:
         """Read the rendered arguments; return the export that they mean."""
         from airflow_provider_mediaops.operators.dataset_owner import owner_of
+        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
         from airflow_provider_mediaops.video.export import Export
 
-        query = read_query(self)
-        changes = read_changes(self)
+        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
+        if self.changes is not None:
+            self.changes = absolute(read_path("changes", self.changes), "changes", self.log.warning)
+        check_arguments(self, lambda *_: False)
+        query = SubscriptionQuery(**filter_of(self), max_results=read_page_size("page_size", self.page_size, minimum=1))
         return Export(
             owner=asdict(owner_of(context, parameters_of(self, query))),
             destination=str(self.destination),
@@ -366,5 +398,5 @@ class ExportSubscriptionsOperator(ServiceOperator):
             csv_formulas=self.csv_formulas,
             if_changed=read_flag("if_changed", self.if_changed),
             require_complete=read_flag("require_complete", self.require_complete),
-            changes=changes,
+            changes=self.changes,
         )
