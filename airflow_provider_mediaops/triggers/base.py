@@ -40,9 +40,8 @@ def reading_row() -> Iterator[None]:
     """
     Make objects of a trigger's arguments.
 
-    They were valid when the task deferred, so what this version cannot use was written by another one.
-
-    :raises TemporaryError: for a value or a field that cannot be used: the next try of the task writes another row.
+    They were valid when the task deferred, so what this version cannot use was written by another one. That is a
+    temporary error: the next try of the task writes another row.
     """
     try:
         yield
@@ -70,13 +69,8 @@ class TaskTrigger(BaseTrigger):
         """Return the event's value: plain values, small. Use :func:`reading_row` around the arguments."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """
-        Return the class and the arguments from which Airflow makes this trigger again.
-
-        A trigger keeps each argument of its constructor in an attribute of the same name.
-        """
-        arguments = {name: getattr(self, name) for name in _argument_names(type(self))}
-        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, or the error that ended the work."""
@@ -99,8 +93,6 @@ class WorkTrigger(TaskTrigger):
     Base class for triggers that do all of a task's work.
 
     The constructor takes plain values and never raises, because an exception there stops the whole triggerer.
-
-    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
     def __init__(self, *, settled_after: float) -> None:
@@ -115,18 +107,8 @@ class WatchTrigger(TaskTrigger):
     Its value is the sensor's result; None if the deadline has come without one. It comes without Airflow's own limit of
     a deferral, which is for a triggerer that is gone, and which ``dag.test()`` does not have.
     :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. The
-    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
-
-    :param conn_id: the connection's id.
-    :param watch: the condition: the fields of the service's watch, plain values.
-    :param began: when the task began to wait, in seconds since 1970.
-    :param deadline: when the wait ends, likewise, so that a restart of the triggerer does not prolong it.
-    :param first_reading: when the first reading is due, likewise; the sensor itself may just have made one.
-    :param poke_interval: seconds between two readings.
-    :param exponential_backoff: whether the interval grows.
-    :param max_wait: the longest interval in seconds, if it grows.
-    :param silent_fail: whether every error is only logged and the wait continues.
-    :param answered: whether the service has answered a reading of the sensor.
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer: the fields of
+    the service's watch, and dates in seconds since 1970, so that a restart of the triggerer does not prolong the wait.
     """
 
     #: The hook of the service and its watch, as ``module:class``.
@@ -200,7 +182,17 @@ class WatchTrigger(TaskTrigger):
             yield OwnReadings(hook, watch.look)
 
 
-def _argument_names(trigger: type[TaskTrigger]) -> list[str]:
+def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
+    """
+    Return the class of a trigger and its arguments, each of which it keeps in an attribute of the same name.
+
+    Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
+    """
+    arguments = {name: getattr(trigger, name) for name in _argument_names(type(trigger))}
+    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
+
+
+def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
     """Return the names of a constructor's arguments, with those of its base class where it passes ``**kwargs`` on."""
     names: list[str] = []
     for kind in trigger.__mro__:

@@ -34,10 +34,6 @@ class EnrichmentTrigger(DatasetTrigger):
     Results are committed as in a worker, so a later attempt resumes wherever it runs. There is one event, with the
     summary or a typed error. The constructor takes plain values and never raises, because an exception there stops the
     whole triggerer.
-
-    :param conn_id: the connection's id.
-    :param enrichment: the fields of ``Enrichment``, plain values.
-    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
     def __init__(

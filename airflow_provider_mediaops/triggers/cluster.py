@@ -14,7 +14,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_mediaops.arguments import ordered, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row
+from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row, serialized
 from airflow_provider_mediaops.triggers.deferral import (
     MAX_ARGUMENTS_BYTES,
     SETTLED_AFTER_SECONDS,
@@ -72,15 +72,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     All that wait on one connection share its readings. There is one event, with paths and counts: what
     :func:`~airflow_provider_mediaops.cluster.capture.on_spike.capture_when_hot` says became of it, or a typed error.
     Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The
-    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
-
-    :param conn_id: the connection's id.
-    :param plan: the fields of ``CapturePlan``, plain values.
-    :param destination: the path of the text.
-    :param formats: the files to write.
-    :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
-    :param taken_for: the task attempt that the page names: the fields of ``TakenFor``.
-    :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer: the fields of
+    ``CapturePlan`` and of ``TakenFor``, and the deadline in seconds since 1970, so that a restart does not prolong it.
     """
 
     def __init__(
@@ -223,24 +216,11 @@ class HighCpuTrigger(BaseEventTrigger):
         :raises ValueError: if an argument cannot be used.
         """
         self._check()
-        return self._serialized()
-
-    def _serialized(self) -> tuple[str, dict[str, Any]]:
-        # Airflow identifies a trigger that watches an asset by a hash of this, so the arguments keep their order.
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "cluster_conn_id": self.cluster_conn_id,
-            "threshold": self.threshold,
-            "sustained_for": self.sustained_for,
-            "nodes": self.nodes,
-            "require": self.require,
-            "poll_interval": self.poll_interval,
-            "reading_interval": self.reading_interval,
-            "clear_below": self.clear_below,
-        }
+        return serialized(self)
 
     def __repr__(self) -> str:
         # Airflow's own calls serialize(), which may refuse.
-        return str(self.repr(*self._serialized()))
+        return str(self.repr(*serialized(self)))
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch, and yield an event for each spike."""
@@ -289,7 +269,7 @@ class HighCpuTrigger(BaseEventTrigger):
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
-        if (size := arguments_bytes(self._serialized()[1])) > MAX_ARGUMENTS_BYTES:
+        if (size := arguments_bytes(serialized(self)[1])) > MAX_ARGUMENTS_BYTES:
             raise InvalidArgumentError(
                 f"nodes is too long: the arguments of the trigger have {size:,} bytes, and the databases of Airflow "
                 f"take {MAX_ARGUMENTS_BYTES:,}. Name fewer nodes, or select them by a pattern such as data-*."

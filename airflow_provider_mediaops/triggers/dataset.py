@@ -40,8 +40,6 @@ class DatasetTrigger(WorkTrigger):
 
         Between two attempts nothing is held: no file, no connection. A trigger that was superseded waits for the result
         of the newer one.
-
-        :raises DestinationInUseError: if a newer attempt of this task leaves no result for five minutes.
         """
         while True:
             summary = await to_its_end(lambda: dataset.published(owner))

@@ -105,12 +105,7 @@ def unexpected(error: Exception) -> TemporaryError:
 
 
 def value_of(event: object) -> Any:
-    """
-    Return the value of an event, or raise its error; called in the task.
-
-    :raises MediaOpsError: the trigger's error, of the class that it had there.
-    :raises InvalidReplyError: if the event is none that this version can read.
-    """
+    """Return the value of an event, or raise its error; called in the task."""
     fields = event if isinstance(event, dict) else {}
     if fields.get("status") == "done":
         return fields.get("value")

@@ -65,11 +65,7 @@ async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
 
 
 class SharedCluster:
-    """
-    A cluster that several triggers wait on; see :func:`shared_cluster`.
-
-    :param conn_id: the connection's id.
-    """
+    """A cluster that several triggers wait on; see :func:`shared_cluster`."""
 
     def __init__(self, conn_id: str) -> None:
         self.users = 0
@@ -79,11 +75,7 @@ class SharedCluster:
         self._apart: WeakValueDictionary[Selection, Poll] = WeakValueDictionary()
 
     async def aask(self, call: Call[T]) -> T:
-        """
-        Make one call beside the readings.
-
-        :raises MediaOpsError: the last error met, typed.
-        """
+        """Make one call beside the readings."""
         return await self._hook.aask(call)
 
     def readings(self, nodes: str | Sequence[str] | None, interval: float) -> SharedReadings:
@@ -91,8 +83,6 @@ class SharedCluster:
         Take part in the readings; the next one is with the connection as it is now.
 
         A first reading may be another trigger's that is younger than the interval, in seconds.
-
-        :raises ValueError: for an empty list.
         """
         selection = node_list(nodes)
         self._hook.read_connection_first()
@@ -122,13 +112,7 @@ class SharedCluster:
 
 
 class SharedReadings:
-    """
-    The readings that one waiter gets of a shared cluster.
-
-    :param poll: the poll that the waiter joins.
-    :param nodes: the nodes; None for all.
-    :param interval: seconds between two readings.
-    """
+    """The readings that one waiter gets of a shared cluster."""
 
     def __init__(self, poll: Poll, nodes: Selection, interval: float) -> None:
         self._poll = poll
@@ -145,8 +129,6 @@ class SharedReadings:
         Wait for a reading; None if it has not come half a minute after the deadline, a time of the event loop.
 
         Only the first one never comes before the pause, in seconds, is over.
-
-        :raises MediaOpsError: if the reading fails.
         """
         loop = asyncio.get_running_loop()
         due = loop.time() + pause
@@ -177,18 +159,12 @@ class SharedReadings:
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """
-    A trigger that waits for a reading.
-
-    :param nodes: the nodes; None for all.
-    :param due: when the reading is due, in seconds of the event loop.
-    :param welcome_from: from when on a reading for another waiter counts, too.
-    :param answer: the statistics, or the error of the reading; None if the time is up. A waiter that leaves cancels it.
-    """
+    """A trigger that waits for a reading: for that which is due, or for another one from some time on."""
 
     nodes: Selection
     due: float
     welcome_from: float
+    # None if the time is up. A waiter that leaves cancels it.
     answer: asyncio.Future[NodeStats | Exception | None]
 
     def welcomes(self, now: float) -> bool:
@@ -206,9 +182,6 @@ class Poll:
     Makes one reading for all waiters of one event loop.
 
     While there are waiters, a timer or a request is under way.
-
-    :param read: reads the CPU of some nodes, or of all (None).
-    :param refer: called with a waiter that a reading of all nodes does not answer.
     """
 
     def __init__(self, read: Callable[[Selection], Awaitable[NodeStats]], refer: Callable[[Waiter], None]) -> None:

@@ -31,15 +31,7 @@ _KEY_BYTES = 8
 
 
 class SpikeSeries:
-    """
-    Watches a cluster for spikes, without end.
-
-    :param conn_id: the connection's id.
-    :param hysteresis: the watch, and which nodes are hot.
-    :param poll_interval: seconds between two readings.
-    :param state: keeps which nodes are hot over a restart.
-    :param log: called with a level of :mod:`logging` and a sentence, once per change of state.
-    """
+    """Watches a cluster for spikes, without end, and logs each change of state once."""
 
     def __init__(
         self,
@@ -133,13 +125,7 @@ def state_key(kind: str, arguments: dict[str, Any]) -> str:
 
 
 class AssetState:
-    """
-    One value in an asset's state store. Without a working store, nothing is kept, and nothing fails.
-
-    :param store: the store that Airflow gave the trigger; None below 3.3, and if no asset is watched.
-    :param key: the value's key.
-    :param log: called with a level and a sentence if the store fails, once until it works again.
-    """
+    """One value in an asset's state store. Without a working store, nothing is kept, and nothing fails."""
 
     def __init__(self, store: Any, key: str, log: Callable[[int, str], None]) -> None:
         self._store = store

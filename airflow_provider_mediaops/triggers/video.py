@@ -41,10 +41,6 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
     which it answers no more, such as the reset of a quota, the export waits until then, and holds nothing meanwhile: no
     file, no connection. There is one event, with the summary or a typed error. The constructor takes plain
     values and never raises, because an exception there stops the whole triggerer.
-
-    :param conn_id: the connection's id.
-    :param export: the fields of ``Export``, plain values.
-    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
     def __init__(self, *, conn_id: str, export: dict[str, Any], settled_after: float = SETTLED_AFTER_SECONDS) -> None:
