@@ -38,7 +38,7 @@ class HotThreadsDigestOperator(ServiceOperator):
     grow with the number of captures, but for the list of their names.
 
     The result holds the ``path`` of the page, the ``paths`` by format, a ``headline`` that can be posted, the numbers
-    of captures, and the most recurrent frames; see :class:`~airflow_provider_mediaops.results.digest.HotThreadsDigest`.
+    of captures, and the most recurrent frames; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
 
     :param source: the captures: a folder, which is searched with all below it; a pattern with ``*``, ``?`` or ``[…]``;
         a file; or a list of these. On the local disk or any object store (``s3://conn_id@bucket/reports/``).

@@ -93,7 +93,7 @@ class DigestAttempt:
         """
         Make the digest, and write its files.
 
-        :returns: a few plain values; see :class:`~airflow_provider_mediaops.results.digest.HotThreadsDigest`.
+        :returns: a few plain values; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
         :raises PermanentError: if there is no capture of that time.
         :raises InvalidArgumentError: if the files would replace those of a capture.
         :raises OSError: if a file cannot be read or written; the message names it.
