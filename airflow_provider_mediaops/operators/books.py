@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import ordered, path_text, read_flag
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
+from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check, read_reuse
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import constructing, ending_task
+from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -180,7 +181,9 @@ class EnrichIsbnsOperator(ServiceOperator):
         self.deferrable = read_flag("deferrable", deferrable)
         self.books_conn_id = books_conn_id
         with constructing(self, kwargs):
-            check_known(self._given)
+            if (isbns is None) == (source is None):
+                raise InvalidArgumentError("Give either isbns or source.")
+            check(self._given, is_templated)
 
     @property
     def _given(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Read the arguments of an enrichment: those that are known when the DAG file is parsed, and all once rendered."""
+"""The arguments of an enrichment: one check serves at parse time, and once the templates are rendered."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import (
@@ -15,10 +16,10 @@ from airflow_provider_mediaops.arguments import (
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
-from airflow_provider_mediaops.task_failure import is_end_templated, is_templated
+from airflow_provider_mediaops.task_failure import is_end_templated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from airflow.sdk import Context
 
@@ -50,22 +51,32 @@ class EnrichmentArguments:
             read_delimiter,
             read_encoding,
             read_isbns,
+            read_source,
         )
+        from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
+        from airflow_provider_mediaops.storage.path_checks import absolute
 
-        options = _options(given)
-        conn_id = read_identifier("books_conn_id", given["books_conn_id"])
-        destination = _absolute("destination", given, warn)
-        _check_format(destination, given["format"])
+        destination = absolute(read_path("destination", given["destination"]), "destination", warn)
+        reuse = tuple(absolute(path, "reuse", warn) for path in dict.fromkeys(read_reuse(given["reuse"])))
+        source = None
+        if given["source"] is not None:
+            source = tuple(absolute(path, "source", warn) for path in read_source(given["source"]))
+        paths = {"destination": destination, "source": source, "reuse": list(reuse) or None}
+        # A list may be long: it is read once.
+        check({**given, **paths, "isbns": None}, lambda *_: False)
         column = read_columns(given["isbn_column"])
-        delimiter, encoding = read_delimiter(given["delimiter"]), read_encoding(given["encoding"])
-        isbns = source = None
-        if given["source"] is None:
-            isbns = read_isbns(given["isbns"], column)
-        else:
-            source = _absolute_source(given["source"], warn)
-        reuse = _absolute_reuse(given, warn)
-        _check_reuse(reuse, destination, given["format"])
-        return cls(conn_id, destination, given["format"], column, delimiter, encoding, isbns, source, reuse, options)
+        return cls(
+            books_conn_id=read_identifier("books_conn_id", given["books_conn_id"]),
+            destination=destination,
+            format=given["format"],
+            isbn_column=column,
+            delimiter=read_delimiter(given["delimiter"]),
+            encoding=read_encoding(given["encoding"]),
+            isbns=read_isbns(given["isbns"], column) if source is None else None,
+            source=source,
+            reuse=reuse,
+            options=EnrichmentOptions.read(given),
+        )
 
     def owner(self, context: Context, version: str | None) -> Owner:
         """Return the owner of the dataset: the task instance, and a digest of what determines the content."""
@@ -109,95 +120,64 @@ class EnrichmentArguments:
         )
 
 
-def check_known(given: Mapping[str, Any]) -> None:
-    """Check the arguments that are not templated."""
+def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+    """Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered."""
+    from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
     from airflow_provider_mediaops.enrichment.list_arguments import (
         read_columns,
         read_delimiter,
         read_encoding,
         read_isbns,
-        read_source,
     )
-
-    source, destination = given["source"], given["destination"]
-    if (given["isbns"] is None) == (source is None):
-        raise InvalidArgumentError("Give either isbns or source.")
-    if not is_templated(given["books_conn_id"]):
-        read_identifier("books_conn_id", given["books_conn_id"])
-    if not is_templated(destination):
-        read_path("destination", destination)
-    _check_known_options(given)
-    for name, read in (("isbn_column", read_columns), ("delimiter", read_delimiter), ("encoding", read_encoding)):
-        if not is_templated(given[name]):
-            read(given[name])
-    if source is not None:
-        _check_known_source(given)
-    elif not is_templated(given["isbns"], given["isbn_column"]):
-        read_isbns(given["isbns"], read_columns(given["isbn_column"]))
-    if not is_templated(given["format"]) and (given["format"] is not None or not is_end_templated(destination)):
-        _check_format(destination, given["format"])
-    if source is not None and not is_templated(source, destination):
-        _check_destination(read_source(source), destination)
-    _check_known_reuse(given)
-
-
-def _options(given: Mapping[str, Any]) -> EnrichmentOptions:
     from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
+    from airflow_provider_mediaops.storage.formats import format_of
 
-    return EnrichmentOptions.read({name: given[name] for name in STAND_INS})
+    readers: dict[str, Callable[[Any], object]] = {
+        "books_conn_id": partial(read_identifier, "books_conn_id"),
+        "destination": partial(read_path, "destination"),
+        "isbn_column": read_columns,
+        "delimiter": read_delimiter,
+        "encoding": read_encoding,
+        "reuse": read_reuse,
+    }
+    for name, read in readers.items():
+        if not is_unknown(given[name]):
+            read(given[name])
+    known = {name: given[name] for name in STAND_INS if not is_unknown(given[name])}
+    EnrichmentOptions.read({**STAND_INS, **known})
+    if given["isbns"] is not None and not is_unknown(given["isbns"], given["isbn_column"]):
+        read_isbns(given["isbns"], read_columns(given["isbn_column"]))
+    destination, format = given["destination"], given["format"]
+    if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
+        format_of(destination, format)
+    if given["source"] is not None:
+        _check_source(given["source"], destination, is_unknown)
+    if not is_unknown(given["reuse"], destination, format):
+        for path in read_reuse(given["reuse"]):
+            reuse_format(path, destination, format)
 
 
-def _check_known_options(given: Mapping[str, Any]) -> None:
-    from airflow_provider_mediaops.enrichment.options import STAND_INS
-
-    known = {name: given[name] for name in STAND_INS if not is_templated(given[name])}
-    _options({**STAND_INS, **known})
-
-
-def _check_known_source(given: Mapping[str, Any]) -> None:
+def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
     from airflow_provider_mediaops.enrichment.list_arguments import read_source
+    from airflow_provider_mediaops.storage.path_checks import is_same_file
     from airflow_provider_mediaops.storage.source_list import check_suffix
 
-    source = given["source"]
-    if isinstance(source, (list, tuple)) and not is_templated(*source):
+    paths = source if isinstance(source, (list, tuple)) else [source]
+    if not is_unknown(*paths):
         read_source(source)
-    for path in source if isinstance(source, (list, tuple)) else [source]:
-        if not is_templated(path):
+    for path in paths:
+        if not is_unknown(path):
             read_path("source", path)
         if not is_end_templated(path):
             check_suffix(str(path))
-
-
-def _check_known_reuse(given: Mapping[str, Any]) -> None:
-    destination, format = given["destination"], given["format"]
-    if is_templated(given["reuse"]):
+    if is_unknown(source, destination):
         return
-    paths = read_reuse(given["reuse"])
-    if not is_templated(destination, format):
-        _check_reuse(paths, destination, format)
-
-
-def _check_format(destination: object, format: str | None) -> None:
-    from airflow_provider_mediaops.storage.formats import format_of
-
-    format_of(destination, format)
-
-
-def _check_destination(source: Sequence[str], destination: object) -> None:
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
-
-    for path in source:
+    for path in read_source(source):
         if is_same_file(path, destination):
             raise InvalidArgumentError(
                 f"source and destination are the same file, {str(destination)!r}: the dataset would replace the "
                 "list. Choose another destination."
             )
-
-
-def _absolute(name: str, given: Mapping[str, Any], warn: Callable[[str], None]) -> str:
-    from airflow_provider_mediaops.storage.path_checks import absolute
-
-    return absolute(read_path(name, given[name]), name, warn)
 
 
 def read_reuse(value: object) -> tuple[str, ...]:
@@ -207,23 +187,3 @@ def read_reuse(value: object) -> tuple[str, ...]:
     paths = [value] if is_path(value) else ordered(value)
     entries = [path_text(each) for each in paths] if isinstance(paths, (list, tuple)) else paths
     return tuple(read_path("an entry of reuse", each) for each in read_texts("reuse", entries))
-
-
-def _absolute_reuse(given: Mapping[str, Any], warn: Callable[[str], None]) -> tuple[str, ...]:
-    from airflow_provider_mediaops.storage.path_checks import absolute
-
-    return tuple(absolute(path, "reuse", warn) for path in dict.fromkeys(read_reuse(given["reuse"])))
-
-
-def _check_reuse(paths: Sequence[str], destination: str, format: str | None) -> None:
-    from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
-
-    for path in paths:
-        reuse_format(path, destination, format)
-
-
-def _absolute_source(value: object, warn: Callable[[str], None]) -> tuple[str, ...]:
-    from airflow_provider_mediaops.enrichment.list_arguments import read_source
-    from airflow_provider_mediaops.storage.path_checks import absolute
-
-    return tuple(absolute(path, "source", warn) for path in read_source(value))
