@@ -217,7 +217,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
                     files,
                     readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes))),
                     deadline=time.monotonic() + limit,
-                    log=self._log_sentence,
+                    log=self.log.log,
                 )
                 return self._result(context, hook.run(flow))
 
@@ -245,7 +245,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         (plan, _), files = plan_of(arguments), files_of(arguments, self.log, context)
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             ask = hook.service.client.ask
-            return hook.run(capture_at_once(ask, plan, files, log=self._log_sentence, timed_out=timed_out))
+            return hook.run(capture_at_once(ask, plan, files, log=self.log.log, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import read_formats
@@ -288,9 +288,6 @@ class CaptureHotThreadsOperator(ServiceOperator):
         from airflow_provider_mediaops.lineage.task_lineage import capture_lineage
 
         return capture_lineage(self.cluster_conn_id, str(self.destination), self.formats, outcome)
-
-    def _log_sentence(self, level: int, sentence: str) -> None:
-        self.log.log(level, "%s", sentence)
 
     def _arguments(self) -> dict[str, Any]:
         names = (name for name in CaptureHotThreadsOperator.template_fields if name != "cluster_conn_id")

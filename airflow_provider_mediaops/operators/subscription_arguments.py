@@ -25,13 +25,13 @@ _FILTER = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
 
 def check_arguments(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> None:
     """Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered."""
-    from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
+    from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, format_of
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
 
     readers: dict[str, Callable[[str, object], object]] = {
         "video_conn_id": read_identifier,
         "destination": read_path,
-        "csv_formulas": lambda _, value: check_csv_formulas(value),
+        "csv_formulas": partial(read_choice, choices=CSV_FORMULAS),
         "on_unchanged": partial(read_choice, choices=ON_UNCHANGED),
         "if_changed": read_flag,
         "require_complete": read_flag,

@@ -206,7 +206,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
         from airflow_provider_mediaops.waiting import Progress
 
-        return Progress(self._log_line)
+        return Progress(self.log.log)
 
     def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
         """
@@ -246,9 +246,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def _timed_out(self) -> AirflowSensorTimeout:
         return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")
-
-    def _log_line(self, level: int, sentence: str) -> None:
-        self.log.log(level, "%s", sentence)
 
     @contextmanager
     def _logging_errors(self) -> Iterator[None]:

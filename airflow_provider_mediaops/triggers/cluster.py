@@ -117,12 +117,9 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 files,
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
-                log=self._log_sentence,
+                log=self.log.log,
             )
             return await carried_out(flow)
-
-    def _log_sentence(self, level: int, sentence: str) -> None:
-        self.log.log(level, "%s", sentence)
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> CallFlow[T]:
