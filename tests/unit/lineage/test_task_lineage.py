@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.lineage.task_lineage import (
     LineageDataset,
     bulletin_lineage,
@@ -36,10 +35,6 @@ class TestExport:
         assert uris(lineage.inputs) == [uri]
         assert lineage.facts == {}
 
-    def test_before_it_is_done_it_is_known_where_it_writes(self) -> None:
-        (written,) = export_lineage("videos", "s3://conn@bucket/subs.csv", None, MINE, None).outputs
-        assert (written.uri, written.rows, written.bytes) == ("s3://bucket/subs.csv", None, None)
-
     def test_afterwards_also_how_much(self) -> None:
         summary = {"path": "/data/subs.jsonl", "rows": 3, "bytes": 99, "complete": True}
         lineage = export_lineage("videos", "subs.jsonl", None, MINE, summary)
@@ -53,12 +48,6 @@ class TestExport:
         assert written.columns is not None
         assert list(written.columns)[:3] == ["id", "title", "channel_id"]
         assert (written.columns["total_item_count"], written.columns["record"]) == ("int64", "string")
-
-    def test_arguments_that_the_task_refuses_are_refused(self) -> None:
-        with pytest.raises(InvalidArgumentError, match="Give exactly one"):
-            export_lineage("videos", "/subs.csv", None, {"mine": True, "channel_id": "UC-1"}, None)
-        with pytest.raises(InvalidArgumentError, match="ends in none of"):
-            export_lineage("videos", "/subs", None, MINE, None)
 
 
 class TestEnrichment:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import AuthenticationError
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from tests.callback_contexts import of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
@@ -134,11 +133,6 @@ class TestAsCallback:
         assert name in lines[0]
         assert not cluster.called
 
-    def test_missing_nodes_are_told(self, cluster: requests_mock.Mocker, tmp_path: Path, lines: list[str]) -> None:
-        cluster.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95, "node-2": 99}))
-        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt")({})
-        assert lines[0].startswith("WARNING: Not in the report: node-2.")
-
     @pytest.mark.parametrize(
         ("reply", "word"),
         [
@@ -177,22 +171,6 @@ class TestAsDeadlineAlert:
         assert written.startswith("hot_threads/dag_id=nightly/run_id=r-1/attempt=")
         assert (logs / written).read_text() == report("node-1")
         assert lines[0].startswith("INFO: Captured")
-
-    async def test_each_run_has_a_file_of_its_own(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        answers = [http(replied(stats({"node-1": 95}))), http(replied(report("node-1")))]
-        with Loopback(answering(*answers, *answers)) as server:
-            supervisor.connect("mediaops_cluster_default", connection(server.base))
-            for run_id in ("r-1", "r-2"):
-                context: Any = of_a_deadline(run_id=run_id)
-                destination = f"{tmp_path}/out/{{{{ run_id }}}}.txt"
-                await CaptureHotThreadsNotifier(destination=destination, formats=["txt"], context=context)
-        assert files(tmp_path / "out") == ["r-1.txt", "r-2.txt"]
-
-    async def test_failure_is_raised(self, supervisor: Supervisor) -> None:
-        with Loopback(answering(http(replied("Unauthorized", 401)))) as server:
-            supervisor.connect("mediaops_cluster_default", connection(server.base))
-            with pytest.raises(AuthenticationError):
-                await CaptureHotThreadsNotifier(context=of_a_deadline())
 
 
 @pytest.mark.parametrize(

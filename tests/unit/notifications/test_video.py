@@ -61,13 +61,6 @@ class TestAsCallback:
         notifier({"task_name": "load"})
         assert posted(requests_mock) == ["extract failed", "load failed"]
 
-    def test_notifier_given_a_video_attaches_it(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.post(ACTIVITIES, json=ACTIVITY)
-        PostBulletinNotifier(text="New", video_id="v-1")({})
-        request = requests_mock.last_request
-        assert request is not None
-        assert request.json()["contentDetails"]["bulletin"]["resourceId"]["videoId"] == "v-1"
-
     @pytest.mark.parametrize(
         ("reply", "word"),
         [
@@ -85,15 +78,6 @@ class TestAsCallback:
         assert line.startswith(f"ERROR: PostBulletinNotifier failed, and the run goes on: {word}: ")
         assert "token-1" not in line
         assert requests_mock.call_count == 1
-
-    @pytest.mark.parametrize("text", ["{{ ti.no_such.thing }}", "{{ 1 / 0 }}", "{{ unclosed"])
-    def test_notifier_whose_template_cannot_be_rendered_logs_it(
-        self, requests_mock: requests_mock.Mocker, lines: list[str], text: str
-    ) -> None:
-        PostBulletinNotifier(text=text)({})
-        (line,) = lines
-        assert line.startswith("ERROR: PostBulletinNotifier failed, and the run goes on: ")
-        assert not requests_mock.called
 
     def test_notifier_whose_text_is_rendered_to_nothing_logs_it(self, lines: list[str]) -> None:
         PostBulletinNotifier(text="{{ '' }}")({})
@@ -145,13 +129,6 @@ def test_notifier_of_a_bulletin_that_can_never_be_posted_raises_at_parse_time(
 ) -> None:
     with pytest.raises(ValueError, match=why):
         PostBulletinNotifier(**arguments)
-
-
-def test_notifier_given_an_integer_posts_its_digits(requests_mock: requests_mock.Mocker) -> None:
-    requests_mock.post(ACTIVITIES, json=ACTIVITY)
-    five: Any = 5
-    PostBulletinNotifier(text=five)({})
-    assert posted(requests_mock) == ["5"]
 
 
 def test_notifier_that_fails_unforeseen_logs_a_traceback(monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:

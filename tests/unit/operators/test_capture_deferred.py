@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    InvalidConnectionError,
-)
 from airflow_provider_mediaops.version_compat import (
-    HAS_RETRY_POLICY,
-    AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
 from tests.airflow_names import TaskDeferred
-from tests.unit.call_flows import on_a_loop
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, HOT, REPORT, Cluster, Task
 from tests.unit.search_cluster import connection
-from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +28,6 @@ class TestDeferral:
         with Loopback(Cluster([COOL], [REPORT])) as server:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
             assert task.make().execute({})["bytes"]
-
-    def test_several_captures_at_once_wait_in_between(self, tmp_path: Path, supervisor: Supervisor) -> None:
-        arguments = {"when_cpu_above": None, "poll_interval": 30, "wait_timeout": None, "captures": 2, "every": 0.01}
-        result = Task(tmp_path, supervisor, "triggerer", **arguments).run([COOL])
-        assert len(result["later_captures"]) == 1
 
     def test_texts_of_templates_reach_the_triggerer_as_what_they_mean(
         self, tmp_path: Path, supervisor: Supervisor
@@ -91,14 +79,3 @@ class TestDeferral:
         assert caught.value.timeout < timedelta(minutes=10)
         assert not result["timed_out"]
         assert len(result["later_captures"]) == 1
-
-
-def test_error_of_the_triggerer_keeps_its_class(tmp_path: Path, supervisor: Supervisor) -> None:
-    task = Task(tmp_path, supervisor, "triggerer", cluster_conn_id="nowhere")
-    with pytest.raises(TaskDeferred) as caught:
-        task.make().execute({})
-    trigger = made_again(caught.value.trigger)
-    trigger.settled_after = 0.0
-    event = on_a_loop(first_event(trigger))
-    with pytest.raises(InvalidConnectionError if HAS_RETRY_POLICY else AirflowFailException, match="'nowhere'"):
-        task.make().execute_complete({}, event)

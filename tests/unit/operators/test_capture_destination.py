@@ -1,23 +1,20 @@
-"""The destination of a capture: path objects, relative paths, and mapped tasks that share one."""
+"""The destination of a capture: relative paths, and mapped tasks that share one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
 from tests.unit.search_cluster import COUNTERS, connection, report, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     import requests_mock
 
@@ -45,21 +42,6 @@ def capture(destination: object, map_index: int = -1, run_id: str = "r1", **argu
     context: Any = {"ti": ti}
     result: dict[str, Any] = operator.execute(context)
     return result
-
-
-@pytest.mark.parametrize("path", [str, Path, ObjectStoragePath])
-def test_destination_given_as_a_path_object_is_read_when_it_is_rendered(
-    tmp_path: Path, path: Callable[[str], Any]
-) -> None:
-    assert capture(path(f"{tmp_path}/hot.txt"))["paths"]["txt"] == f"{tmp_path}/hot.txt"
-
-
-@pytest.mark.parametrize("path", [str, Path, ObjectStoragePath])
-def test_destination_of_a_deferred_capture_is_a_text(tmp_path: Path, path: Callable[[str], Any]) -> None:
-    with pytest.raises(TaskDeferred) as deferred:
-        capture(path(f"{tmp_path}/hot.txt"), deferrable=True, when_cpu_above=90)
-    _, arguments = deferred.value.trigger.serialize()
-    assert arguments["destination"] == f"{tmp_path}/hot.txt"
 
 
 def test_relative_destination_is_made_absolute_with_one_warning(

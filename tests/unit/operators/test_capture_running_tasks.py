@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import threading
@@ -11,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from tests.unit.call_flows import on_a_loop
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
-from tests.unit.operators.capture_task import COOL, FORMS, HOT, REPORT, Cluster, Task
+from tests.unit.operators.capture_task import FORMS, HOT, REPORT, Cluster, Task
 from tests.unit.search_cluster import connection, error, http, node_id, replied
-from tests.unit.task_replies import COORDINATOR, SEARCH, SECRET, coordinating, listed, pools, shards, task_list
+from tests.unit.task_replies import SEARCH, SECRET, coordinating, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +184,7 @@ def test_queries_of_tasks_that_nobody_asks_for_are_refused() -> None:
 
 @pytest.mark.usefixtures("unhurried")
 class TestWithoutATask:
-    """The hook and the notifier, in the thread that calls them and on an event loop."""
+    """The notifier, in the thread that calls it and on an event loop."""
 
     @pytest.fixture
     def at(self, supervisor: Supervisor) -> Callable[[TaskCluster], Loopback]:
@@ -196,26 +194,6 @@ class TestWithoutATask:
             return server
 
         return serve
-
-    @pytest.mark.parametrize("is_async", [False, True])
-    def test_the_hook(self, at: Callable[[TaskCluster], Loopback], *, is_async: bool) -> None:
-        async def acapture() -> Any:
-            with SearchClusterHook() as hook:
-                capture = await hook.arun(hook.capturing(running_tasks=True, **QUICK))
-            assert len(asyncio.all_tasks()) == 1
-            return capture
-
-        with at(TaskCluster(cpu=COOL)):
-            if is_async:
-                capture = on_a_loop(acapture())
-            else:
-                with SearchClusterHook() as hook:
-                    capture = hook.capture(running_tasks=True, **QUICK)
-        tasks = capture.running_tasks
-        # Both nodes were read; the report has one of them.
-        assert [node.label for node in tasks.nodes] == ["node-1", "node-2"]
-        assert [group.opaque_id for group in tasks.nodes[0].groups] == ["report:nightly"]
-        assert tasks.nodes[1].remarks == ("The node is not in the report.",)
 
     @pytest.mark.parametrize("is_async", [False, True])
     def test_the_notifier(self, at: Callable[[TaskCluster], Loopback], tmp_path: Path, *, is_async: bool) -> None:
@@ -231,13 +209,3 @@ class TestWithoutATask:
                 CaptureHotThreadsNotifier(**given)({})
         assert written(tmp_path)["running_tasks"]["nodes"][0]["groups"][0]["opaque_id"] == "report:nightly"
         assert SECRET not in (tmp_path / "hot.html").read_text()
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_parent_task_that_has_ended_is_no_fault(tmp_path: Path, supervisor: Supervisor) -> None:
-    cluster = TaskCluster(parent=replied(error(404, "resource_not_found_exception", "it isn't running"), 404))
-    Task(tmp_path, supervisor, "worker", running_tasks=True, formats="json", **QUICK).run_at(cluster)
-    tasks = written(tmp_path)["running_tasks"]
-    assert tasks["remarks"] == []
-    assert tasks["nodes"][0]["groups"][0]["shape"] is None
-    assert f"{COORDINATOR}%3A7" in "".join(cluster.asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from html import unescape
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -11,21 +10,16 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    NotFoundError,
-    ServiceUnavailableError,
     TemporaryError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import (
-    HAS_RETRY_POLICY,
-    AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Task
-from tests.unit.search_cluster import connection, node_id, replied, report, stats
+from tests.unit.search_cluster import connection, node_id, replied, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +28,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
-
-PERMANENT = AirflowFailException if not HAS_RETRY_POLICY else AuthenticationError
 
 
 @pytest.fixture(params=FORMS)
@@ -77,14 +69,6 @@ class TestBothForms:
         header = unescape((tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0])
         for shown in (cause, "nightly", "<r1>", "<dt>Try</dt><dd>2</dd>", "<dt>Map index</dt><dd>7</dd>"):
             assert shown in header
-
-    def test_capture_with_sustained_for_waits_until_the_spike_has_lasted(
-        self, tmp_path: Path, supervisor: Supervisor, form: str
-    ) -> None:
-        task = Task(tmp_path, supervisor, form, sustained_for=timedelta(seconds=0.05), formats=["txt"])
-        task.run([HOT, COOL, HOT])
-        assert len(task.cluster.asked) >= 3 + 2
-        assert task.destination.is_file()
 
     def test_failed_capture_is_noted_and_the_wait_goes_on(
         self, tmp_path: Path, supervisor: Supervisor, form: str
@@ -140,18 +124,6 @@ class TestBothForms:
         assert [path for path in task.cluster.asked if "hot_threads" in path] == ["/_nodes/node-1/hot_threads"]
         assert task.destination.is_file()
 
-    def test_refusal_during_the_wait_is_raised_with_its_type(
-        self, tmp_path: Path, supervisor: Supervisor, form: str
-    ) -> None:
-        with pytest.raises(PERMANENT, match="401"):
-            Task(tmp_path, supervisor, form).run([replied("Unauthorized", 401)])
-
-    def test_nodes_that_the_cluster_does_not_know_are_named(
-        self, tmp_path: Path, supervisor: Supervisor, form: str
-    ) -> None:
-        with pytest.raises(NotFoundError if HAS_RETRY_POLICY else AirflowFailException, match="'node-8' or 'node-9'"):
-            Task(tmp_path, supervisor, form, nodes="node-8,node-9").run([replied(stats({}))])
-
     def test_destination_that_cannot_be_written_raises_before_the_first_request(
         self, tmp_path: Path, supervisor: Supervisor, form: str
     ) -> None:
@@ -178,9 +150,3 @@ class TestLog:
                 "work: 100 % Search: which kind is not visible (by its thread pool only)"
             ),
         ]
-
-
-def test_temporary_error_is_left_to_the_retries_of_the_task(tmp_path: Path, supervisor: Supervisor) -> None:
-    task = Task(tmp_path, supervisor, "worker", on_timeout="capture", wait_timeout=0.05)
-    with pytest.raises(ServiceUnavailableError):
-        task.run([COOL], [DOWN])

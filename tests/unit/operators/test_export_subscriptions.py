@@ -17,7 +17,6 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import BASE, SUBSCRIPTIONS, render
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.permanent import permanent
@@ -159,12 +158,6 @@ class TestExport:
         first = platform.request_history[0]
         assert first.qs == {name.lower(): [value.lower()] for name, value in query.items()}
 
-    def test_destination_given_as_an_object_storage_path_is_written(self, tmp_path: Path) -> None:
-        file = tmp_path / "subs.data"
-
-        assert export(ObjectStoragePath(file.as_uri()), format="jsonl")["path"] == str(file)
-        assert len(file.read_text().splitlines()) == 4
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -207,28 +200,6 @@ class TestExport:
 
         with (tmp_path / "subs.csv").open(encoding="utf-8", newline="") as file:
             assert [row["title"] for row in csv.DictReader(file)] == [title]
-
-    def test_flags_lists_and_numbers_may_be_templates(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
-        arguments: dict[str, Any] = {
-            "destination": f"{tmp_path}/{{{{ name }}}}.csv",
-            "mine": "{{ name == 'day' }}",
-            "part": "{{ parts | join(',') }}",
-            "for_channel_ids": "{{ channels | join(', ') }}",
-            "page_size": "{{ 10 + 5 }}",
-            "if_changed": "{{ 'yes' }}",
-            "csv_formulas": "{{ 'escape' }}",
-        }
-        operator = ExportSubscriptionsOperator(task_id="export", **arguments)
-        render(operator, name="day", parts=["id", "snippet"], channels=["UC1", "UC2"])
-
-        assert operator.execute({})["changed"] is True
-        assert platform.request_history[0].qs == {
-            "mine": ["true"],
-            "part": ["id,snippet"],
-            "forchannelid": ["uc1,uc2"],
-            "maxresults": ["15"],
-            "order": ["alphabetical"],
-        }
 
     @pytest.mark.parametrize(
         ("name", "rendered"),
@@ -288,14 +259,6 @@ class TestExport:
             export(tmp_path / "subs.jsonl")
 
         assert KEY not in str(caught.value)
-
-    def test_the_log_tells_how_much_was_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
-
-        export(tmp_path / "subs.jsonl")
-
-        assert f"INFO: Wrote 4 subscriptions of 3 pages to {tmp_path / 'subs.jsonl'}." in lines
-        assert KEY not in str(lines)
 
     def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: requests_mock.Mocker, data: Path) -> None:
         recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import Asset
-from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
-    QuotaExceededError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -23,12 +19,10 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.airflow_names import TaskDeferred
 from tests.unit.call_flows import on_a_loop
-from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import first_event, made_again
 
@@ -126,11 +120,6 @@ class TestHandingOver:
         with Dataset(str(file), view=SUBSCRIPTIONS).staging(Owner("dag/other/export/-1", "p")):
             pass
 
-    def test_deferral_lasts_no_longer_than_the_task_may(self, tmp_path: Path) -> None:
-        left = deferred(make(tmp_path / "subs.csv", execution_timeout=timedelta(hours=1)), context())
-        assert left.timeout is not None
-        assert timedelta(minutes=50) < left.timeout <= timedelta(hours=1)
-
     def test_retry_of_a_published_export_is_not_deferred(self, tmp_path: Path, platform: SandboxServer) -> None:
         first = export("worker", tmp_path / "subs.csv")
         platform.state.requests.clear()
@@ -142,19 +131,6 @@ class TestHandingOver:
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match=r"subs\.csv cannot be written"):
             make(tmp_path / "file" / "subs.csv").execute(context())
-
-    def test_lists_that_are_too_long_for_the_database_are_exported_here(
-        self, tmp_path: Path, platform: SandboxServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
-        many = ["x" * 99] * 470
-        row = json.dumps(trigger_of(make(tmp_path / "subs.csv", mine=False, ids=many[:460])).serialize()[1])
-        assert 45_000 < len(row) < 48_500
-        assert tokens(platform) == []
-        assert not [line for line in lines if "This task is not deferred" in line]
-
-        assert make(tmp_path / "subs.csv", mine=False, ids=many).execute(context())["complete"]
-        assert len([line for line in lines if "This task is not deferred" in line]) == 1
 
 
 class TestBothForms:
@@ -197,19 +173,3 @@ class TestBothForms:
         platform.state.faults.arm(StatusFault(service="video", status=401))
         with pytest.raises(permanent(AuthenticationError)):
             export(form, tmp_path / "subs.jsonl")
-
-
-class TestResuming:
-    def test_the_events_of_assets_say_whether_the_listing_is_complete(self, tmp_path: Path) -> None:
-        asset, events = Asset("subscriptions"), OutletEventAccessors()
-        operator = make(tmp_path / "subs.csv", outlets=[asset])
-        event = done_event({"rows": 5, "complete": False})
-
-        assert operator.execute_complete(context(outlet_events=events), event) == {"rows": 5, "complete": False}
-        assert events[asset].extra["complete"] is False
-
-    def test_the_error_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
-        event = error_event(QuotaExceededError("spent", retry_after=7.0))
-        with pytest.raises(QuotaExceededError, match="spent") as caught:
-            make(tmp_path / "subs.csv").execute_complete(context(), event)
-        assert caught.value.retry_after == 7.0

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import Asset, AssetAlias
-from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import (
     DestinationReplacedError,
@@ -145,63 +143,6 @@ class TestGoingOn:
 
         assert export(tmp_path / "subs.jsonl", instance(max_tries=5))["resumed"] is True
 
-    def test_without_a_task_instance_nothing_is_gone_on_with(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        file = tmp_path / "subs.jsonl"
-        stop_at_the_quota(file, platform, context={"params": {}})
-        answers(platform, page(7))
-
-        assert export(file, {"params": {}})["resumed"] is False
-        assert tokens(platform) == [None]
-
-    def test_resumed_export_whose_token_has_expired_lists_from_the_first_page(
-        self, tmp_path: Path, platform: requests_mock.Mocker, pauses: list[float]
-    ) -> None:
-        file = tmp_path / "subs.jsonl"
-        stop_at_the_quota(file, platform)
-        again = [page(1, 2, next_token="n2"), page(2, 3, next_token="n3"), page(4)]
-        answers(platform, *[REFUSED_TOKEN] * 4, *again)
-
-        summary = export(file)
-
-        assert tokens(platform) == ["t3"] * 4 + [None, "n2", "n3"]
-        assert pauses == [1.0, 2.0, 4.0]
-        assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4)]
-        assert (summary["restarts"], summary["duplicates"], summary["pages"]) == (1, 5, 5)
-
-    def test_each_attempt_may_begin_again(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
-        file = tmp_path / "subs.jsonl"
-        stop_at_the_quota(file, platform)
-        answers(platform, *[REFUSED_TOKEN] * 4, page(1, 2, next_token="n2"), SPENT)
-        with pytest.raises(QuotaExceededError):
-            export(file)
-        answers(platform, *[REFUSED_TOKEN] * 4, page(1, 2, next_token="m2"), page(3, 4))
-
-        summary = export(file)
-
-        assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4)]
-        assert summary["restarts"] == 2
-
-    def test_attempt_after_a_death_between_the_last_page_and_the_file_asks_for_nothing(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        file = tmp_path / "subs.csv"
-        answers(platform, page(1, next_token="t2"), page(2))
-
-        def no_room(*_: Any) -> None:
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr("airflow_provider_mediaops.storage.dataset.write_table", no_room)
-            with pytest.raises(OSError, match=r"subs\.csv cannot be written: No space left"):
-                export(file)
-        answers(platform)
-
-        assert export(file)["pages"] == 2
-        assert not platform.called
-        assert len(file.read_text().splitlines()) == 3
-
     def test_retry_of_a_published_export_returns_the_same_and_asks_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
@@ -273,20 +214,6 @@ class TestCutShort:
         assert "cut the listing short: it ends after 2 pages" in warning
         assert export(tmp_path / "subs.jsonl") == summary
 
-    @pytest.mark.parametrize(("pages", "complete"), [([page(1)], True), (CIRCLE, False)])
-    def test_the_event_of_an_asset_says_so(
-        self, tmp_path: Path, platform: requests_mock.Mocker, pages: list[dict[str, Any]], complete: object
-    ) -> None:
-        asset, other = Asset("subscriptions"), Asset("other")
-        answers(platform, *pages)
-        # The retry of a task that has published makes the events.
-        for _ in range(2):
-            events = OutletEventAccessors()
-            context = {**instance(), "outlet_events": events}
-            export(tmp_path / "subs.jsonl", context, outlets=[asset, AssetAlias("alias")])
-            assert events[asset].extra["complete"] is complete
-            assert events[other].extra == {}
-
     def test_export_whose_last_page_is_full_of_a_far_larger_total_is_incomplete(
         self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -301,38 +228,12 @@ class TestCutShort:
         (warning,) = [line for line in lines if line.startswith("WARNING")]
         assert "4 of 9 announced records came" in warning
 
-    def test_export_that_requires_a_far_larger_total_fails_and_its_cleared_task_starts_over(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        file = tmp_path / "subs.jsonl"
-        answers(platform, {**page(1, 2), "pageInfo": {"totalResults": 5}})
-
-        with pytest.raises(permanent(InvalidReplyError), match="cut the listing short after 1 page,"):
-            export(file, page_size=2, require_complete=True)
-        assert not file.exists()
-
-        answers(platform, {**page(1, 2, next_token="t1"), "pageInfo": {"totalResults": 5}}, page(3))
-        summary = export(file, instance(max_tries=3), page_size=2, require_complete=True)
-        assert (summary["complete"], summary["rows"], summary["resumed"]) == (True, 3, False)
-
     def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:
         answers(platform, {**page(1), "pageInfo": {"totalResults": 1_000}})
 
         assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True
-
-    def test_attempt_after_a_death_before_the_file_was_there_is_incomplete_too(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        answers(platform, *self.CIRCLE)
-        with monkeypatch.context() as patch:
-            patch.setattr("airflow_provider_mediaops.storage.dataset.write_table", None)
-            with pytest.raises(TypeError):
-                export(tmp_path / "subs.csv")
-
-        assert export(tmp_path / "subs.csv")["complete"] is False
-        assert platform.call_count == 2
 
     @pytest.mark.parametrize("required", [True, "true"])
     def test_export_that_requires_a_whole_listing_fails_and_its_cleared_task_lists_anew(
@@ -386,13 +287,6 @@ class TestIfChanged:
         assert second["changed"] is True
         assert file.read_bytes() != before
 
-    def test_records_without_an_etag_are_compared_whole(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
-        file = tmp_path / "subs.jsonl"
-        self.run(file, platform, "one", self.item(1, None))
-
-        assert self.run(file, platform, "two", self.item(1, None))["changed"] is False
-        assert self.run(file, platform, "three", self.item(1, None, new=1))["changed"] is True
-
     def test_other_arguments_make_another_file(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         file = tmp_path / "subs.csv"
         self.run(file, platform, "one", self.item(1))
@@ -406,19 +300,6 @@ class TestIfChanged:
 
         assert "changed" not in self.run(file, platform, "one", self.item(1), if_changed=False)
         assert self.run(file, platform, "two", self.item(1))["changed"] is True
-
-    def test_the_log_says_so(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
-        file = tmp_path / "subs.jsonl"
-        self.run(file, platform, "one", self.item(1))
-        self.run(file, platform, "two", self.item(1))
-
-        assert [line for line in lines if " Exporting " not in line] == [
-            f"INFO: Wrote 1 subscriptions of 1 pages to {file}.",
-            f"INFO: Nothing has changed in 1 subscriptions of 1 pages: {file} stays as it is.",
-        ]
 
 
 def test_the_log_tells_what_is_kept_and_gone_on_with(

@@ -8,11 +8,11 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDeniedError, TemporaryError
+from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.triggers.deferral import done_event, error_event
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.triggers.deferral import done_event
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.airflow_names import TaskDeferred
 from tests.unit import search_cluster, video_platform
@@ -98,29 +98,6 @@ class TestDone:
         assert (extra["path"], extra["rows"], extra["complete"]) == (str(file), 3, True)
         assert reported(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
 
-    def test_enrichment_reports_list_service_and_dataset(self, tmp_path: Path) -> None:
-        file = tmp_path / "books.jsonl"
-        operator = enrich(file, isbns=[CRIME, "x"])
-        assert reported(operator, "start") == ([BOOKS], [(file.as_uri(), None, None)])
-        extra = run(operator)
-        assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
-        assert reported(operator) == ([BOOKS], [(file.as_uri(), 2, file.stat().st_size)])
-
-    def test_capture_reports_cluster_and_files(self, tmp_path: Path) -> None:
-        file = tmp_path / "hot.txt"
-        operator = capture(file, formats="txt")
-        assert reported(operator, "start") == ([HOT_THREADS], [(file.as_uri(), None, None)])
-        extra = run(operator)
-        assert (extra["path"], extra["nodes"], extra["complete"]) == (str(file), 1, True)
-        assert (extra["hottest"]["node"], extra["hottest"]["percent"]) == ("node-1", 97.5)
-        assert reported(operator) == ([HOT_THREADS], [(file.as_uri(), None, file.stat().st_size)])
-
-    def test_bulletin_reports_its_channel(self, database: requests_mock.Mocker) -> None:
-        database.post(f"{VIDEO}/v3/activities", json={"id": "act-1", "kind": "svc#activity"})
-        operator = PostBulletinOperator(task_id="task", text="Hi", outlets=[ASSET])
-        assert run(operator) == {"id": "act-1"}
-        assert reported(operator) == ([], [("mediaops-video://mediaops_video_default/bulletins", None, None)])
-
     def test_the_columns_of_a_list_are_known_once_it_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
         operator = enrich(tmp_path / "books.csv", source=str(tmp_path / "list.csv"))
@@ -144,13 +121,6 @@ class TestDeferred:
         assert events[ASSET].extra == {**summary, "complete": True}
         assert reported(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
-
-    def test_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
-        operator, events = enrich(tmp_path / "books.csv", isbns=[CRIME]), OutletEventAccessors()
-        with pytest.raises(MediaOpsError):
-            operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))
-        assert len(events) == 0
-        assert reported(operator, "failure") == ([BOOKS], [])
 
 
 class TestNotDone:

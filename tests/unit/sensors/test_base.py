@@ -11,18 +11,14 @@ import pytest
 
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     InvalidArgumentError,
     InvalidConnectionError,
-    PermissionDeniedError,
-    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.version_compat import (
     HAS_RETRY_POLICY,
     AirflowFailException,
-    AirflowSensorTimeout,
     AirflowSkipException,
 )
 from tests.airflow_names import TaskDeferred
@@ -94,53 +90,6 @@ class TestEveryForm:
         assert [node["name"] for node in run(sensor(), form)] == ["node-1"]
         assert len(seen) == 3
 
-    def test_it_waits_while_the_service_fails(self, cluster: Any, pauses: list[float], form: str) -> None:
-        seen = cluster(DOWN, DOWN, DOWN, HOT)
-        assert run(sensor(), form)
-        assert len(seen) == 4
-
-    def test_the_time_limit_fails_it(self, cluster: Any, form: str) -> None:
-        cluster(COOL)
-        with pytest.raises(AirflowSensorTimeout, match="timed out"):
-            run(sensor(timeout=0.3), form)
-
-    @pytest.mark.parametrize("flag", ["soft_fail", "never_fail"])
-    def test_the_time_limit_skips_it_if_asked_to(self, cluster: Any, form: str, flag: str) -> None:
-        cluster(COOL)
-        with pytest.raises(AirflowSkipException):
-            run(sensor(timeout=0.3, **{flag: True}), form)
-
-    def test_a_failing_service_does_not_outlast_the_time_limit(
-        self, cluster: Any, pauses: list[float], form: str
-    ) -> None:
-        cluster(DOWN)
-        with pytest.raises(AirflowSensorTimeout):
-            run(sensor(timeout=0.3), form)
-
-    @pytest.mark.airflow(">=3.3")
-    @pytest.mark.parametrize(
-        ("reply", "cls"), [(UNAUTHORIZED, AuthenticationError), (FORBIDDEN, PermissionDeniedError)]
-    )
-    @pytest.mark.parametrize("soft_fail", [True, False])
-    def test_a_permanent_error_fails_it_at_once_with_its_type(
-        self, cluster: Any, form: str, reply: Response, cls: type[Exception], *, soft_fail: bool
-    ) -> None:
-        seen = cluster(reply)
-        with pytest.raises(cls) as caught:
-            run(sensor(soft_fail=soft_fail), form)
-        assert type(caught.value) is cls
-        assert len(seen) == 1
-
-    @pytest.mark.airflow("<3.3")
-    @pytest.mark.parametrize("soft_fail", [True, False])
-    def test_without_retry_policies_a_permanent_error_still_spends_no_retry(
-        self, cluster: Any, form: str, *, soft_fail: bool
-    ) -> None:
-        cluster(UNAUTHORIZED)
-        with pytest.raises(AirflowFailException, match="unable to authenticate") as caught:
-            run(sensor(soft_fail=soft_fail), form)
-        assert isinstance(caught.value.__cause__, AuthenticationError)
-
     def test_a_skip_because_of_wrong_credentials_is_told_in_the_log(
         self, cluster: Any, form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -151,10 +100,6 @@ class TestEveryForm:
         errors = [line for line in lines if line.startswith("ERROR: AuthenticationError")]
         assert len(errors) == 1
         assert "unable to authenticate" in errors[0]
-
-    def test_silent_fail_goes_on_after_a_permanent_error(self, cluster: Any, pauses: list[float], form: str) -> None:
-        cluster(UNAUTHORIZED, FORBIDDEN, HOT)
-        assert run(sensor(silent_fail=True), form)
 
     def test_an_error_of_this_package_skips_the_task_that_never_fails_with_its_traceback_in_the_log(
         self, cluster: Any, form: str, monkeypatch: pytest.MonkeyPatch
@@ -197,36 +142,6 @@ class TestEveryForm:
 
 
 class TestInTheWorker:
-    def test_the_same_state_is_told_once(self, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        lines = log_lines(monkeypatch, ClusterCpuSensor)
-        cluster(COOL, replied(stats({"node-1": 7})), replied(stats({"node-1": None})), HOT)
-        run(sensor(), "poke")
-        waiting = [line for line in lines if "Waiting" in line]
-        assert waiting == [
-            "INFO: Waiting: no node's CPU is at 85 % or more",
-            "INFO: Waiting: no node reports its CPU",
-        ]
-
-    def test_a_failing_service_is_asked_at_the_interval_and_no_more_than_once_a_second(
-        self, cluster: Any, pauses: list[float]
-    ) -> None:
-        cluster(DOWN, DOWN, COOL, HOT)
-        run(sensor(timeout=3600), "poke")
-        assert pauses == [1, 1, 0.01]
-
-    def test_a_pause_that_the_service_asks_for_is_kept(self, cluster: Any, pauses: list[float]) -> None:
-        busy = replied(error(429, "es_rejected_execution_exception", "queue is full"), 429, **{"retry-after": "33"})
-        cluster(busy, HOT)
-        run(sensor(timeout=3600), "poke")
-        assert pauses == [33]
-
-    def test_no_pause_is_longer_than_the_time_that_is_left(self, cluster: Any, pauses: list[float]) -> None:
-        busy = replied(error(429, "es_rejected_execution_exception", "queue is full"), 429, **{"retry-after": "3600"})
-        cluster(busy, HOT)
-        run(sensor(timeout=50), "poke")
-        (pause,) = pauses
-        assert 40 < pause <= 50
-
     def test_one_connection_serves_all_looks(self, supervisor: Supervisor) -> None:
         with Loopback(answering(*map(http, (COOL, COOL, COOL, HOT)))) as server:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
@@ -252,13 +167,6 @@ class TestAfterTheTriggerer:
     def test_a_trigger_that_broke_skips_the_task_that_never_fails(self) -> None:
         with pytest.raises(AirflowSkipException, match="Trigger failure"):
             sensor(never_fail=True)(deferrable=True).resume_execution("__fail__", {"error": "Trigger failure"}, {})
-
-    @pytest.mark.airflow(">=3.3")
-    def test_the_error_is_the_same_as_without_the_triggerer(self) -> None:
-        told = {"status": "error", "error": ServiceUnavailableError("down", status=503, retry_after=9.0).to_dict()}
-        with pytest.raises(ServiceUnavailableError) as caught:
-            sensor()(deferrable=True).resume_execution("execute_complete", {"event": told}, {})
-        assert (caught.value.status, caught.value.retry_after) == (503, 9.0)
 
 
 class TestDeferral:

@@ -15,7 +15,6 @@ from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.triggers.books import BookTrigger
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.airflow_names import TaskDeferred
 from tests.unit.book_database import (
     CRIME,
@@ -95,30 +94,6 @@ def test_what_it_waits_for_is_told_once(database: Any, monkeypatch: pytest.Monke
 def test_a_text_that_is_no_isbn_is_refused_at_parse_time(isbn: str) -> None:
     with pytest.raises(InvalidIsbnError):
         BookSensor(task_id="wait", isbn=isbn)
-
-
-@every_form
-def test_a_templated_one_is_refused_when_it_is_known(database: Any, form: str) -> None:
-    seen = database(found(CRIME))
-
-    def make(**arguments: Any) -> BookSensor:
-        wait = sensor(isbn="{{ isbn }}")(**arguments)
-        wait.isbn = "978-0"
-        return wait
-
-    with pytest.raises(InvalidIsbnError if HAS_RETRY_POLICY else AirflowFailException, match="is no ISBN"):
-        run(make, form)
-
-    assert seen == []
-
-
-def test_the_trigger_gets_plain_values() -> None:
-    trigger = sensor(books_conn_id="shelf")().make_trigger(0.0, 0.0)
-
-    assert isinstance(trigger, BookTrigger)
-    path, arguments = trigger.serialize()
-    assert path == "airflow_provider_mediaops.triggers.books.BookTrigger"
-    assert (arguments["conn_id"], arguments["watch"]) == ("shelf", {"isbn": "0-14-044913-2"})
 
 
 def limit(why: str, *, seconds: float) -> None:

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, http, node_id, replied, stats
 from tests.unit.sensor_forms import FORMS, run
 
 if TYPE_CHECKING:
-    import requests_mock
-
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 
@@ -46,16 +42,6 @@ class TestEveryForm:
 
     def test_all_nodes_may_be_required(self, supervisor: Supervisor, form: str) -> None:
         assert len(wait(supervisor, form, COOL, HOT, require="all")) == 2
-
-    def test_a_broken_streak_begins_anew(self, supervisor: Supervisor, form: str) -> None:
-        in_turn = [replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 95}))]
-        last = replied(stats({"node-2": 95}))
-        found = wait(supervisor, form, *in_turn, last, sustained_for=timedelta(seconds=0.1), reading_interval=0.05)
-        assert [node["name"] for node in found] == ["node-2"]
-
-    def test_a_node_that_does_not_exist_fails_it(self, supervisor: Supervisor, form: str) -> None:
-        with pytest.raises(NotFoundError if HAS_RETRY_POLICY else AirflowFailException, match="'nobody'"):
-            wait(supervisor, form, replied(stats({})), nodes="nobody", soft_fail=True)
 
 
 class TestArguments:
@@ -109,10 +95,3 @@ class TestArguments:
         wait.threshold = "much"
         with pytest.raises(ValueError, match="threshold is a number, 0 to 100; not 'much'"):
             wait.make_watch()
-
-    def test_a_rendered_argument_that_is_wrong_spends_no_request(self, requests_mock: requests_mock.Mocker) -> None:
-        wait = ClusterCpuSensor(task_id="watch", threshold="{{ params.threshold }}")
-        wait.render_template_fields({"params": {"threshold": 900}})
-        with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match="threshold"):
-            wait.execute({})
-        assert not requests_mock.called

@@ -10,8 +10,6 @@ import pytest
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
-from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 from airflow_provider_mediaops.watch import Waiting
 from tests.unit.call_flows import ask_once, replay
@@ -91,49 +89,7 @@ def test_sensor_given_a_handle_for_an_identifier_raises_at_parse_time() -> None:
         sensor(mine=False, channel_id="@Google")()
 
 
-@every_form
-def test_a_templated_filter_is_refused_when_it_is_known(platform: Any, form: str) -> None:
-    seen = platform(page(1))
-
-    def make(**arguments: Any) -> SubscriptionSensor:
-        wait = sensor(mine=False, channel_id="{{ channel }}")(**arguments)
-        wait.channel_id = " "
-        return wait
-
-    with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match="channel_id is empty"):
-        run(make, form)
-
-    assert seen == []
-
-
-@every_form
-def test_every_argument_may_be_a_template(platform: Any, form: str) -> None:
-    seen = platform(page(1))
-
-    def make(**arguments: Any) -> SubscriptionSensor:
-        wait = sensor(mine="{{ mine }}", ids="{{ ids | join(',') }}", for_channel_ids="{{ ids | join(',') }}")(
-            **arguments
-        )
-        context: Any = {"mine": False, "ids": ["a", "b"]}
-        wait.render_template_fields(context)
-        return wait
-
-    assert run(make, form)["id"] == "sub-1"
-    assert b"id=a%2Cb&forChannelId=a%2Cb&" in seen[0]
-    assert b"mine" not in seen[0]
-
-
 def test_a_listing_that_is_cut_short_is_said_to_be() -> None:
     replies = [Response(200, {}, json.dumps(page(next_token="T1")).encode())] * 2
     verdict = replay(SubscriptionWatch(mine=True).look(ask_once), replies)
     assert verdict == Waiting("no subscription matches, but the service cut its listing short")
-
-
-def test_the_trigger_gets_plain_values() -> None:
-    trigger = sensor(mine=False, ids=["a", "b"], video_conn_id="studio")().make_trigger(0.0, 0.0)
-
-    assert isinstance(trigger, SubscriptionTrigger)
-    path, arguments = trigger.serialize()
-    assert path == "airflow_provider_mediaops.triggers.video.SubscriptionTrigger"
-    assert arguments["conn_id"] == "studio"
-    assert arguments["watch"] == {"channel_id": None, "ids": ("a", "b"), "mine": False, "for_channel_ids": None}

@@ -324,14 +324,6 @@ def test_a_streak_counts_the_same_in_every_form(live: Any, world: str) -> None:
     compared(live, "cluster", script, verdict, sustained_for=25)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_streak_that_needs_longer_than_the_time_limit_is_too_late(live: Any, form: str) -> None:
-    watched = sensor("cluster", sustained_for=25)
-    # In the middle of a look, which would end at 615 s.
-    script = ((0, COOL), (LIMIT - 15, HOT))
-    assert live("cluster", script, lambda world: in_form(watched, world, form))[0] == "timeout"
-
-
 @pytest.mark.parametrize("deferrable", [False, True], ids=["worker", "triggerer"])
 @pytest.mark.parametrize("world", [*WORLDS, *GONE_WORLDS, *STREAKS])
 def test_a_capture_decides_as_the_sensor_does(

@@ -1,4 +1,4 @@
-"""The waiting in the triggerer: what ends it, how it paces itself, and what it never does."""
+"""The waiting in the triggerer: what ends it, and what it never does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
     MediaOpsError,
     NotFoundError,
-    RateLimitedError,
-    ReplyTimeoutError,
     ServiceUnavailableError,
     TemporaryError,
 )
@@ -23,7 +21,7 @@ from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.watch import Done, Waiting, Watch
 from tests.unit.log_lines import log_lines
-from tests.unit.sensor_forms import a_day, first_event, made_again
+from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.until import until
 
 if TYPE_CHECKING:
@@ -172,59 +170,3 @@ class TestEnd:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert trigger.hook.closed
-
-
-class TestPace:
-    async def test_an_answer_is_followed_by_the_interval(self, pauses: list[float]) -> None:
-        await first_event(scripted(Waiting("a"), Waiting("b"), Done(1), poke_interval=7))
-        assert pauses == [7, 7]
-
-    async def test_so_is_a_failure(self, pauses: list[float]) -> None:
-        await first_event(scripted(DOWN, DOWN, Waiting("a"), DOWN, Done(1), poke_interval=10))
-        assert pauses == [10, 10, 10, 10]
-
-    async def test_no_interval_is_short_enough_for_a_tight_loop_on_failure(self, pauses: list[float]) -> None:
-        await first_event(scripted(DOWN, DOWN, Done(1), poke_interval=0))
-        assert pauses == [1, 1]
-
-    @pytest.mark.parametrize(("asked", "pause"), [(90, 90), (86_400, 300)])
-    async def test_what_the_service_asks_for_is_waited_for_five_minutes_at_most(
-        self, pauses: list[float], asked: float, pause: float
-    ) -> None:
-        busy = RateLimitedError("Slow down.", retry_after=asked)
-        await first_event(scripted(busy, Done(1), poke_interval=10))
-        assert pauses == [pause]
-
-    async def test_silent_fail_goes_on_after_a_permanent_error(self, pauses: list[float]) -> None:
-        refused = AuthenticationError("No.")
-        event = await first_event(scripted(refused, refused, Done(1), poke_interval=10, silent_fail=True))
-        assert value_of(event) == 1
-        assert pauses == [10, 10]
-
-
-@pytest.mark.usefixtures("pauses")
-async def test_each_change_of_state_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = log_lines(monkeypatch, ScriptedTrigger)
-    slow = ReplyTimeoutError("It is slow.")
-    await first_event(scripted(Waiting("a"), Waiting("a"), DOWN, DOWN, slow, Waiting("a"), Done(1), poke_interval=10))
-    assert lines == [
-        "INFO: Waiting: a",
-        "WARNING: The wait goes on in 10 s: It is down.",
-        "WARNING: The wait goes on in 10 s: It is slow.",
-        "INFO: Waiting: a",
-    ]
-
-
-def test_a_trigger_is_made_again_of_what_the_database_keeps() -> None:
-    from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-
-    trigger = SubscriptionTrigger(
-        conn_id="c",
-        watch={"mine": True, "for_channel_ids": ["a"]},
-        poke_interval=7.5,
-        exponential_backoff=True,
-        max_wait=60.0,
-        silent_fail=True,
-        **a_day(),
-    )
-    assert made_again(trigger).serialize() == trigger.serialize()

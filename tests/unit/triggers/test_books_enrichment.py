@@ -1,4 +1,4 @@
-"""Enrichment in the triggerer: the whole walk, its end, and going on after a restart."""
+"""Enrichment in the triggerer: its event, and the event loop; restarts are in tests/models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,6 @@ from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     PermanentError,
-    ServiceUnavailableError,
     StorageError,
     TemporaryError,
 )
@@ -55,22 +53,6 @@ def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> Enric
 
 async def enriched(trigger: EnrichmentTrigger) -> Any:
     return value_of(json.loads(json.dumps(await asyncio.wait_for(first_event(trigger), 240))))
-
-
-def kept(folder: Path, *statuses: str) -> bool:
-    """Return whether rows of these statuses are staged beside the destination."""
-    # The state of every commit has the names of all statuses, too.
-    return any(all(f'"status":"{status}"' in text for status in statuses) for text in staged(folder))
-
-
-def kept_as_missing(folder: Path, isbn13: str) -> bool:
-    """Return whether a book's 404 is staged, decided on or not."""
-    decided = f'"isbn13":"{isbn13}","status":"not_found"'
-    return any(f'"undecided":{{"{isbn13}"' in text or decided in text for text in staged(folder))
-
-
-def staged(folder: Path) -> list[str]:
-    return [file.read_text() for file in folder.glob(".books.jsonl.staging/*/*")]
 
 
 def shelf(peer: Peer) -> None:
@@ -120,52 +102,6 @@ class TestEvent:
         assert statuses(tmp_path) == ["found"]
         assert requests_mock.call_count == 1
 
-    async def test_requests_are_bounded_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        found = {"input": CALENDAR, "isbn13": CALENDAR, "status": "found", "error": None, "book": {"title": "before"}}
-        row = {**found, "fetched_at": datetime.now(timezone.utc).isoformat(), "reused": False}
-        (tmp_path / "old.jsonl").write_text(json.dumps(row) + "\n")
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            summary = await enriched(trigger(tmp_path, reuse=[f"{tmp_path}/old.jsonl"], max_requests=1))
-
-        assert statuses(tmp_path) == ["found", "invalid", "found", "found", "not_asked"]
-        figures = [summary[name] for name in ("reused", "stale", "not_asked", "requests")]
-        assert figures == [1, 1, 1, 1]
-
-    async def test_formulas_are_escaped_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        (tmp_path / "formulas.txt").write_text("=1+1\n")
-        usual: dict[str, Any] = {
-            "source": [f"{tmp_path}/formulas.txt"],
-            "destination": f"{tmp_path}/books.csv",
-            "total": 1,
-        }
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            await enriched(trigger(tmp_path, **usual, csv_formulas="escape"))
-            escaped = (tmp_path / "books.csv").read_text(encoding="utf-8")
-            await enriched(
-                trigger(tmp_path, **usual, csv_formulas="keep", owner=asdict(Owner("dag/tomorrow/enrich/-1", "digest")))
-            )
-
-        assert "\n'=1+1," in escaped
-        assert "\n=1+1," in (tmp_path / "books.csv").read_text(encoding="utf-8")
-
-    async def test_it_is_held_back_and_the_work_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            held = trigger(tmp_path, settled_after=60.0)
-            # The triggerer numbers its triggers; without a number, as in dag.test(), nothing is held back.
-            held.trigger_id = 7
-            waiting = asyncio.ensure_future(first_event(held))
-            await until((tmp_path / "books.jsonl").exists)
-            assert not waiting.done()
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-
-    def test_airflow_has_ten_seconds_to_notice_the_deferral(self) -> None:
-        assert EnrichmentTrigger(conn_id="c", enrichment={}).serialize()[1]["settled_after"] == 10
-
     async def test_an_error_is_told_as_what_it_is(self, supervisor: Supervisor, tmp_path: Path) -> None:
         with Loopback(answering(http(replied({}, 401)))) as server:
             supervisor.connect("books_1", connection(server.base))
@@ -179,13 +115,7 @@ class TestEvent:
         with pytest.raises(PermanentError, match="there is no column 'isbn', but 'sku'"):
             await enriched(trigger(tmp_path, source=[f"{tmp_path}/isbns.csv"]))
 
-    async def test_an_error_of_the_disk_is_typed(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
-
-        with pytest.raises(StorageError, match=r"gone\.txt cannot be read"):
-            await enriched(trigger(tmp_path, source=[f"{tmp_path}/gone.txt"]))
-
-    async def test_so_is_one_of_the_destination(self, tmp_path: Path) -> None:
+    async def test_error_of_the_storage_is_typed(self, tmp_path: Path) -> None:
         (tmp_path / "books.jsonl").mkdir()
 
         with pytest.raises(StorageError, match=f"^{tmp_path}/books.jsonl cannot be written: it is a folder$"):
@@ -197,65 +127,6 @@ class TestEvent:
     async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
         with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             await enriched(trigger(tmp_path, **odd))
-
-    async def test_missing_arguments_are_told(self) -> None:
-        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
-            await enriched(EnrichmentTrigger(conn_id="c", enrichment={}, settled_after=0))
-
-
-class TestGoingOn:
-    async def test_what_was_done_before_a_restart_is_not_asked_for_again(
-        self, supervisor: Supervisor, tmp_path: Path
-    ) -> None:
-        asked: list[str] = []
-
-        def slow_for_one(peer: Peer) -> None:
-            while request := peer.request():
-                # Connections are served by threads of their own: what is last in the list may be another's.
-                isbn13 = request.split()[1].rpartition(b"/")[2].decode()
-                asked.append(isbn13)
-                if isbn13 == PROGRAMMING and asked.count(isbn13) == 1:
-                    peer.pause(240)
-                peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
-
-        with Loopback(slow_for_one) as server:
-            supervisor.connect("books_1", connection(server.base))
-            first = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(lambda: PROGRAMMING in asked and kept(tmp_path, "found", "invalid"))
-            # What was answered and is not staged would be asked for again.
-            await until(lambda: kept_as_missing(tmp_path, CALENDAR))
-            # A restart: the trigger is cancelled, and another triggerer makes it again.
-            first.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await first
-            summary = await enriched(trigger(tmp_path))
-
-        assert sorted(asked) == sorted([CRIME, CALENDAR, *[PROGRAMMING] * 2])
-        assert (summary["resumed"], summary["rows"]) == (True, 5)
-        assert statuses(tmp_path) == ["found", "invalid", "not_found", "found", "found"]
-
-    async def test_what_was_published_before_a_restart_is_not_done_again(
-        self, supervisor: Supervisor, tmp_path: Path
-    ) -> None:
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            summary = await enriched(trigger(tmp_path))
-        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
-
-        assert await enriched(trigger(tmp_path)) == summary
-
-    async def test_an_attempt_that_fails_keeps_what_it_has_done(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        def failing(peer: Peer) -> None:
-            while request := peer.request():
-                peer.send(http(found(CRIME) if CRIME.encode() in request else replied({}, 503)))
-
-        with Loopback(failing) as server:
-            supervisor.connect("books_1", connection(server.base))
-            with pytest.raises(ServiceUnavailableError):
-                await enriched(trigger(tmp_path))
-
-        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER) as staging:
-            assert [row["status"] for row in staging.records()] == ["found", "invalid"]
 
 
 class TestEventLoop:

@@ -1,4 +1,4 @@
-"""Waiting for hot nodes in the triggerer, for a task; and what both kinds of waiting refuse."""
+"""Waiting for hot nodes in the triggerer: when it reads, and what the trigger that starts DAGs refuses."""
 
 from __future__ import annotations
 
@@ -10,38 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidConnectionError,
-    NotFoundError,
-    PermissionDeniedError,
-    TemporaryError,
-)
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from tests.unit.log_lines import log_lines
-from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.loopback import Loopback, Peer
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.search_cluster import connection, error, http, node_id, replied, stats
+from tests.unit.search_cluster import connection, error, http, replied, stats
 from tests.unit.sensor_forms import a_day, first_event, made_again
 from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 
 HOT, COOL = replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 5}))
 DENIED = replied(error(401, "security_exception", "no such user"), 401)
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
-
-
-async def wait(supervisor: Supervisor, *answers: Response, **watch: Any) -> Any:
-    """Wait at a cluster that gives these answers, and give what the task would get."""
-    with Loopback(answering(*map(http, answers))) as server:
-        supervisor.connect(CONN_ID, connection(server.base))
-        trigger = waiting(**{"sustained_for": 0, "poll_interval": 0.01, **watch})
-        return value_of(await asyncio.wait_for(first_event(trigger), 240))
 
 
 WATCH = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
@@ -57,33 +40,6 @@ def waiting(poll_interval: float = 30, **arguments: Any) -> CpuSensorTrigger:
 
 
 class TestWait:
-    async def test_it_ends_with_the_hot_nodes(self, supervisor: Supervisor) -> None:
-        assert await wait(supervisor, COOL, COOL, HOT) == [
-            {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
-        ]
-
-    async def test_a_streak_is_watched_to_its_end(self, supervisor: Supervisor) -> None:
-        began = time.monotonic()
-        found = await wait(supervisor, HOT, COOL, HOT, sustained_for=0.2, reading_interval=0.02)
-        assert [node["name"] for node in found] == ["node-1"]
-        assert time.monotonic() - began >= 0.2
-
-    async def test_missing_rights_and_nodes_end_it(self, supervisor: Supervisor) -> None:
-        forbidden = replied(error(403, "security_exception", "no permissions"), 403)
-        with pytest.raises(PermissionDeniedError, match="cluster_monitor"):
-            await wait(supervisor, forbidden)
-        with pytest.raises(NotFoundError, match="'node-9'"):
-            await wait(supervisor, replied(stats({})), nodes=["node-9"])
-
-    async def test_so_does_a_connection_that_is_missing(self, supervisor: Supervisor) -> None:
-        with pytest.raises(InvalidConnectionError, match="no connection 'nowhere'"):
-            value_of(await first_event(waiting(conn_id="nowhere")))
-
-    async def test_there_is_one_event(self, supervisor: Supervisor) -> None:
-        with Loopback(answering(http(HOT))) as server:
-            supervisor.connect(CONN_ID, connection(server.base))
-            assert len([event async for event in waiting(sustained_for=0).run()]) == 1
-
     async def test_the_event_loop_goes_on_while_the_cluster_thinks(self, supervisor: Supervisor) -> None:
         def hesitate(peer: Peer) -> None:
             while peer.request():
@@ -117,10 +73,6 @@ class TestPace:
     def test_it_reads_at_the_interval_and_more_often_while_nodes_are_hot(self, cluster: ScriptedCluster) -> None:
         assert self.times(cluster, 50, sustained_for=25, poll_interval=30) == [0, 30, 60, 70, 80, 85]
 
-    def test_an_interval_may_grow(self, cluster: ScriptedCluster) -> None:
-        pace = {"poll_interval": 5, "exponential_backoff": True, "max_wait": 20}
-        assert self.times(cluster, 70, **pace) == pytest.approx([0, 5, 15, 35, 55, 75], abs=0.5)
-
     def test_it_goes_on_from_the_sensors_own_look(self, cluster: ScriptedCluster) -> None:
         async def run() -> None:
             asyncio.get_running_loop().call_later(45, cluster.cpu.update, {"node-1": 99.0})
@@ -128,27 +80,6 @@ class TestPace:
 
         in_virtual_time(run())
         assert [round(at - START) for at in cluster.times] == [20, 30, 40, 50]
-
-    def test_silent_fail_goes_on_after_a_permanent_error(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DENIED
-
-        async def run() -> Any:
-            asyncio.get_running_loop().call_later(25, setattr, cluster, "trouble", None)
-            cluster.cpu["node-1"] = 99.0
-            return value_of(await first_event(waiting(sustained_for=0, poll_interval=10, silent_fail=True)))
-
-        assert in_virtual_time(run())
-        cluster.trouble = DENIED
-        with pytest.raises(AuthenticationError):
-            value_of(in_virtual_time(first_event(waiting())))
-
-    def test_each_change_of_state_is_told_once(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        lines = log_lines(monkeypatch, CpuSensorTrigger)
-        assert len(self.times(cluster, 45, poll_interval=10)) == 6
-        assert lines == [
-            "INFO: Waiting: no node's CPU is at 85 % or more",
-            "INFO: Seen: CPU at 85 % or more: node-1 (its machine)",
-        ]
 
     def test_waits_on_one_cluster_share_its_readings(self, cluster: ScriptedCluster) -> None:
         async def run() -> None:
@@ -158,14 +89,6 @@ class TestPace:
 
         in_virtual_time(run())
         assert [at - START for at in cluster.times] == [0, 10, 20, 30]
-
-    def test_being_cancelled_closes_the_session(self, cluster: ScriptedCluster) -> None:
-        async def run() -> None:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(first_event(waiting()), 100)
-
-        in_virtual_time(run())
-        assert (cluster.opened, cluster.closed) == (1, 1)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -207,20 +130,6 @@ class TestArguments:
             trigger.serialize()
         assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
 
-    def test_the_defaults_can_be(self) -> None:
-        path, arguments = HighCpuTrigger().serialize()
-        assert path == "airflow_provider_mediaops.triggers.cluster.HighCpuTrigger"
-        assert arguments == {
-            "cluster_conn_id": "mediaops_cluster_default",
-            "threshold": 85.0,
-            "sustained_for": 60.0,
-            "nodes": None,
-            "require": "any",
-            "poll_interval": 30.0,
-            "reading_interval": 10.0,
-            "clear_below": None,
-        }
-
     def test_what_an_author_writes_becomes_plain(self) -> None:
         trigger = HighCpuTrigger(sustained_for=timedelta(minutes=2), nodes=("a", "b"))
         arguments = trigger.serialize()[1]
@@ -231,21 +140,3 @@ class TestArguments:
     def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
         assert waiting().supports_triggerer_queue is True
         assert HighCpuTrigger().supports_triggerer_queue is False
-
-    @pytest.mark.parametrize(
-        ("watch", "words"),
-        [
-            ({"threshold": 101}, "threshold is a number, 0 to 100"),
-            ({"threshold": 85, "nodes": []}, "nodes needs at least one"),
-            ({"threshold": 85, "reading_interval": 0}, "reading_interval is a number of seconds above 0"),
-        ],
-    )
-    async def test_a_watch_that_cannot_be_is_one_of_another_version(self, watch: dict[str, Any], words: str) -> None:
-        with pytest.raises(TemporaryError, match=f"Another version of this provider made this trigger .*{words}"):
-            value_of(await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch=watch, **a_day())))
-
-    async def test_the_watch_of_another_version_is_retried(self) -> None:
-        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
-            value_of(
-                await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, "of": "9.9"}, **a_day()))
-            )

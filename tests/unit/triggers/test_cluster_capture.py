@@ -16,11 +16,10 @@ from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
+from airflow_provider_mediaops.exceptions import StorageError, TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.shared_readings import Poll
-from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
 from tests.unit.sensor_forms import first_event, made_again
@@ -67,34 +66,10 @@ class TestEvent:
         assert [taken["paths"] for taken in outcome["captures"]] == [{"txt": f"{tmp_path}/hot.txt"}]
         assert (tmp_path / "hot.txt").read_text() == report("node-1")
 
-    async def test_it_is_held_back_and_the_capture_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(answering(HOT, REPORT)) as server:
-            supervisor.connect("cluster_1", connection(server.base))
-            held = trigger(tmp_path, settled_after=3600.0)
-            # The triggerer numbers its triggers; without a number, as in dag.test(), nothing is held back.
-            held.trigger_id = 7
-            waiting = asyncio.ensure_future(first_event(held))
-            await until((tmp_path / "hot.txt").exists)
-            assert not waiting.done()
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-
-    def test_airflow_has_ten_seconds_to_notice_the_deferral(self) -> None:
-        made = CaptureHotThreadsTrigger(
-            conn_id="c", plan={}, destination="/out/hot", formats=["txt"], deadline=0.0, taken_for={}
-        )
-        assert made.serialize()[1]["settled_after"] == 10
-
     async def test_files_that_cannot_be_written_are_told_with_their_error(self, tmp_path: Path) -> None:
         (tmp_path / "hot.txt").mkdir()
         with pytest.raises(StorageError, match=f"^{tmp_path}/hot.txt cannot be written: it is a folder$"):
             await captured(trigger(tmp_path))
-
-    async def test_so_are_those_of_the_system(self, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-        with pytest.raises(StorageError, match=r"hot\.txt cannot be written"):
-            await captured(trigger(tmp_path / "file"))
 
     @pytest.mark.parametrize(
         "odd",
@@ -183,52 +158,3 @@ class TestWait:
             await until(begun.is_set)
             go_on.set()
             assert (await waiting)["captures"]
-
-    async def test_a_password_that_changed_while_it_waited_is_the_one_that_counts(
-        self, supervisor: Supervisor, tmp_path: Path
-    ) -> None:
-        def serve(peer: Peer) -> None:
-            while request := peer.request():
-                asked.append(request)
-                if b"YTpuZXc=" in request:  # a:new
-                    peer.send(REPORT if b"hot_threads" in request else HOT)
-                elif len(asked) == 1:
-                    peer.send(COOL)
-                else:
-                    supervisor.connect("cluster_1", connection(server.base, login="a", password="new"))
-                    peer.send(http(replied("Unauthorized", 401)))
-
-        asked: list[bytes] = []
-        with Loopback(serve) as server:
-            supervisor.connect("cluster_1", connection(server.base, login="a", password="old"))
-            outcome = await captured(trigger(tmp_path))
-        assert len(outcome["captures"]) == 1
-
-    async def test_a_wrong_one_ends_it(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(answering(http(replied("Unauthorized", 401)))) as server:
-            supervisor.connect("cluster_1", connection(server.base))
-            with pytest.raises(AuthenticationError):
-                await captured(trigger(tmp_path))
-
-    async def test_the_log_says_what_changes(
-        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, CaptureHotThreadsTrigger)
-        with Loopback(answering(*[COOL] * 5, HOT, REPORT)) as server:
-            supervisor.connect("cluster_1", connection(server.base))
-            await captured(trigger(tmp_path))
-        assert lines == [
-            "INFO: Waiting: no node's CPU is at 85 % or more",
-            "INFO: Seen: CPU at 85 % or more: node-1 (its machine)",
-            (
-                f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; "
-                "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run; "
-                "work: 100 % Search: which kind is not visible (by its thread pool only)"
-            ),
-        ]
-
-
-def test_it_is_made_again_of_what_the_database_keeps(tmp_path: Path) -> None:
-    watch = CpuWatch(85, sustained_for=60, nodes=["a"], require="all")
-    made = trigger(tmp_path, plan=plan(watch=watch, captures=3, on_timeout="capture"), deadline=1e9 + 0.5)
-    assert made_again(made).serialize() == made.serialize()

@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.hooks.current import carried_out
-from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
@@ -20,7 +19,6 @@ from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Request, Response
-    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
 
 class TestOneReadingForMany:
@@ -81,14 +79,6 @@ class TestOneReadingForMany:
 
         together(idle())
         assert len(cluster.asked) == 1
-
-    def test_a_worker_cannot_use_them(self, cluster: ScriptedCluster) -> None:
-        async def readings() -> SharedReadings:
-            async with shared_cluster(CONN_ID) as shared:
-                return shared.readings(None, 1)
-
-        with pytest.raises(RuntimeError, match="on an event loop"):
-            run(in_virtual_time(readings()).next(0, 1), lambda _: replied(stats({})))
 
     def test_what_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
         async def talk() -> None:

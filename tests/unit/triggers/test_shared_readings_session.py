@@ -134,19 +134,6 @@ class TestLeaving:
         together(leave())
         assert (cluster.opened, cluster.closed) == (2, 2)
 
-    def test_the_session_is_closed_also_where_the_last_one_is_cancelled_twice(self, cluster: ScriptedCluster) -> None:
-        async def leave() -> None:
-            waiting = asyncio.ensure_future(watch([]))
-            await asyncio.sleep(1)
-            waiting.cancel()
-            await asyncio.sleep(0)
-            waiting.cancel()
-            await asyncio.sleep(1)
-            assert waiting.cancelled()
-
-        together(leave())
-        assert cluster.closed == 1
-
 
 class TestConnection:
     def test_it_is_fetched_when_it_is_needed_and_may_be_missing(
@@ -210,17 +197,6 @@ class TestConnection:
         assert cluster.hosts == [HOST, HOST, HOST, "https://new.example", "https://new.example"]
         assert [at for at, _ in seen] == [0, 0, 10, 10, 20, 20, 30, 30]
         assert (cluster.opened, cluster.closed) == (2, 2)
-
-    def test_one_that_was_not_edited_is_not_tried_again(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DENIED
-
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(AuthenticationError):
-                    await shared.readings(None, 10).anext(0)
-
-        together(wait())
-        assert len(cluster.asked) == 1
 
     def test_one_that_cannot_be_fetched_any_more_leaves_the_error_as_it_is(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch

@@ -12,14 +12,11 @@ import pytest
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     QuotaExceededError,
-    RateLimitedError,
 )
-from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import (
     OWNER,
-    REFUSED_TOKEN,
     SPENT,
     Platform,
     dataset,
@@ -31,7 +28,7 @@ from tests.unit.triggers.exports import (
 )
 from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
-from tests.unit.video_platform import connection, page_reply, subscription
+from tests.unit.video_platform import connection, page_reply
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
@@ -67,19 +64,6 @@ class TestLongWaits:
         [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
         assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
 
-    @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
-    def test_the_file_is_that_of_an_export_without_waits(self, platform: Platform, tmp_path: Path, name: str) -> None:
-        pages = [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)]
-        platform.replies = [SPENT, pages[0], SPENT, pages[1], refusal(429, "rateLimitExceeded", retry_after="7200")]
-        platform.replies += [pages[2]]
-        waited = exported(trigger(tmp_path / "waited", name))
-        platform.replies = list(pages)
-        whole = exported(trigger(tmp_path / "whole", name))
-
-        assert (tmp_path / "waited" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-        same = {"path": "", "resumed": ""}
-        assert {**waited, **same} == {**whole, **same}
-
     @pytest.mark.parametrize("status", [429, 503])
     def test_a_long_retry_after_is_waited_out(self, platform: Platform, tmp_path: Path, status: int) -> None:
         platform.replies = [refusal(status, "later", retry_after="5000"), page_reply(1)]
@@ -113,22 +97,6 @@ class TestLongWaits:
         exported(trigger(tmp_path))
         assert platform.tokens == ["Bearer token-of-the-tests", "Bearer the-next-token"]
 
-    def test_a_page_token_that_expires_each_night_makes_the_listing_start_over_each_day(
-        self, platform: Platform, tmp_path: Path
-    ) -> None:
-        day = [page_reply(1, 2, token="T2"), SPENT]
-        platform.replies = [
-            *day,
-            *[REFUSED_TOKEN] * 4,
-            *day,
-            *[REFUSED_TOKEN] * 4,
-            page_reply(1, 2, token="T3"),
-            page_reply(3),
-        ]
-        summary = exported(trigger(tmp_path))
-        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3"]
-        assert (summary["restarts"], summary["complete"]) == (2, True)
-
     def test_waits_that_lead_to_nothing_end_with_the_error(self, platform: Platform, tmp_path: Path) -> None:
         platform.replies = [page_reply(1, token="T2"), *[SPENT] * 5]
         with pytest.raises(QuotaExceededError) as caught:
@@ -137,28 +105,6 @@ class TestLongWaits:
         assert platform.pages == [None, *["T2"] * 5]
         # The last three looks come after 15 minutes, an hour and four hours.
         assert platform.asked[-1][0] - platform.asked[2][0] < 6 * 3_600
-
-    def test_one_that_names_no_time_ends_the_attempt(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [refusal(429, "rateLimitExceeded")]
-        with pytest.raises(RateLimitedError):
-            exported(trigger(tmp_path))
-
-    def test_another_run_that_took_the_destination_meanwhile_is_not_mixed_in(
-        self, platform: Platform, tmp_path: Path
-    ) -> None:
-        def taken() -> Response:
-            # Right after this reply the export waits, and the other run begins and ends.
-            asyncio.get_running_loop().call_later(100, other_run)
-            return SPENT
-
-        def other_run() -> None:
-            with dataset(tmp_path).staging(Owner("dag/tomorrow/export/-1", "digest")) as staging:
-                staging.commit([subscription(9)], {})
-
-        platform.replies = [page_reply(1, token="T2"), taken, page_reply(2)]
-        summary = exported(trigger(tmp_path))
-        assert platform.pages == [None, "T2", "T2"]
-        assert (ids(tmp_path), summary["resumed"]) == (["sub-1", "sub-2"], True)
 
 
 class TestRestart:
@@ -196,12 +142,6 @@ class TestRestart:
         assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
         assert len(platform.asked) == requests
         assert platform.open == 0
-
-    def test_what_was_published_before_is_not_done_again(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [page_reply(1)]
-        summary = exported(trigger(tmp_path))
-        assert exported(trigger(tmp_path)) == summary
-        assert len(platform.asked) == 1
 
     def test_a_trigger_that_was_taken_for_dead_returns_what_the_newer_one_publishes(
         self, platform: Platform, lines: list[str], tmp_path: Path
