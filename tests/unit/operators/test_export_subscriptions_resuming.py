@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tests.unit.conftest import Supervisor
 
-REFUSED_TOKEN = {"status_code": 400, "json": error(400, "invalidPageToken")}
 SPENT = {"status_code": 403, "json": error(403, "quotaExceeded")}
 
 

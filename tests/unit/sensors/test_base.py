@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     from tests.unit.sensors.conftest import StartService
 
 HOT, COOL = replied(stats({"node-1": 95})), replied(stats({"node-1": 5}))
-DOWN = replied("<html>Bad gateway</html>", 502)
 UNAUTHORIZED = replied(error(401, "security_exception", "unable to authenticate"), 401)
-FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]"), 403)
 
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -52,26 +49,6 @@ def cluster(supervisor: Supervisor, start_service: StartService) -> Callable[...
         return seen
 
     return start
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Have the pauses that are asked for, and hardly wait for them."""
-    asked: list[float] = []
-    nap, anap = time.sleep, asyncio.sleep
-
-    def sleep(seconds: float) -> None:
-        asked.append(seconds)
-        nap(min(seconds, 0.01))
-
-    async def asleep(seconds: float, result: Any = None) -> Any:
-        # Libraries that only let others run do so with 0.
-        asked.extend([seconds] if seconds else [])
-        return await anap(min(seconds, 0.01), result)
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(asyncio, "sleep", asleep)
-    return asked
 
 
 def sensor(**arguments: Any) -> Any:

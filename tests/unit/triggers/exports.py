@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 OWNER = Owner("dag/today/export/-1", "digest")
-DAY = 86_400
 
 
 def refusal(status: int, reason: str, **headers: str) -> Response:
@@ -39,7 +38,6 @@ def refusal(status: int, reason: str, **headers: str) -> Response:
 
 
 SPENT = refusal(403, "quotaExceeded")
-REFUSED_TOKEN = refusal(400, "invalidPageToken")
 
 
 @dataclass

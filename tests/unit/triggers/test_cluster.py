@@ -14,7 +14,7 @@ from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpu
 from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.search_cluster import connection, error, http, replied, stats
+from tests.unit.search_cluster import connection, http, replied, stats
 from tests.unit.sensor_forms import a_day, first_event, made_again
 from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 HOT, COOL = replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 5}))
-DENIED = replied(error(401, "security_exception", "no such user"), 401)
-DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
 
 
 WATCH = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
