@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.result import Part
     from airflow_provider_mediaops.cli.terminal import Terminal
-    from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-    from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
+    from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:

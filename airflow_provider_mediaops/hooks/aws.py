@@ -16,7 +16,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.hooks.connection.hosted import OF_AMAZON
+from airflow_provider_mediaops.hooks.connection.of_cluster import OF_AMAZON
 from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.http.reply import plain_text

@@ -16,9 +16,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
-from airflow_provider_mediaops.hooks.logged_waits import LoggedWaits
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.reply import plain_text
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from airflow_provider_mediaops.hooks.connection.check import ProbeResult
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response, Wait
@@ -52,6 +49,10 @@ _RUN_TIME_MODULES = (
 # The maximum length of the message on the connection page, in characters.
 _MAX_ANSWER_LENGTH = 1_000
 _BRACKETS_TO_PARENTHESES = str.maketrans("[]", "()")
+# If many tasks use one key, every request waits. Shorter waits are not logged, and one for the same reason as the last
+# only after this time.
+_SHORTEST_LOGGED_SECONDS = 2.0
+_LOGGED_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,51 @@ class Service:
     def ask(self) -> Ask:
         """Makes a call flow of a call."""
         return self.checked_ask or self.client.ask
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """
+    The daily quota of a key.
+
+    :param left: the requests that are left today.
+    :param total: the requests of a day.
+    """
+
+    left: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """
+    What a service answered to the test of a connection.
+
+    :param sentence: one sentence for the connection page.
+    :param quota: the key's quota, if the service has a call for it.
+    """
+
+    sentence: str
+    quota: Quota | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCheck:
+    """
+    What the check of a connection found.
+
+    :param works: whether it works, and no field is misspelt.
+    :param message: sentences that say so, or name the fault and the correction; free of secrets.
+    :param quota: the key's quota; None if the service has no call for it, or the connection does not work.
+    :param version: the product and version of the service; None if it does not say.
+    :param version_problem: why the version is not known, if the service was asked and did not say.
+    """
+
+    works: bool
+    message: str
+    quota: Quota | None = None
+    version: str | None = None
+    version_problem: str | None = None
 
 
 class ServiceHook(BaseHook):
@@ -106,7 +152,7 @@ class ServiceHook(BaseHook):
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._warnings: tuple[ConnectionWarning, ...] = ()
-        self._logged_waits = LoggedWaits()
+        self._logged_reason, self._logged_at = "", 0.0
         self._stop = Stop()
 
     def stopped_by(self, stop: Stop) -> Self:
@@ -365,5 +411,8 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if self._logged_waits.should_log(wait, time.monotonic()):
+        now = time.monotonic()
+        is_repeated = wait.reason == self._logged_reason and now - self._logged_at < _LOGGED_AGAIN_SECONDS
+        if wait.reason and wait.seconds >= _SHORTEST_LOGGED_SECONDS and not is_repeated:
+            self._logged_reason, self._logged_at = wait.reason, now
             self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

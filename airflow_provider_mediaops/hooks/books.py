@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import ordered
 from airflow_provider_mediaops.connection_fields import BOOKS
-from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.check import ProbeResult, Quota
+from airflow_provider_mediaops.hooks.base import ProbeResult, Quota, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
-from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.check import ProbeResult
-from airflow_provider_mediaops.hooks.connection.client_certificate import client_certificate
+from airflow_provider_mediaops.hooks.base import ProbeResult, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.hosted import refuse_serverless, with_cloud_address
-from airflow_provider_mediaops.hooks.connection.pasted_keys import api_key, bearer_token
+from airflow_provider_mediaops.hooks.connection.of_cluster import (
+    api_key,
+    bearer_token,
+    client_certificate,
+    refuse_serverless,
+    with_cloud_address,
+)
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 

@@ -8,8 +8,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
-from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.check import ProbeResult
+from airflow_provider_mediaops.hooks.base import ProbeResult, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
