@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
-from airflow_provider_mediaops.http.headers import is_header_text
 from airflow_provider_mediaops.http.reply import read_json
+from airflow_provider_mediaops.http.settings import is_header_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

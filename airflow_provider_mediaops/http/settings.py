@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.http.headers import merge_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,18 @@ MAX_CONNECTIONS = 64
 
 #: The environment variables that name certificates to trust.
 CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def is_header_name(text: str) -> bool:
+    """Return whether a text can be the name of a header: a token of RFC 9110."""
+    return bool(_HEADER_NAME.fullmatch(text))
+
+
+def is_header_text(text: str) -> bool:
+    """Return whether a text can stand in a header as it is: printable ASCII, no blank at its ends, not empty."""
+    return text.isascii() and text.isprintable() and text == text.strip() != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +95,7 @@ class TransportSettings:
     def default_headers(self) -> dict[str, str]:
         """Return the headers of every request. Some services compress only if the user agent says gzip."""
         agent = f"airflow-provider-mediaops/{__version__} (gzip)"
-        return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip", "Accept": "*/*"}, self.headers)
+        return {"User-Agent": agent, "Accept-Encoding": "gzip", "Accept": "*/*", **self.headers}
 
     def trust(self) -> bool | str:
         """Return ``verify``, or the path that the environment names, as requests does."""

@@ -39,7 +39,6 @@ from airflow_provider_mediaops.http.connections import (
 )
 from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.settings import (
     CA_VARIABLES,
@@ -47,6 +46,7 @@ from airflow_provider_mediaops.http.settings import (
     ClientCertificate,
     TransportSettings,
     check_trust,
+    is_header_text,
 )
 from airflow_provider_mediaops.http.stop import Stop
 
@@ -78,13 +78,13 @@ class _PreparedRequest(requests.PreparedRequest):
     requests.Request would parse and escape an address that is escaped already, and check the headers a second time.
     """
 
-    def __init__(self, request: Request, base: _Base, headers: Mapping[str, str]) -> None:
+    def __init__(self, request: Request, base: _Base, headers: CaseInsensitiveDict[str]) -> None:
         super().__init__()
         self.base = base
         self.pool: Any = None
         self.prepare_method(request.method)
         self.url = base.address + request.url.removeprefix(request.base)
-        self.headers = CaseInsensitiveDict(headers)
+        self.headers = headers
         self.prepare_body(request.body, None)
 
 
@@ -112,8 +112,10 @@ class Transport:
             # A process that was forked would read the replies to its parent's requests.
             self._session, self._process = _Session(self._settings.client_certificate), os.getpid()
         base = self._base(request.base)
-        check_headers(request.headers)
-        prepared = _PreparedRequest(request, base, merge_headers(self._headers, request.headers))
+        _check_headers(request.headers)
+        headers = CaseInsensitiveDict(self._headers)
+        headers.update(request.headers)
+        prepared = _PreparedRequest(request, base, headers)
         limit = self._settings.read_limit(request)
         deadline = Deadline(self._settings.total_limit(request), stops)
         before = current_deadline.set(deadline)
@@ -164,6 +166,12 @@ class Transport:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not is_header_text(value):
+            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")
 
 
 def _check_trust(trust: bool | str) -> None:  # noqa: FBT001

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.http.headers import is_header_text
+from airflow_provider_mediaops.http.settings import is_header_text
 
 Word = TypeVar("Word", bound=str)
 

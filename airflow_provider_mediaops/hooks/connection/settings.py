@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.http.headers import is_header_name, is_header_text
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import is_header_name, is_header_text
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

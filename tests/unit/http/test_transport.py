@@ -77,6 +77,18 @@ def test_a_reply_is_read_whole_and_a_request_sent_whole(opened: Open) -> None:
     assert b"accept-encoding: gzip\r\n" in fields
 
 
+def test_header_of_a_request_goes_before_one_of_the_connection_in_any_case(opened: Open) -> None:
+    seen: list[bytes] = []
+    with Loopback(answering(http_reply(), seen=seen)) as server:
+        send = opened(replace(PATIENT, headers={"accept": "of/connection", "user-agent": "ours"}))
+        send(Request("GET", "/", base=server.base, headers={"Accept": "of/request"}))
+    lines = seen[0].lower().split(b"\r\n")
+    assert [line for line in lines if line.startswith((b"accept:", b"user-agent:"))] == [
+        b"user-agent: ours",
+        b"accept: of/request",
+    ]
+
+
 def test_a_reply_says_when_its_request_was_sent(opened: Open) -> None:
     received: list[float] = []
 
