@@ -11,9 +11,7 @@ from requests_mock import ANY
 from airflow_provider_mediaops.exceptions import AuthenticationError, BadRequestError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.sensors.books import BookSensor
 from tests.unit import book_database
-from tests.unit.permanent import permanent
 from tests.unit.search_cluster import connection, report, stats
 
 if TYPE_CHECKING:
@@ -101,11 +99,3 @@ def test_a_look_up_of_one_book_shows_none(
     with BookDatabaseHook() as hook, pytest.raises(AuthenticationError) as caught:
         getattr(hook, method)(book_database.CRIME)
     assert not [secret for secret in SECRETS if secret in f"{caught.value} {caught.value.to_dict()}"]
-
-
-def test_a_sensor_that_waits_for_a_book_shows_none(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> None:
-    supervisor.connect("mediaops_books_default", book_database.connection(BASE, headers=HEADERS))
-    requests_mock.get(ANY, status_code=401, json={"message": " ".join(SECRETS)})
-    with pytest.raises(permanent(AuthenticationError)) as caught:
-        BookSensor(task_id="book", isbn=book_database.CRIME).execute({})
-    assert "h3ader-s3cr3t" not in str(caught.value)

@@ -7,16 +7,14 @@ import pytest
 
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.hooks.video_hook import SUBSCRIPTIONS, http
-from tests.unit.loopback import Loopback, answering, closed_port, http_reply, make_certificate
+from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.video_platform import KEY, error, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from requests_mock import Mocker
 
-    from tests.unit.loopback import Peer
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -64,33 +62,6 @@ class TestTheButton:
     def test_no_connection(self) -> None:
         assert "There is no connection 'mediaops_video_default'" in self.outcome()
 
-    def test_refused(self, connect_video: Callable[..., None]) -> None:
-        connect_video(f"http://127.0.0.1:{closed_port()}")
-        sentence = self.outcome()
-        assert "Connection refused" in sentence
-        assert "Check host and port" in sentence
-
-    def test_a_certificate_that_is_not_trusted(self, connect_video: Callable[..., None], tmp_path: Path) -> None:
-        with Loopback(answering(http(page())), make_certificate(tmp_path)) as server:
-            connect_video(server.base)
-            sentence = self.outcome()
-        assert "self-signed certificate" in sentence
-        assert "ca_cert and verify" in sentence
-
-    def test_tls_where_there_is_none(self, connect_video: Callable[..., None]) -> None:
-        def serve(peer: Peer) -> None:
-            peer.socket.recv(1000)
-            peer.send(http_reply(400))
-
-        with Loopback(serve) as server:
-            connect_video(server.base.replace("http", "https"))
-            assert "Check the scheme (http or https)" in self.outcome()
-
-    def test_no_tls_where_there_should_be(self, connect_video: Callable[..., None], tmp_path: Path) -> None:
-        with Loopback(answering(http(page())), make_certificate(tmp_path)) as server:
-            connect_video(server.base.replace("https", "http"))
-            assert "check scheme (http or https) and port" in self.outcome()
-
     @pytest.mark.parametrize(
         ("reply", "sentence"),
         [
@@ -113,15 +84,6 @@ class TestTheButton:
         assert sentence in self.outcome()
         assert requests_mock.call_count == 1
 
-    def test_a_base_address_with_the_version_in_it(
-        self, connect_video: Callable[..., None], requests_mock: Mocker
-    ) -> None:
-        connect_video("https://video.example/video/v3/")
-        requests_mock.get("https://video.example/video/v3/v3/subscriptions", status_code=404)
-        sentence = self.outcome()
-        assert "answered GET /video/v3/v3/subscriptions with 404" in sentence
-        assert "The base address in the connection ends in /v3, which is added to it: take /v3 off." in sentence
-
     def test_the_address_of_a_search_cluster(self, connect_video: Callable[..., None], requests_mock: Mocker) -> None:
         connect_video()
         body = {"error": {"root_cause": [{"type": "index_not_found_exception", "reason": "no such index [v3]"}]}}
@@ -136,14 +98,6 @@ class TestTheButton:
         sentence = self.outcome()
         assert "API key *** not valid." in sentence
         assert "check the connection's password" in sentence
-
-    def test_a_service_that_fails_is_asked_once(
-        self, connect_video: Callable[..., None], requests_mock: Mocker
-    ) -> None:
-        connect_video(max_attempts=5)
-        requests_mock.get(SUBSCRIPTIONS, status_code=503)
-        assert "503" in self.outcome()
-        assert requests_mock.call_count == 1
 
     def test_a_host_that_is_down_is_passed_over(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -103,10 +103,6 @@ def test_retry_after_is_read_as_seconds_or_a_date(value: str, seconds: float | N
     assert retry_after_seconds({"retry-after": value}, START) == seconds
 
 
-def test_without_the_header_nothing_is_asked() -> None:
-    assert retry_after_seconds({}, START) is None
-
-
 def test_a_date_is_measured_against_the_replys_own_date() -> None:
     # The service's clock is an hour ahead of ours.
     headers = {"retry-after": http_date(3_630), "date": http_date(3_600)}
@@ -122,9 +118,3 @@ DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\
 def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> None:
     seconds = retry_after_seconds({"retry-after": value, "date": date}, START)
     assert seconds is None or 0.0 <= seconds <= DAY
-
-
-@given(st.integers(0, DAY))
-def test_seconds_and_the_date_they_lead_to_mean_the_same(seconds: int) -> None:
-    assert retry_after_seconds({"retry-after": str(seconds)}, START) == seconds
-    assert retry_after_seconds({"retry-after": http_date(seconds)}, START) == seconds
