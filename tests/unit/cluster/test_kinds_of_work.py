@@ -103,7 +103,7 @@ def test_table_with_an_unknown_field_a_bad_number_or_a_kind_twice_is_refused(tex
 
 def test_loop_over_dense_matches_is_no_scoring_and_below_it_an_aggregation_whose_kind_is_not_visible_counts() -> None:
     # Percentiles on OpenSearch 3.8: the collector of several aggregations hides which of them runs.
-    loop = "org.apache.lucene.search.DenseConjunctionBulkScorer.scoreWindowUsingBitSet(DenseConjunctionBulkScorer.java:1)"
+    loop = "org.apache.lucene.search.DenseConjunctionBulkScorer.scoreWindowUsingBitSet(D.java:1)"
     collector = "org.opensearch.search.aggregations.MultiBucketCollector$MultiLeafBucketCollector.collect(M.java:1)"
 
     assert label_of([loop, QUERY_PHASE]).kind.id == "search.match_all"
