@@ -35,8 +35,11 @@ _log = logging.getLogger(__name__)
 #: knows requests of its own scripts only, which send a header. This can go with 3.1.0.
 HAS_SESSION_COOKIES = not airflow_version.startswith("3.1.0")
 
-# With a fallback: Airflow 3.1 imports a plugin before it knows the defaults of a provider's options.
-_HAS_PAGES = HAS_SESSION_COOKIES and conf.getboolean("mediaops", "pages", fallback=True)
+# With a fallback: Airflow 3.1 imports a plugin before it knows the defaults of a provider's options. An option without
+# a value is as one that is not there.
+_HAS_PAGES = HAS_SESSION_COOKIES and (
+    not conf.get("mediaops", "pages", fallback="").strip() or conf.getboolean("mediaops", "pages")
+)
 
 
 class PagesApp:

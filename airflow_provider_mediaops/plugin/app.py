@@ -9,28 +9,26 @@ may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_thre
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from airflow_provider_mediaops.plugin.capture_list import (
-    Asked,
-    Row,
-    list_page,
-    own_fields,
-    read_position,
-    row_of,
-)
+from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page, read_position
 from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, ReaderThreads
-from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields, store_of
+from airflow_provider_mediaops.plugin.rendered_fields import (
+    NothingToShowError,
+    cluster_of,
+    is_capture,
+    read_fields,
+    store_of,
+)
 from airflow_provider_mediaops.plugin.report import (
     comparable,
     origin_remark,
@@ -38,7 +36,7 @@ from airflow_provider_mediaops.plugin.report import (
     replaced_remark,
     report_page,
 )
-from airflow_provider_mediaops.plugin.summaries import Summaries
+from airflow_provider_mediaops.plugin.summaries import summary_of
 from airflow_provider_mediaops.plugin.task_instances import (
     NotAllowedError,
     ReadableTaskInstances,
@@ -51,10 +49,7 @@ from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_
 if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.report import ReadCapture, ReadCaptures
-    from airflow_provider_mediaops.plugin.summaries import TextSummary
     from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition, TaskInstanceFacts
-
-_log = logging.getLogger(__name__)
 
 _HEADERS = {
     # Reports change, and are for this reader only.
@@ -68,52 +63,32 @@ _ROWS = 20
 _MOST_READ = 100
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
-_SUMMARIES = 2000
 # The column in Airflow's database has four bytes.
 _HIGHEST_INDEX = 2**31 - 1
 
 
 class _Listed(NamedTuple):
-    """
-    The captures of a page of the list.
-
-    :param rows: its rows.
-    :param position: the position from which the next page begins.
-    :param read: the number of captures that were read for it.
-    :param is_end: whether there are no older ones.
-    """
+    """The captures of a page of the list, how many were read for it, and whether there are no older ones."""
 
     rows: list[Row]
+    # The next page begins here.
     position: ListPosition | None
     read: int
     is_end: bool
 
 
 class Pages:
-    """
-    The pages.
-
-    :param seconds: how long a page waits for a store, and for the page to be made.
-    """
+    """The pages; ``seconds`` is how long one waits for a store, and to be made."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         # A few for each store, so that some that hang leave room for the others.
         self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
-        self._summaries = Summaries(_SUMMARIES)
 
     async def report(
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
     ) -> HTMLResponse:
-        """
-        Return the page of a task instance.
-
-        :param request: the request.
-        :param readable: what its reader may read.
-        :param key: the task instance.
-        :param before: the run of the same task to compare with; empty for none.
-        :raises NotAllowedError: if the reader may not read the task instance.
-        """
+        """Return the page of a task instance, compared with that of an earlier run if ``before`` names one."""
         facts = await run_in_threadpool(readable.find, key)
         if facts is None:
             return _message(request, HTTPStatus.NOT_FOUND, "No such task instance", [_UNKNOWN], key=key)
@@ -165,20 +140,14 @@ class Pages:
         return await self._threads.run(store, lambda: read_captures(fields), seconds=self._seconds)
 
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
-        """
-        Return the list of captures.
-
-        :param request: the request.
-        :param readable: what its reader may read.
-        """
+        """Return the list of captures."""
         asked = Asked.from_query(request.query_params)
         start = read_position(request.query_params.get("after", ""))
         wanted, notices = asked.filter()
         listed = await self._listed(readable, wanted, asked, start)
         if asked.frame and not listed.is_end and len(listed.rows) < _ROWS:
-            notices = (
-                *notices,
-                f"Of {listed.read} captures, these have such a kind of work or top frame. “Older” looks further.",
+            notices.append(
+                f"Of {listed.read} captures, these have such a kind of work or top frame. “Older” looks further."
             )
         html = list_page(
             listed.rows,
@@ -215,21 +184,21 @@ class Pages:
     async def _row(self, facts: TaskInstanceFacts, seen: set[str], deadline: float) -> Row | None:
         if not is_capture(facts.fields):
             return None
-        fields = own_fields(facts)
-        if isinstance(fields, str):
-            return Row(facts, "", None, fields)
-        path = fields.texts[0]
-        is_replaced = path in seen
-        seen.add(path)
+        cluster = cluster_of(facts.fields)
         try:
-            summary: TextSummary = await self._threads.run(
-                store_of(path), lambda: self._summaries.of(path), seconds=max(0.0, deadline - time.monotonic())
+            path = read_fields(facts.fields).texts[0]
+            is_replaced = path in seen
+            seen.add(path)
+            summary = await self._threads.run(
+                store_of(path), lambda: summary_of(path), seconds=max(0.0, deadline - time.monotonic())
             )
         except NothingToShowError as error:
-            return Row(facts, fields.cluster, None, error.sentence)
+            return Row(facts, cluster, None, error.sentence)
         except NoAnswerError:
-            return Row(facts, fields.cluster, None, f"{store_of(path)} did not answer in time. Load the list again.")
-        return row_of(facts, fields.cluster, summary, is_replaced=is_replaced)
+            return Row(facts, cluster, None, f"{store_of(path)} did not answer in time. Load the list again.")
+        if is_replaced or origin_remark(summary.taken, facts):
+            return Row(facts, cluster, None, "Its file is another capture by now: the destination is shared.")
+        return Row(facts, cluster, summary)
 
 
 _UNKNOWN = "Airflow does not know it, or has deleted it."
@@ -265,38 +234,25 @@ def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
 
 
 def build_app(seconds: float = 15) -> FastAPI:
-    """
-    Build the app.
-
-    :param seconds: how long a page waits for a store.
-    :returns: the app, to be mounted below :data:`~airflow_provider_mediaops.report_urls.URL_PREFIX`.
-    """
+    """Build the app, to be mounted below :data:`~airflow_provider_mediaops.report_urls.URL_PREFIX`."""
     app = FastAPI(
-        title="Hot threads", openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(get_user)]
+        title="Hot threads",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(get_user)],
+        default_response_class=HTMLResponse,
     )
-    app.include_router(_router(Pages(seconds)))
-    app.add_exception_handler(AnyHTTPException, _refusal)
-    app.add_exception_handler(NotAllowedError, _not_allowed)
-    app.add_exception_handler(RequestValidationError, _bad_address)
-    return app
+    for error in (AnyHTTPException, NotAllowedError, RequestValidationError):
+        app.add_exception_handler(error, _refuse)
+    pages = Pages(seconds)
 
-
-async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
-    return ReadableTaskInstances(user)
-
-
-_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
-
-
-def _router(pages: Pages) -> APIRouter:
-    router = APIRouter(default_response_class=HTMLResponse)
-
-    @router.get(LIST_PATH)
+    @app.get(LIST_PATH)
     async def captures(request: Request, readable: _Readable) -> HTMLResponse:
         return await pages.list(request, readable)
 
     # The path of the run takes the rest: its id may contain slashes.
-    @router.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")
+    @app.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")
     async def report(
         request: Request,
         readable: _Readable,
@@ -313,7 +269,14 @@ def _router(pages: Pages) -> APIRouter:
             raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN)
         return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, index), before)
 
-    return router
+    return app
+
+
+async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
+    return ReadableTaskInstances(user)
+
+
+_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
 
 
 def _index(text: str) -> int | None:
@@ -335,22 +298,15 @@ _REFUSALS = {
 }
 
 
-async def _refusal(request: Request, error: Exception) -> HTMLResponse:
-    status = HTTPStatus(error.status_code) if isinstance(error, AnyHTTPException) else HTTPStatus.BAD_REQUEST
-    return _refused(request, status)
-
-
-async def _not_allowed(request: Request, _: Exception) -> HTMLResponse:
-    return _refused(request, HTTPStatus.FORBIDDEN)
-
-
-def _refused(request: Request, status: HTTPStatus) -> HTMLResponse:
+async def _refuse(request: Request, error: Exception) -> HTMLResponse:
+    # An address that cannot be read is that of no page.
+    status = HTTPStatus.NOT_FOUND
+    if isinstance(error, NotAllowedError):
+        status = HTTPStatus.FORBIDDEN
+    elif isinstance(error, AnyHTTPException):
+        status = HTTPStatus(error.status_code)
     title, sentence = _REFUSALS.get(status, (status.phrase, status.description))
     return _message(request, status, title, [sentence], with_links=status not in _REFUSALS)
-
-
-async def _bad_address(request: Request, _: Exception) -> HTMLResponse:
-    return _message(request, HTTPStatus.NOT_FOUND, "No such page", [_UNKNOWN])
 
 
 def _message(

@@ -32,13 +32,7 @@ class NoFileError(NothingToShowError):
 
 @dataclass(frozen=True, slots=True)
 class TextVersion:
-    """
-    A version of a text.
-
-    :param path: the file's path, absolute if it is local.
-    :param size: its size in bytes.
-    :param modified: the time of the last write, in seconds since 1970; None if the store does not report it.
-    """
+    """A version of a text, by its size in bytes and the time of its last write, if the store reports that."""
 
     path: str
     size: int
@@ -47,59 +41,26 @@ class TextVersion:
 
 @dataclass(frozen=True, slots=True)
 class CaptureText:
-    """
-    The text of a capture.
-
-    :param version: the file.
-    :param text: the text, with a surrogate for each byte that is not UTF-8.
-    """
+    """The text of a capture, with a surrogate for each byte that is not UTF-8."""
 
     version: TextVersion
     text: str
 
 
 def look_up(path: str) -> TextVersion:
-    """
-    Look up a text without reading it. May block.
-
-    :param path: its path.
-    :returns: its version.
-    :raises NoFileError: if there is no such file.
-    :raises NothingToShowError: if it is no file, or its store cannot be read.
-    """
+    """Look up a text without reading it. May block."""
     opened = _path_of(path)
     if is_local(opened):
         return _local_version(lasting(opened), _local_status(lasting(opened)))
     return _remote_version(opened)
 
 
-def read_text(path: str, *, max_bytes: int) -> CaptureText:
+def read_text(path: str, *, max_bytes: int, is_whole: bool = True) -> CaptureText:
     """
-    Read a text. May block.
+    Read a text, or its beginning, in which a character at the cut may be broken. May block.
 
-    :param path: its path.
-    :param max_bytes: the most bytes to read.
-    :returns: the text.
-    :raises NoFileError: if there is no such file.
-    :raises NothingToShowError: if it is empty, too large or no file, or its store cannot be read.
+    :raises NothingToShowError: if it is not there, empty, too large or no file, or its store cannot be read.
     """
-    return _read(path, max_bytes, is_whole=True)
-
-
-def read_start(path: str, *, max_bytes: int) -> CaptureText:
-    """
-    Read the beginning of a text. May block.
-
-    :param path: its path.
-    :param max_bytes: the most bytes to read.
-    :returns: the text, or its beginning; a character at the cut may be broken.
-    :raises NoFileError: if there is no such file.
-    :raises NothingToShowError: if it is empty or no file, or its store cannot be read.
-    """
-    return _read(path, max_bytes, is_whole=False)
-
-
-def _read(path: str, max_bytes: int, *, is_whole: bool) -> CaptureText:
     opened = _path_of(path)
     if is_local(opened):
         return _read_local(lasting(opened), max_bytes, is_whole=is_whole)

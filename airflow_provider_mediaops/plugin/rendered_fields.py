@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from airflow_provider_mediaops.arguments import read_flag, read_whole_number
 from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths, read_formats
@@ -33,11 +33,7 @@ _READ_ONLY = ("http", "https", "ftp")
 
 
 class NothingToShowError(Exception):
-    """
-    There is no report to show.
-
-    :param sentence: the reason and the remedy, for the reader of the page.
-    """
+    """There is no report to show: ``sentence`` has the reason and the remedy, for the reader of the page."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -46,29 +42,20 @@ class NothingToShowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CaptureFields:
-    """
-    What the page uses of the rendered template fields.
-
-    :param texts: the paths of the captures' texts, in the order in which they are taken.
-    :param documents: the paths of their JSON files, in the same order; empty if the task writes none.
-    :param has_tasks: whether the task asks for running tasks, which are in the JSON files.
-    :param cluster: the id of the connection to the cluster; empty if it is unknown.
-    :param cause: why the captures were taken, in words; empty if it is unknown.
-    """
+    """What the page uses of the rendered template fields: the paths of the captures' files, in their order."""
 
     texts: tuple[str, ...]
+    # The JSON files; empty if the task writes none.
     documents: tuple[str, ...]
+    # Whether the task asks for running tasks, which are in the JSON files.
     has_tasks: bool
     cluster: str
+    # Why the captures were taken, in words; empty if it is unknown.
     cause: str
 
 
-def is_capture(fields: Mapping[str, object] | None) -> bool:
-    """
-    Return whether rendered template fields are those of ``CaptureHotThreadsOperator``, or of a class derived from it.
-
-    :param fields: the fields as Airflow stores them; None if it stores none.
-    """
+def is_capture(fields: Mapping[str, object] | None) -> TypeGuard[Mapping[str, object]]:
+    """Return whether template fields are those of ``CaptureHotThreadsOperator``, or of a class derived from it."""
     return fields is not None and fields.keys() >= _NEEDED
 
 
@@ -76,9 +63,7 @@ def read_fields(fields: Mapping[str, object]) -> CaptureFields:
     """
     Read the rendered template fields of a task instance of ``CaptureHotThreadsOperator``.
 
-    :param fields: the fields as Airflow stores them: plain values, or texts.
-    :returns: the paths of its captures, and what the page says of them.
-    :raises NothingToShowError: if the paths do not follow from the fields.
+    :raises NothingToShowError: if the paths of its captures do not follow from them.
     """
     destination = _destination(fields.get("destination"))
     try:
@@ -99,34 +84,24 @@ def read_fields(fields: Mapping[str, object]) -> CaptureFields:
         documents=tuple(path["json"] for path in paths if "json" in path),
         has_tasks=has_tasks,
         cluster=cluster_of(fields),
-        cause=cause_in(fields),
+        cause=_cause_in(fields),
     )
 
 
 def cluster_of(fields: Mapping[str, object]) -> str:
-    """
-    Return the id of the connection to the cluster.
-
-    :param fields: the rendered template fields.
-    :returns: the id; empty if it is unknown.
-    """
+    """Return the id of the connection to the cluster; empty if it is unknown."""
     cluster = fields.get("cluster_conn_id")
     return cluster if isinstance(cluster, str) else ""
 
 
-def cause_in(fields: Mapping[str, object]) -> str:
-    """
-    Return why the captures were taken, in words.
-
-    :param fields: the rendered template fields.
-    :returns: the reason; empty if the fields do not say so for sure.
-    """
+def _cause_in(fields: Mapping[str, object]) -> str:
+    """Return why the captures were taken, in words; empty if the fields do not say so for sure."""
     from airflow_provider_mediaops.cluster.capture.reason import cause_of
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
-    if "when_cpu_above" not in fields or fields.get("on_timeout") == "capture":
+    if fields.get("on_timeout") == "capture":
         return ""
-    threshold = fields["when_cpu_above"]
+    threshold = fields[OWN_FIELD]
     if threshold is None:
         return cause_of(None)
     try:
@@ -141,12 +116,7 @@ def cause_in(fields: Mapping[str, object]) -> str:
 
 
 def store_of(path: str) -> str:
-    """
-    Return the store of a file. If it hangs, all its files do.
-
-    :param path: a path of :class:`CaptureFields`.
-    :returns: scheme, connection and bucket; ``local disk`` for files of this machine.
-    """
+    """Return the store of a file, with its connection and bucket. If it hangs, all its files do."""
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1] in _LOCAL:
         return "local disk"
@@ -154,11 +124,7 @@ def store_of(path: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """
-    Replace passwords in paths, which Airflow takes for a part of a connection's id, by ``***``.
-
-    :param text: a path, or a sentence with paths.
-    """
+    """Replace passwords in paths, which Airflow takes for a part of a connection's id, by ``***``."""
     return _PASSWORD.sub(r"\1***@", text)
 
 

@@ -33,16 +33,11 @@ _SLACK = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class ReadCapture:
-    """
-    A capture that was read.
-
-    :param text: its text.
-    :param report: the text, parsed.
-    :param running_tasks: the tasks that ran on its nodes; None if the task did not ask for them.
-    """
+    """A capture that was read."""
 
     text: CaptureText
     report: HotThreadsReport
+    # None if the task did not ask for them.
     running_tasks: RunningTasks | None = None
 
     @property
@@ -54,12 +49,7 @@ class ReadCapture:
         return None if written is None else datetime.fromtimestamp(written, timezone.utc)
 
     def shown(self, cause: str = "", *remarks: str) -> PageCapture:
-        """
-        Return it for the page.
-
-        :param cause: why it was taken; empty if it is unknown.
-        :param remarks: sentences about it.
-        """
+        """Return it for the page, with why it was taken, if that is known, and sentences about it."""
         return PageCapture(
             self.text.text,
             self.report,
@@ -73,12 +63,7 @@ class ReadCapture:
 
 @dataclass(frozen=True, slots=True)
 class ReadCaptures:
-    """
-    The captures of a task instance.
-
-    :param found: those that are there, in the order in which they were taken; at least one.
-    :param missing: sentences about those that are not, and about tasks that cannot be read.
-    """
+    """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
 
     found: tuple[ReadCapture, ...]
     missing: tuple[str, ...]
@@ -86,11 +71,8 @@ class ReadCaptures:
 
 def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> ReadCaptures:
     """
-    Read the captures of a task instance. May block.
+    Read the captures of a task instance, of which all texts together have ``max_bytes`` at most. May block.
 
-    :param fields: its rendered template fields.
-    :param max_bytes: the most bytes to read, over all texts.
-    :returns: the captures, at least one.
     :raises NothingToShowError: if there is none, or one cannot be read or is no report.
     """
     found: list[ReadCapture] = []
@@ -123,14 +105,9 @@ def report_page(
     """
     Make the page of a task instance's captures.
 
-    :param facts: the task instance.
-    :param fields: its rendered template fields.
-    :param own: its captures.
     :param before: an earlier instance of the task with its first capture, to compare with; None for none.
     :param notices: sentences to show above the page.
     :param choices: the earlier instances that can be chosen for comparison.
-    :param list_url: the address of the list of captures.
-    :returns: a whole HTML document.
     """
     shown = [capture.shown(fields.cause) for capture in own.found]
     if before is not None:
@@ -153,13 +130,7 @@ def report_page(
 
 
 def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
-    """
-    Return a remark on a capture that cannot be that of a task instance, because it was taken outside of its time.
-
-    :param taken: when the capture was taken; None if it is unknown.
-    :param facts: the task instance.
-    :returns: a sentence; empty if the capture may be its own.
-    """
+    """Return a remark on a capture that cannot be that of a task instance, because it was taken outside of its time."""
     if taken is None:
         return ""
     if facts.ended is not None and taken > facts.ended + _SLACK:
@@ -176,36 +147,19 @@ def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
 
 
 def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
-    """
-    Return a remark on a later instance of the same task that has written to the same destination.
-
-    :param facts: the task instance.
-    :param others: other instances of the task.
-    :returns: a sentence; empty if there is none.
-    """
+    """Return a remark on a later instance of a task, of its newest ones first, that has written to the same files."""
     texts = _texts_of(facts)
-    later = [
-        other
-        for other in others
-        if other.ended and facts.ended and other.ended > facts.ended and texts & _texts_of(other)
-    ]
-    if not later:
-        return ""
-    newest = max(later, key=lambda other: other.ended or datetime.min.replace(tzinfo=timezone.utc))
-    return (
-        f"The run {newest.key.run_id} has written to the same destination since: what is there now is its capture, not "
-        "that of this run. Put the run into the destination to keep both."
-    )
+    for other in others:
+        if facts.ended and other.ended and other.ended > facts.ended and texts & _texts_of(other):
+            return (
+                f"The run {other.key.run_id} has written to the same destination since: what is there now is its "
+                "capture, not that of this run. Put the run into the destination to keep both."
+            )
+    return ""
 
 
 def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
-    """
-    Return the earlier instances of a task that can be compared with one: those whose files no later one has replaced.
-
-    :param facts: the task instance.
-    :param others: other instances of the task, newest first.
-    :returns: those of them that ended before it began, in the same order.
-    """
+    """Return the earlier instances of a task, of its newest ones first, whose files no later one has replaced."""
     found: list[TaskInstanceFacts] = []
     written = set(_texts_of(facts))
     for other in others:
@@ -218,10 +172,8 @@ def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) ->
 
 
 def _texts_of(facts: TaskInstanceFacts) -> frozenset[str]:
-    if facts.fields is None or not is_capture(facts.fields):
-        return frozenset()
     try:
-        return frozenset(read_fields(facts.fields).texts)
+        return frozenset(read_fields(facts.fields).texts if is_capture(facts.fields) else ())
     except NothingToShowError:
         return frozenset()
 

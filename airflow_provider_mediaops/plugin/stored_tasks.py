@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-from airflow_provider_mediaops.plugin.reading import read_start
+from airflow_provider_mediaops.plugin.reading import read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ MAX_TASKS_CHARACTERS = 12_000_000
 
 
 class StoredTasks:
-    """
-    The tasks of the captures of a task instance.
-
-    :param fields: its rendered template fields.
-    """
+    """The tasks of the captures of a task instance."""
 
     def __init__(self, fields: CaptureFields) -> None:
         self._documents = fields.documents if fields.has_tasks else ()
@@ -38,13 +34,7 @@ class StoredTasks:
             )
 
     def read(self, number: int, text: TextVersion) -> RunningTasks | None:
-        """
-        Read the tasks of a capture. May block.
-
-        :param number: its place in the series, from 0.
-        :param text: its text, beside which the JSON file is.
-        :returns: the tasks; None if the task did not ask for them, or they cannot be shown.
-        """
+        """Read the tasks of a capture, whose text is given; None if there are none to show. May block."""
         if not self._documents:
             return None
         try:
@@ -54,7 +44,7 @@ class StoredTasks:
             return None
 
     def _read(self, document: str, text: TextVersion) -> RunningTasks:
-        read = read_start(document, max_bytes=MAX_START_BYTES)
+        read = read_text(document, max_bytes=MAX_START_BYTES, is_whole=False)
         path, written = read.version.path, read.version.modified
         # A capture's text is written before its JSON file.
         if text.modified is not None and written is not None and written < text.modified:

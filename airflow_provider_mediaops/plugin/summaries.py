@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.comparison import WAITING, compare
@@ -24,34 +23,33 @@ if TYPE_CHECKING:
 
 #: The largest text that is read for a row of the list, in bytes.
 MAX_ROW_BYTES = 4_000_000
+_MOST_KEPT = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class TextSummary:
-    """
-    A capture in a row of the list.
-
-    :param taken: when it was taken, as its first node says; None if no node does.
-    :param kind: the hottest kind of work; empty if there is none.
-    :param kind_share: its share, and why it is uncertain, if it is.
-    :param frame: the hottest top frame at work; empty if there is none.
-    :param frame_amount: its amount, with its unit.
-    """
+    """A capture in a row of the list, without characters that a page cannot show. Empty texts are left out."""
 
     taken: datetime | None
     kind: str
+    # The share of the hottest kind of work, and why it is uncertain, if it is.
     kind_share: str
     frame: str
     frame_amount: str
 
 
-def summarize(report: HotThreadsReport) -> TextSummary:
-    """
-    Summarize a report.
+def summary_of(path: str) -> TextSummary:
+    """Summarize a text. It is read if it is new or has changed. May block."""
+    version = look_up(path)
+    if version.modified is None:
+        # Another text of the same size would be taken for this one.
+        return _summary_of_version.__wrapped__(path, version)
+    return _summary_of_version(path, version)
 
-    :param report: the report.
-    :returns: its summary, without characters that a page cannot show.
-    """
+
+@lru_cache(_MOST_KEPT)
+def _summary_of_version(path: str, version: TextVersion) -> TextSummary:
+    report = parsed(read_text(path, max_bytes=MAX_ROW_BYTES).text, version.path)
     found = compare([report])
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     kinds = hot_kinds(report, found.measure)
@@ -65,59 +63,14 @@ def summarize(report: HotThreadsReport) -> TextSummary:
 
 
 def _share_of(kind: HotKind, report: HotThreadsReport) -> str:
-    """Return the share of a kind, and why it is uncertain, if it is."""
     part = in_what_was_read(report.read_percent)
     return ", ".join(filter(None, (f"{kind.share_percent:.0f} %{part}", kind.caution)))
 
 
 def parsed(text: str, path: str) -> HotThreadsReport:
-    """
-    Read the text of a capture.
-
-    :param text: the text.
-    :param path: its path, for the error.
-    :returns: the report.
-    :raises NothingToShowError: if nothing in it is a report of hot threads.
-    """
+    """Read the text of a capture."""
     report = parse(text)
     if not report.understood:
         # Nothing of it is shown: it may be any text, which a reader of the DAG need not be allowed to read.
         raise NothingToShowError(f"{path} is no report of hot threads: nothing in it was understood.")
     return report
-
-
-class Summaries:
-    """
-    Keep the summaries of the captures that were listed last. Threads may share one.
-
-    :param most: how many to keep.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[TextVersion, TextSummary] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, path: str) -> TextSummary:
-        """
-        Return the summary of a text. It is read if it is new or has changed. May block.
-
-        :param path: the path of the text.
-        :returns: its summary.
-        :raises NothingToShowError: if there is no report.
-        """
-        version = look_up(path)
-        with self._lock:
-            if version in self._kept:
-                self._kept.move_to_end(version)
-                return self._kept[version]
-        read = read_text(path, max_bytes=MAX_ROW_BYTES)
-        summary = summarize(parsed(read.text, read.version.path))
-        if read.version.modified is None:
-            # Another text of the same size would be taken for this one.
-            return summary
-        with self._lock:
-            self._kept[read.version] = summary
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return summary

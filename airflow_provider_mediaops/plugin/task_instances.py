@@ -20,6 +20,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import String, and_, cast, select
 
 from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
+from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -34,19 +35,17 @@ _MOST_OTHERS = 30
 
 @dataclass(frozen=True, slots=True)
 class TaskInstanceKey:
-    """
-    The names of a task instance.
-
-    :param dag_id: its DAG.
-    :param run_id: its run.
-    :param task_id: its task.
-    :param map_index: the index of a mapped task; -1 if the task is not mapped.
-    """
+    """The names of a task instance."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+
+    @property
+    def task(self) -> str:
+        """Return the task, with its index if it is mapped."""
+        return self.task_id if self.map_index == NOT_MAPPED else f"{self.task_id}[{self.map_index}]"
 
 
 _KEY_COLUMNS = tuple(field.name for field in fields(TaskInstanceKey))
@@ -54,33 +53,20 @@ _KEY_COLUMNS = tuple(field.name for field in fields(TaskInstanceKey))
 
 @dataclass(frozen=True, slots=True)
 class TaskInstanceFacts:
-    """
-    What the pages use of a task instance.
-
-    :param key: its names.
-    :param state: its state; None before it is scheduled.
-    :param try_number: the number of its last try.
-    :param started: when that try started; None if it has not.
-    :param ended: when it ended; None if it has not.
-    :param fields: the rendered template fields of the last try; None if Airflow has none, or no longer.
-    """
+    """What the pages use of a task instance: its state, and the times and rendered template fields of its last try."""
 
     key: TaskInstanceKey
     state: str | None
     try_number: int
     started: datetime | None
     ended: datetime | None
+    # None if Airflow has none, or no longer.
     fields: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """
-    A position in the list of captures, newest first.
-
-    :param ended: the end of the last task instance before it.
-    :param skipped: how many before it ended at just that moment.
-    """
+    """A position in the list of captures, newest first: how many before it ended at just that moment."""
 
     ended: datetime
     skipped: int
@@ -88,14 +74,7 @@ class ListPosition:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFilter:
-    """
-    Which captures are listed.
-
-    :param dag: a part of the id of the DAG; empty for all.
-    :param since: those that ended then or later; None for all.
-    :param until: those that ended before; None for all.
-    :param cluster: a part of the id of the connection to the cluster; empty for all.
-    """
+    """Which captures are listed: parts of the ids of the DAG and of the connection, and when the tasks ended."""
 
     dag: str = ""
     since: datetime | None = None
@@ -108,11 +87,7 @@ class NotAllowedError(Exception):
 
 
 class ReadableTaskInstances:
-    """
-    The task instances that a reader may read. Airflow is asked about each DAG once; make one object for each request.
-
-    :param user: the reader, as Airflow's auth manager knows them.
-    """
+    """The task instances that a reader may read. Airflow is asked about each DAG once: make one for each request."""
 
     def __init__(self, user: BaseUser) -> None:
         self._user = user
@@ -122,8 +97,6 @@ class ReadableTaskInstances:
         """
         Find a task instance.
 
-        :param key: its names.
-        :returns: what is known of it; None if there is none.
         :raises NotAllowedError: if the reader may not read it, whether or not there is one.
         """
         self._check(key.dag_id)
@@ -131,13 +104,7 @@ class ReadableTaskInstances:
         return next(iter(_read(_select(outer=True).where(*same))), None)
 
     def others_of(self, key: TaskInstanceKey) -> list[TaskInstanceFacts]:
-        """
-        List the last successful instances of a task, with the same map index, but for one.
-
-        :param key: the names of that one.
-        :returns: those that took captures, newest first.
-        :raises NotAllowedError: if the reader may not read them.
-        """
+        """List the last other instances of a task, with the same map index, that took captures: newest first."""
         self._check(key.dag_id)
         wanted = _select_captures().where(
             TaskInstance.dag_id == key.dag_id,
@@ -151,10 +118,7 @@ class ReadableTaskInstances:
         """
         List the task instances that took captures, newest first. Those that the reader may not read do not count.
 
-        :param wanted: which ones.
-        :param after: the position from which on; None for the newest.
-        :param most: the most to list.
-        :returns: the task instances; that of another operator may be among them if it has fields of the same names.
+        That of another operator may be among them if it has fields of the same names.
         """
         found = _read(_select_recent(wanted, self._dag_ids, after, most))
         if not all(self._may_read(each.key.dag_id) for each in found):
@@ -186,13 +150,7 @@ class ReadableTaskInstances:
 
 
 def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
-    """
-    Return the position after rows of the list.
-
-    :param rows: rows of :meth:`ReadableTaskInstances.recent`, in that order.
-    :param before: the position at which they began; None for the newest.
-    :returns: the position; None if there are no rows.
-    """
+    """Return the position after rows of :meth:`ReadableTaskInstances.recent` that began at a position."""
     ended = [row.ended for row in rows if row.ended is not None]
     if not ended:
         return None

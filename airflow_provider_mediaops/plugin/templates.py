@@ -18,22 +18,12 @@ _TEMPLATES = ("list.html", "message.html", "report.html")
 
 
 def around_report(values: Mapping[str, Any]) -> Surroundings:
-    """
-    Return what stands around a report in Airflow.
-
-    :param values: the values of ``report.html``.
-    """
+    """Return what stands around a report in Airflow, with the values of ``report.html``."""
     return Surroundings(_environment().get_template("report.html"), values, _read("airflow.css"), _scripts())
 
 
 def render(template: str, **values: Any) -> str:
-    """
-    Render a page that is no report.
-
-    :param template: ``list.html`` or ``message.html``.
-    :param values: the values of the template; it escapes them.
-    :returns: a whole HTML document.
-    """
+    """Render a page that is no report."""
     style = page_assets.style() + _read("airflow.css")
     return (
         _environment()

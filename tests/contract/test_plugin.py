@@ -43,9 +43,11 @@ result = [[app["url_prefix"] for app in apps], views, errors]
 """
 
 
+@pytest.mark.parametrize("option", [{}, {"AIRFLOW__MEDIAOPS__PAGES": ""}], ids=["no option", "empty option"])
 @pytest.mark.airflow(">=3.1.1")
-def test_airflow_finds_the_tab_the_list_and_the_app() -> None:
-    prefixes, views, errors = fresh_python.result_of(PLUGINS, env={"AIRFLOW__API__BASE_URL": "http://a.example/af/"})
+def test_airflow_finds_the_tab_the_list_and_the_app(option: dict[str, str]) -> None:
+    env = {"AIRFLOW__API__BASE_URL": "http://a.example/af/", **option}
+    prefixes, views, errors = fresh_python.result_of(PLUGINS, env=env)
     assert not errors
     assert "/mediaops" in prefixes
     ours = {view["destination"]: view for view in views if view["url_route"].startswith("mediaops")}

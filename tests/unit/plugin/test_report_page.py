@@ -177,16 +177,6 @@ class TestComparison:
 
 
 class TestReaders:
-    def test_nothing_is_anonymous(self, world: World) -> None:
-        url = world.add(written=text())
-        with world.reader() as browser:
-            del browser.headers["Authorization"]
-            for address in (url, url.replace("run-", "no-such-run-"), "/mediaops/hot-threads"):
-                response = browser.get(address)
-                assert response.status_code == 401
-                assert "Work.step" not in response.text
-                assert "All captures" not in response.text
-
     @pytest.mark.airflow(">=3.1.1")
     def test_the_cookie_of_airflows_session_is_enough(self, world: World) -> None:
         url = world.add(written=text())
@@ -334,9 +324,6 @@ class TestNothingToShow:
 
     def test_a_task_whose_fields_airflow_has_deleted(self, world: World) -> None:
         self.shows(world, world.add(fields={}), "num_dag_runs_to_retain_rendered_fields")
-
-    def test_another_task(self, world: World) -> None:
-        self.shows(world, world.add(fields={"bash_command": "date"}), "captures no hot threads")
 
     @pytest.mark.parametrize("destination", ["s9://bucket/a.txt", "s3://[/a.txt"])
     def test_a_store_that_only_the_worker_knows(self, world: World, destination: str) -> None:
