@@ -7,27 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, service_of
 from airflow_provider_mediaops.cli.key_rate import fingerprint, state_document, state_in_words
-from airflow_provider_mediaops.cli.result import Fields, Line, Result
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import MediaOpsError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.cli.result import Part
-    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Test a connection.
-
-    :param options: ``conn_id``.
-    :param terminal: hides the connection's secrets.
-    :returns: what was found; a connection that does not work is a problem.
-    :raises InvalidConnectionError: if there is no such connection, or it is of another type.
-    """
+    """Test a connection. One that does not work is a problem."""
     hook = hook_of(options.conn_id, terminal)
     found = hook.check()
     service = None
@@ -70,7 +62,7 @@ def _parts(document: Mapping[str, Any]) -> list[Part]:
         else Line(f"{conn_id}: the test failed.", "bad")
     )
     quota = document["quota"]
-    values = {
+    values: dict[str, object] = {
         "service": document["service"],
         "address": ", ".join(document["addresses"]) or None,
         "version": document["version"] or (document["version_problem"] and f"not known: {document['version_problem']}"),
@@ -78,7 +70,8 @@ def _parts(document: Mapping[str, Any]) -> list[Part]:
         "quota left": quota and f"{quota['left']:,} of {quota['total']:,} requests today",
         **(_rate(document["rate"]) if document["addresses"] else {}),
     }
-    return [outcome, Line(document["message"]), Fields(values)]
+    rows = [(f"  {name}", value) for name, value in values.items() if value is not None]
+    return [outcome, Line(document["message"]), TextTable((), rows)]
 
 
 def _rate(rate: Mapping[str, Any] | None) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """
-The declarations of the commands: name, help, options, and the function that runs.
+The declarations of the commands: name, help and options.
 
-Every ``airflow`` command imports this module, so it imports nothing but ``typing`` and declares plain tuples. The
-function of a command is imported when that command runs.
+Every ``airflow`` command imports this module, so it imports nothing but ``typing`` and declares plain tuples. What runs
+a command is imported when that command runs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ if TYPE_CHECKING:
 
 class Argument(NamedTuple):
     """
-    An argument or option of a command.
+    An argument or option of a command, with further keyword arguments of ``ArgumentParser.add_argument``.
 
     Help is read by argparse, which takes ``%`` for a format, and by rich, which takes square brackets for markup:
     neither is in a help text.
-
-    :param names: the name of an argument, or those of an option: the short one first, if there is one.
-    :param help: what it is for.
-    :param settings: further keyword arguments of ``ArgumentParser.add_argument``.
     """
 
     names: tuple[str, ...]
@@ -33,23 +29,17 @@ class Argument(NamedTuple):
 
 class Command(NamedTuple):
     """
-    A command.
+    A command. It is run by the function ``run`` of the module of its name in this package.
 
-    :param name: what people type after ``airflow mediaops``.
-    :param help: one line for the list of commands.
-    :param description: what it does, for its own help.
-    :param function: the function that runs, as ``module:name``. It takes the options that were given as an
-        :class:`argparse.Namespace`, and a :class:`~airflow_provider_mediaops.cli.terminal.Terminal` to ask and to
-        report progress, and returns a :class:`~airflow_provider_mediaops.cli.result.Result`.
-    :param arguments: its arguments and options, without ``--output``.
-    :param has_output: whether it ends with a result, and so has the option ``--output``.
+    That takes the options that were given, and a :class:`~airflow_provider_mediaops.cli.terminal.Terminal` to ask and
+    to report progress, and returns a :class:`~airflow_provider_mediaops.cli.terminal.Result`.
     """
 
     name: str
     help: str
     description: str
-    function: str
     arguments: tuple[Argument, ...] = ()
+    # Whether it ends with a result, and so has the option --output.
     has_output: bool = True
 
 
@@ -69,7 +59,6 @@ SANDBOX = Command(
     "Run a stand-in for the video platform, the search cluster and the book database on one port until Ctrl-C. "
     "It prints the connections to use it as shell commands. The default of each option is that of "
     "python -m airflow_provider_mediaops.sandbox, whose help lists them.",
-    "airflow_provider_mediaops.cli.sandbox:run",
     (
         Argument(("--host",), "address to listen on"),
         Argument(("--port",), "port to listen on; 0 picks a free one"),
@@ -89,7 +78,6 @@ HOT_THREADS = Command(
     "Read reports of hot threads of any version of Elasticsearch and OpenSearch, as the cluster sends them and as a "
     "capture keeps them in .txt files. Show the kinds of work and the hottest threads, pools, top frames and nodes. "
     "Several reports are compared, in the order in which they are given.",
-    "airflow_provider_mediaops.cli.hot_threads:run",
     (
         Argument(
             ("files",),
@@ -121,7 +109,6 @@ ISBN = Command(
     "Read a list as EnrichIsbnsOperator does. Show the columns, the delimiter and the encoding that were recognised, "
     "what is missing or wrong on which line, which books are there more than once, and how many requests, how much "
     "quota and how much time an enrichment will take. Nothing is sent.",
-    "airflow_provider_mediaops.cli.isbn:run",
     (
         Argument(
             ("files",),
@@ -168,7 +155,6 @@ CHECK = Command(
     "Test a connection as the Test button does, whatever the option test_connection of Airflow says. Show its address "
     "and plan, the version of the service, the quota that is left today, the rate of its key, and where that is kept. "
     "A test costs one or two requests.",
-    "airflow_provider_mediaops.cli.check:run",
     (Argument(("conn_id",), "id of a connection of this provider", {"metavar": "CONN_ID"}),),
 )
 
@@ -181,7 +167,6 @@ RATE = Command(
     "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
     "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
     "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
-    "airflow_provider_mediaops.cli.rate:run",
     (
         Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
         Argument(
@@ -197,21 +182,12 @@ COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:
-    """
-    Return all arguments and options of a command.
-
-    :param command: the command.
-    """
+    """Return all arguments and options of a command."""
     return (*command.arguments, OUTPUT) if command.has_output else command.arguments
 
 
 def runner_of(command: Command) -> Callable[[argparse.Namespace], None]:
-    """
-    Return the function that Airflow calls with the options.
-
-    :param command: the command.
-    :returns: the function; it exits with the command's exit code.
-    """
+    """Return the function that Airflow calls with the options. It exits with the command's exit code."""
 
     def run_command(options: argparse.Namespace) -> None:
         import sys
@@ -224,11 +200,7 @@ def runner_of(command: Command) -> Callable[[argparse.Namespace], None]:
 
 
 def airflow_commands() -> list[Any]:
-    """
-    Return the commands for Airflow's own command line (key ``cli`` of the provider's metadata, Airflow 3.2 and later).
-
-    :returns: the group ``mediaops``.
-    """
+    """Return the commands for Airflow's own command line, from Airflow 3.2 on: the key ``cli`` of the metadata."""
     from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
 
     return [

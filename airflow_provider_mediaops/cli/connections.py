@@ -18,25 +18,14 @@ _VARIABLE = "AIRFLOW_CONN_"
 
 
 class ListedConnections(NamedTuple):
-    """
-    The connections that can be listed.
-
-    :param ids: their ids, in order.
-    :param problem: why those of Airflow's database are missing; None if they are not.
-    """
+    """The connections that can be listed, and why those of Airflow's database are missing, if they are."""
 
     ids: list[str]
     problem: str | None
 
 
 def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
-    """
-    Return the hook of a connection. Its secrets are hidden in all that is written from now on.
-
-    :param conn_id: the connection's id.
-    :param terminal: what writes.
-    :raises InvalidConnectionError: if there is no such connection, or it is of another type.
-    """
+    """Return the hook of a connection. Its secrets are hidden in all that is written from now on."""
     connection = _connection_of(read_identifier("CONN_ID", conn_id))
     terminal.hide(filter(None, (connection.password,)))
     described = CONNECTION_TYPES.get(connection.conn_type)
@@ -51,13 +40,7 @@ def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
 
 
 def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
-    """
-    Return the service that a hook's connection describes. Its secrets are hidden in all that is written from now on.
-
-    :param hook: the hook.
-    :param terminal: what writes.
-    :raises MediaOpsError: if a field of the connection cannot be used.
-    """
+    """Return the service of a hook's connection. Its secrets are hidden in all that is written from now on."""
     client = hook.service.client
     terminal.hide(client.secrets)
     if client.limiter:

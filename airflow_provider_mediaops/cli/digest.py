@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path
-from airflow_provider_mediaops.cli.result import Fields, Line, Result, TextTable
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -17,22 +17,13 @@ from airflow_provider_mediaops.storage.ownership import Owner
 if TYPE_CHECKING:
     import argparse
 
-    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
 _OTHERS = ("html", "folded", "json")
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Make a digest.
-
-    :param options: ``files``, ``digest``, ``since`` and ``until``.
-    :param terminal: shows how far it is, and which files are left out.
-    :returns: the result of the task; a damaged file is a problem.
-    :raises InvalidArgumentError: for options that do not go together, or a period that cannot be read.
-    :raises MediaOpsError: if there is no capture of that time, or another process writes the same digest.
-    :raises OSError: if a file cannot be read or written; the message names it.
-    """
+    """Make a digest, and show the result of the task. A damaged file is a problem."""
     if given := [f"--{name}" for name in _OTHERS if getattr(options, name) is not None]:
         raise InvalidArgumentError(
             f"--digest writes the page, JSON and folded stacks: leave out {' and '.join(given)}."
@@ -54,8 +45,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     return Result(found, _parts(found), problem=bool(found["damaged"]))
 
 
-def _parts(found: dict[str, Any]) -> list[Line | Fields | TextTable]:
-    series = {f"{name} captures": number for name, number in found["series"].items() if number}
+def _parts(found: dict[str, Any]) -> list[Part]:
+    counts = {f"{name} captures": number for name, number in found["series"].items()}
+    counts |= {"of another time": found["outside"], "left out": found["damaged"]}
     frames = [
         (
             frame["series"],
@@ -71,7 +63,7 @@ def _parts(found: dict[str, Any]) -> list[Line | Fields | TextTable]:
     ]
     return [
         Line(found["headline"], "title"),
-        Fields({**series, "of another time": found["outside"] or None, "left out": found["damaged"] or None}),
+        TextTable((), [(f"  {name}", number) for name, number in counts.items() if number]),
         TextTable(("Captures", "Kind of work", "Seen in", "Share"), works),
         TextTable(("Captures", "Top frame", "Seen in", "Share"), frames),
     ]

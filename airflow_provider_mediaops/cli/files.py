@@ -14,11 +14,7 @@ STANDARD_INPUT = STANDARD_OUTPUT = "-"
 
 
 def input_bytes(terminal: Terminal) -> BinaryIO:
-    """
-    Return the standard input. A person at a terminal is shown how to end it.
-
-    :param terminal: the streams.
-    """
+    """Return the standard input. A person at a terminal is shown how to end it."""
     if terminal.answers.isatty():
         terminal.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
     stream: BinaryIO | None = getattr(terminal.answers, "buffer", None)
@@ -26,9 +22,5 @@ def input_bytes(terminal: Terminal) -> BinaryIO:
 
 
 def absolute_path(file: str) -> str:
-    """
-    Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder.
-
-    :param file: a local path, or an address on an object store.
-    """
+    """Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder."""
     return file if "://" in file else str(Path(file).expanduser().absolute())

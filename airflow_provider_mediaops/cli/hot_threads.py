@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path, input_bytes
 from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
-from airflow_provider_mediaops.cli.result import Result, Verbatim
+from airflow_provider_mediaops.cli.terminal import Result
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
@@ -24,13 +24,7 @@ _FORMATS = ("html", "folded", "json")
 
 
 class _Reports(NamedTuple):
-    """
-    The reports that could be read.
-
-    :param names: the name of the file of each.
-    :param captures: the reports, compressed.
-    :param files: what is known of each file, the unusable ones included.
-    """
+    """The reports that could be read, compressed, and what is known of each file, the unusable ones included."""
 
     names: list[str]
     captures: list[PackedCapture]
@@ -38,16 +32,7 @@ class _Reports(NamedTuple):
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Summarize reports.
-
-    :param options: ``files``, ``html``, ``folded``, ``kinds``, ``json`` and ``output``; with ``digest``, ``since`` and
-        ``until``.
-    :param terminal: has the standard input; shows which files are no reports, and what was written.
-    :returns: the summary, or what was asked for on the standard output; a file that is no report is a problem.
-    :raises InvalidArgumentError: if two things are to go to the standard output, or a file would replace a report.
-    :raises OSError: if a file cannot be written; the message names it.
-    """
+    """Summarize reports, or write what was asked for. A file that is no report is a problem."""
     if options.digest is not None:
         from airflow_provider_mediaops.cli.digest import run as run_digest
 
@@ -63,7 +48,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         return Result({"files": reports.files}, problem=True)
     verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
     if verbatim is not None:
-        return Result(None, [Verbatim(verbatim)], problem=problem)
+        return Result(None, problem=problem, verbatim=verbatim)
     found = comparison_document(reports.captures)
     document = {"files": reports.files, **found.document}
     return Result(document, comparison_parts(reports.files, found), problem=problem)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
 from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, input_bytes
-from airflow_provider_mediaops.cli.result import Line, Result, TextTable
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.progress import counted
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
-    from airflow_provider_mediaops.cli.result import Part
-    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.storage.source_lines import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListReading
 
@@ -37,21 +37,10 @@ _LONGEST_TEXT = 60
 _LISTED_FILES = 20
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Check a list.
-
-    :param options: ``files``, ``column``, ``delimiter``, ``encoding``, ``several``, ``repair_zeros``, ``format``,
-        ``plan``, ``quota`` and ``limit``.
-    :param terminal: has the standard input; shows how many rows of a long list are read.
-    :returns: what was found; an invalid row is a problem, and so is a list without rows. An empty cell is none.
-    :raises InvalidArgumentError: for an option that cannot be used.
-    :raises StorageError: if a file is no list, or lacks the column.
-    :raises OSError: if it cannot be read.
-    """
+    """Check a list. An invalid row is a problem, and so is a list without rows; an empty cell is none."""
     if options.limit < 0:
         raise InvalidArgumentError(f"--limit is 0 or more; not {options.limit}.")
     if options.quota is not None and options.quota < 1:
@@ -172,7 +161,7 @@ def _cost_table(costs: list[LookupCost]) -> TextTable:
             cost.bulk,
             cost.requests,
             cost.quota,
-            at_least(cost.seconds),
+            timedelta(seconds=math.ceil(cost.seconds)),
             *([cost.days] if knows_days else []),
         ]
         for cost in costs
@@ -182,19 +171,3 @@ def _cost_table(costs: list[LookupCost]) -> TextTable:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
-
-
-def at_least(seconds: float) -> str:
-    """
-    Return a minimum duration in its two largest units, rounded up to a second.
-
-    :param seconds: the time in seconds.
-    :returns: such as ``2 d 3 h``, ``5 min 10 s`` or ``0 s``.
-    """
-    left, units = math.ceil(seconds), [("d", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", 1)]
-    amounts = []
-    for unit, length in units:
-        amount, left = divmod(left, length)
-        amounts.append((amount, unit))
-    first = next((at for at, (amount, _) in enumerate(amounts) if amount), len(amounts) - 1)
-    return " ".join(f"{amount:,} {unit}" for amount, unit in amounts[first : first + 2] if amount) or "0 s"

@@ -28,21 +28,16 @@ _STATES = {
 
 
 def fingerprint(name: str) -> str:
-    """
-    Return the fingerprint of a key, which does not show the key.
-
-    :param name: the name of the key's schedule, a digest of the key.
-    """
+    """Return the fingerprint of a key, which does not show the key."""
     return name[:_FINGERPRINT_LENGTH]
 
 
 def state_document(limiter: RateLimiter) -> dict[str, Any]:
     """
-    Read the state of a key. It may block.
+    Read the state of a key, in plain values. It may block.
 
-    :param limiter: the limiter of the key.
-    :returns: plain values. ``state`` is ``free``, ``reserved``, ``paused``, ``exhausted``, ``unused`` (the store has no
-        schedule of the key), ``unseen`` (another process has it) or ``unreadable`` (with a ``problem``).
+    ``state`` is ``free``, ``reserved``, ``paused``, ``exhausted``, ``unused`` (the store has no schedule of the key),
+    ``unseen`` (another process has it) or ``unreadable`` (with a ``problem``).
     """
     if limiter.backend.where == PER_PROCESS:
         return {"state": "unseen"}
@@ -57,10 +52,7 @@ def figures_of(text: str | None, now: float, rate: float | None = None) -> dict[
     """
     Read the state of a key off the text that a back end keeps of it; None if there is none, or a damaged one.
 
-    :param text: the text.
-    :param now: the back end's time.
-    :param rate: the key's requests a second, if it is known.
-    :returns: plain values, times in seconds. Of several states, the one that delays the next request longest counts.
+    Of several states, the one that delays the next request longest counts. The rate need not be known.
     """
     schedule = from_text(text, now) if text else None
     if not schedule:
@@ -82,11 +74,7 @@ def figures_of(text: str | None, now: float, rate: float | None = None) -> dict[
 
 
 def state_in_words(document: Mapping[str, Any]) -> str:
-    """
-    Return the state of a key for people.
-
-    :param document: the state as plain values.
-    """
+    """Return the state of a key for people."""
     state = document["state"]
     if state in _STATES:
         return _STATES[state]

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """
-    Run a command.
-
-    :param arguments: the command line's; those of this process if not given.
-    :returns: the exit code.
-    """
+    """Run a command, and return its exit code."""
     options = parser().parse_args(arguments)
     return run(next(command for command in COMMANDS if command.name == options.command), options)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
 from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, figures_of, fingerprint, state_document, state_in_words
-from airflow_provider_mediaops.cli.result import Line, Result, TextTable
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
 from airflow_provider_mediaops.progress import duration
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
-    from airflow_provider_mediaops.cli.result import Part
-    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
@@ -87,14 +86,7 @@ class _Keys:
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Show the keys of connections, or of all connections; forget what is kept of them, if that is asked for.
-
-    :param options: ``conn_ids``, ``reset`` and ``yes``.
-    :param terminal: hides the connections' secrets, and asks before anything is forgotten.
-    :returns: the keys; a connection or store that cannot be used is a problem.
-    :raises InvalidArgumentError: if nothing says whose rate is to be forgotten.
-    """
+    """Show the keys of connections, or of all; forget what is kept of them, if that is asked for."""
     if options.reset and not options.conn_ids:
         raise InvalidArgumentError("--reset needs the connections whose rate is to begin anew: rate CONN_ID --reset.")
     keys = _Keys(terminal)

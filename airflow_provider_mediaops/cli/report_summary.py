@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from datetime import timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.cli.result import Line, TextTable
+from airflow_provider_mediaops.cli.terminal import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_provider_mediaops.cli.result import Part
+    from airflow_provider_mediaops.cli.terminal import Part
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
@@ -42,13 +42,7 @@ _SEEN = "Seen: the number of threads, each of which counts 1, for the cluster ga
 
 
 class Summary(NamedTuple):
-    """
-    What several reports say together.
-
-    :param found: the comparison of the reports.
-    :param kinds: the kinds of work in them, the hottest first.
-    :param document: the same in plain values, at most 100 of each.
-    """
+    """What several reports say together, also in plain values, at most 100 of each."""
 
     found: Comparison
     kinds: tuple[HotKind, ...]
@@ -59,7 +53,6 @@ def report_facts(capture: Capture, first_line: int = 1) -> dict[str, Any]:
     """
     Return when and where a report was taken, and what of it was not understood, in plain values.
 
-    :param capture: the report.
     :param first_line: the number of its first line in its file.
     """
     report = capture.report
@@ -85,11 +78,7 @@ def _iso(moment: datetime) -> str:
 
 
 def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
-    """
-    Compare reports, one after the other; none is kept.
-
-    :param captures: one or more.
-    """
+    """Compare reports, one after the other; none is kept."""
     measure = measures_of(capture.tally for capture in captures)[0]
     sums, kind_sums = ComparisonSums(measure, len(captures)), KindSums(measure)
     for capture in captures:
@@ -137,12 +126,7 @@ def _thread(one: HotOne) -> dict[str, Any]:
 
 
 def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> list[Part]:
-    """
-    Return the summary for people.
-
-    :param files: the facts of each file.
-    :param summary: what the reports say together.
-    """
+    """Return the summary for people."""
     found, readable_files = summary.found, [file for file in files if "error" not in file]
     parts: list[Part] = []
     for number, file in enumerate(readable_files, 1):

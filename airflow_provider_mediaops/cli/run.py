@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_provider_mediaops.cli.commands import Command
-    from airflow_provider_mediaops.cli.result import Result
+    from airflow_provider_mediaops.cli.terminal import Result
 
 #: Nothing is wrong.
 FINE = 0
@@ -34,14 +34,7 @@ _PASSWORD = re.compile(r"://[^/:@\s]*:([^/\s]+)@")
 
 
 def run(command: Command, options: argparse.Namespace, terminal: Terminal | None = None) -> int:
-    """
-    Run a command.
-
-    :param command: the command.
-    :param options: what was given to it.
-    :param terminal: the streams; those of the process if not given.
-    :returns: the exit code.
-    """
+    """Run a command, and return its exit code."""
     terminal = terminal or Terminal()
     terminal.hide(_passwords_in(options))
     try:
@@ -78,8 +71,8 @@ def _passwords_in(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _function_of(command: Command) -> Callable[[argparse.Namespace, Terminal], Result]:
-    module, _, name = command.function.partition(":")
-    function: Callable[[argparse.Namespace, Terminal], Result] = getattr(importlib.import_module(module), name)
+    module = importlib.import_module(f"airflow_provider_mediaops.cli.{command.name.replace('-', '_')}")
+    function: Callable[[argparse.Namespace, Terminal], Result] = module.run
     return function
 
 

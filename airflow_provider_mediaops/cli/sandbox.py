@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cli.commands import SANDBOX
-from airflow_provider_mediaops.cli.result import Result
+from airflow_provider_mediaops.cli.terminal import Result
 
 if TYPE_CHECKING:
     import argparse
@@ -20,13 +20,7 @@ _PROGRAM = "airflow_provider_mediaops.sandbox"
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """
-    Run the sandbox until Ctrl-C or SIGTERM. The lines that Airflow needs go to the standard output.
-
-    :param options: the sandbox's own options.
-    :param terminal: where its connections are written.
-    :raises SystemExit: with the sandbox's exit code.
-    """
+    """Run the sandbox until Ctrl-C or SIGTERM. The lines that Airflow needs go to the standard output."""
     arguments = sys.argv
     sys.argv = [_PROGRAM, *program_arguments(options)]
     try:
@@ -38,10 +32,6 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
 
 
 def program_arguments(options: argparse.Namespace) -> list[str]:
-    """
-    Return the arguments of the sandbox's own command line.
-
-    :param options: the options; those that were not given are left to the sandbox.
-    """
+    """Return the arguments of the sandbox's own command line, without the options that were not given."""
     given = [(argument.names[0], argument.names[0][2:].replace("-", "_")) for argument in SANDBOX.arguments]
     return [f"{name}={value}" for name, field in given if (value := getattr(options, field)) is not None]

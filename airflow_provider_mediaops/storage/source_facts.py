@@ -61,7 +61,7 @@ class FileFacts:
     def described(self) -> str:
         """The facts in words."""
         words = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
-        parts = [self.format]
+        parts = ["tsv" if self.delimiter == "\t" else self.format]
         if self.sheet is not None:
             parts.append(f"sheet {self.sheet!r}")
         if self.columns:

@@ -18,9 +18,8 @@ each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: 
 
 @each_command
 def test_the_function_of_a_command_is_there(command: Command) -> None:
-    module, _, name = command.function.partition(":")
-    function = getattr(importlib.import_module(module), name)
-    assert list(inspect.signature(function).parameters) == ["options", "terminal"]
+    module = importlib.import_module(f"airflow_provider_mediaops.cli.{command.name.replace('-', '_')}")
+    assert list(inspect.signature(module.run).parameters) == ["options", "terminal"]
 
 
 @each_command

@@ -410,5 +410,6 @@ def test_advice_on_merges_names_the_version_without_index_only_for_threads_witho
         file.write_text(section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)))
         outputs.append(command("hot-threads", file).output)
 
+    assert re.search("Hottest kind of work: [^:]*: logs, shard 2. Next: ", outputs[0])
     assert ["name no index in the thread" in output for output in outputs] == [False, True]
     assert all("GET _nodes/stats/indices/merge?level=shards" in output for output in outputs)

@@ -77,6 +77,22 @@ def test_a_key_that_was_refused_is_slowed_down(backend: SqliteBackend, books: Ca
     assert "slowed down to 70%" in command("rate", "nightly").output
 
 
+@pytest.mark.parametrize(
+    ("kept", "state"),
+    [
+        ({"paused": 200.0, "reserved": 3.5 * GAP}, "paused"),
+        ({"paused": 20.0, "exhausted": 3_602.0}, "exhausted"),
+        ({"speed": 0.7, "reserved": 3.5 * GAP}, "reserved"),
+        ({"speed": 0.7}, "free"),
+    ],
+)
+def test_of_several_states_the_one_that_delays_longest_counts(
+    backend: SqliteBackend, books: Callable[..., str], kept: dict[str, float], state: str
+) -> None:
+    keep(backend, books("nightly"), **kept)
+    assert command("rate", "-o", "json").document["keys"][0]["state"] == state
+
+
 def test_with_other_rates_for_one_key_the_number_of_slots_is_not_known(
     backend: SqliteBackend, books: Callable[..., str]
 ) -> None:

@@ -10,23 +10,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.cli import check
 from airflow_provider_mediaops.cli.commands import Command
-from airflow_provider_mediaops.cli.result import Line, Result
 from airflow_provider_mediaops.cli.run import run
-from airflow_provider_mediaops.cli.terminal import Terminal
+from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-COMMAND = Command("try", "", "", f"{__name__}:chosen")
+COMMAND = Command("check", "", "")
 ended_by: Callable[[], Result]
 
 
-def chosen(options: argparse.Namespace, terminal: Terminal) -> Result:  # noqa: ARG001 - as every command
-    terminal.hide(["s3cr3t-key"])
-    return ended_by()
+@pytest.fixture(autouse=True)
+def _ends_in_that_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(_: argparse.Namespace, terminal: Terminal) -> Result:
+        terminal.hide(["s3cr3t-key"])
+        return ended_by()
+
+    monkeypatch.setattr(check, "run", chosen)
 
 
 class Closed(io.StringIO):
@@ -38,7 +42,7 @@ class Closed(io.StringIO):
 
 def ran(way: Callable[[], Result], output: io.StringIO | None = None) -> tuple[int, str, str]:
     """Run a command that ends in this way; give its exit code and what it wrote."""
-    global ended_by  # noqa: PLW0603 - a command is imported by its name
+    global ended_by  # noqa: PLW0603 - of the command that is run
     ended_by = way
     output, messages = output or io.StringIO(), io.StringIO()
     code = run(COMMAND, argparse.Namespace(output="text"), Terminal(output, messages, io.StringIO()))
@@ -63,16 +67,16 @@ def test_a_problem_has_an_exit_code() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (InvalidArgumentError("no such form"), 2, "try: no such form\n"),
-        (AuthenticationError("refused s3cr3t-key"), 1, "try: refused ***\n"),
-        (ValueError("no JSON"), 1, "try: no JSON\n"),
+        (InvalidArgumentError("no such form"), 2, "check: no such form\n"),
+        (AuthenticationError("refused s3cr3t-key"), 1, "check: refused ***\n"),
+        (ValueError("no JSON"), 1, "check: no JSON\n"),
         (
             FileNotFoundError(2, "No such file or directory", "list.csv"),
             1,
-            "try: list.csv: No such file or directory\n",
+            "check: list.csv: No such file or directory\n",
         ),
-        (OSError("no filesystem"), 1, "try: no filesystem\n"),
-        (KeyboardInterrupt(), 130, "try: stopped.\n"),
+        (OSError("no filesystem"), 1, "check: no filesystem\n"),
+        (KeyboardInterrupt(), 130, "check: stopped.\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
@@ -86,7 +90,7 @@ def test_an_error_of_the_program_itself_keeps_its_traceback() -> None:
 
 
 def test_the_password_of_a_path_is_in_nothing_that_is_said() -> None:
-    global ended_by  # noqa: PLW0603 - a command is imported by its name
+    global ended_by  # noqa: PLW0603 - of the command that is run
     path = "s3://key:hunter2@bucket/books.jsonl"
     ended_by = raising(StorageError(f"{path} cannot be read."))
     messages = io.StringIO()

@@ -8,15 +8,14 @@ import json
 import pytest
 import yaml
 
-from airflow_provider_mediaops.cli.result import Fields, Line, Result, TextTable, Verbatim
-from airflow_provider_mediaops.cli.terminal import Terminal
+from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 RESULT = Result(
     {"conn_id": "books", "left": 12},
     [
         Line("The connection works.", "good"),
-        Fields({"plan": "pro", "quota left": 12, "unknown": None}, title="books"),
+        TextTable([], [["  plan", "pro"], ["  quota left", 12]], title="books"),
         TextTable(["name", "requests", "open"], [["é", 7, True], ["a longer name", 1200, None]], title="Keys"),
     ],
 )
@@ -63,7 +62,7 @@ def test_a_pipe_gets_plain_text() -> None:
 
 def test_a_pipe_gets_whole_lines_however_long() -> None:
     name = "n" * 5_000
-    assert name in shown(Result(None, [TextTable(["name"], [[name]]), Fields({"name": name})])).splitlines()
+    assert name in shown(Result(None, [TextTable(["name"], [[name]])])).splitlines()
 
 
 def test_a_program_gets_one_document() -> None:
@@ -105,15 +104,15 @@ def test_a_table_fits_the_width_and_loses_nothing(monkeypatch: pytest.MonkeyPatc
 
 def test_brackets_and_colons_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "[bold]not bold[/bold] :smile:"
-    assert text in on_screen(Result(None, [Line(text), Fields({"a": text})]), monkeypatch, TERM="dumb")
+    assert text in on_screen(Result(None, [Line(text), TextTable([], [["a", text]])]), monkeypatch, TERM="dumb")
 
 
 @pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202e", "\r", "\x08"])
 def test_what_a_service_sent_does_not_steer_the_terminal(steering: str) -> None:
     text = f"name{steering}!"
-    output = shown(Result(None, [Line(text), Fields({"name": text}, text), TextTable(["name"], [[text]], text)]))
+    output = shown(Result(None, [Line(text), TextTable(["name"], [[text]], text)]))
     assert steering[0] not in output
-    assert output.count("name\ufffd") == 5
+    assert output.count("name\ufffd") == 3
 
 
 @pytest.mark.parametrize("form", ["text", "plain", "json", "yaml"])
@@ -122,7 +121,8 @@ def test_secrets_are_hidden(form: str) -> None:
     text = f"before {secret} after"
     result = Result(
         {text: [text, {"deep": (text,)}]},
-        [Line(text), Fields({"value": text}, text), TextTable(["column"], [[text]], text), Verbatim(text)],
+        [Line(text), TextTable(["column"], [[text]], text)],
+        verbatim=text,
     )
     output = shown(result, form, secrets=(secret,))
     assert "before *** after" in output
@@ -131,7 +131,7 @@ def test_secrets_are_hidden(form: str) -> None:
 
 def test_text_for_another_program_is_left_alone() -> None:
     text = "main;run\t[x] 5\nmain;wait 7"
-    assert shown(Result(None, [Verbatim(text)])) == text
+    assert shown(Result(None, verbatim=text)) == text
 
 
 def test_messages_do_not_mix_with_the_result() -> None:
