@@ -181,8 +181,8 @@ def _modules(name: str) -> str:
 
 
 def _sandbox(name: str) -> str:
-    """Return the options of the sandbox, or the forms that its books have."""
-    from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
+    """Return the options of the sandbox, or what is odd about some of its books."""
+    from airflow_provider_mediaops.sandbox.books.catalogue import ODDITIES
     from airflow_provider_mediaops.sandbox.state import Settings
 
     if name == "options":
@@ -191,10 +191,7 @@ def _sandbox(name: str) -> str:
             [f"`--{each.replace('_', '-')}`", field.description or "", f"`{field.default}`"] for each, field in fields
         )
         return _table(["option", "meaning", "default"], rows)
-    forms = (
-        [f"`{field}`", ", ".join(f"{form} {share}" for form, share in each.items())] for field, each in FORMS.items()
-    )
-    return _table(["field", "forms, with their share in percent"], forms)
+    return "".join(f"- {oddity}\n" for oddity in ODDITIES)
 
 
 def _code(name: str) -> str:

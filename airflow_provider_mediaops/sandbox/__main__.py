@@ -18,12 +18,7 @@ _LAST_PORT = 65_535
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """
-    Serve until Ctrl-C or SIGTERM. The lines that Airflow needs go to the standard output.
-
-    :param arguments: the command line's; those of this process if not given.
-    :returns: the exit code: 0 after a stop, 1 if the address is not free.
-    """
+    """Serve until Ctrl-C or SIGTERM, with the lines that Airflow needs on the standard output; return the exit code."""
     parser = _parser()
     options = vars(parser.parse_args(arguments))
     host, port, video_auth = options.pop("host"), options.pop("port"), options.pop("video_auth")

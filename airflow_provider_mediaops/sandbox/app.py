@@ -32,13 +32,7 @@ It keeps their rules and limits; the switchboard under `/_sandbox` makes them fa
 
 
 def create_app(state: SandboxState, *, host: str) -> ASGIApp:
-    """
-    Build the sandbox.
-
-    :param state: its settings, clock and memory; it serves one application.
-    :param host: the name or address on which it is served.
-    :returns: an ASGI application. Its manual is at ``/docs``.
-    """
+    """Build the sandbox of one state, served on a host. Its manual is at ``/docs``."""
     app = FastAPI(title="MediaOps sandbox", description=_DESCRIPTION, redirect_slashes=False, redoc_url=None)
     app.state.sandbox = state
     app.include_router(video.router)

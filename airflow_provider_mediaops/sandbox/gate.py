@@ -55,12 +55,7 @@ class _Reply:
 
 
 class Gate:
-    """
-    An ASGI layer around the services that records requests and lets faults befall them.
-
-    :param app: the application with the services and the switchboard.
-    :param state: holds the faults and the record of requests.
-    """
+    """An ASGI layer around the services that records requests and lets faults befall them."""
 
     def __init__(self, app: ASGIApp, *, state: SandboxState) -> None:
         self._app = app

@@ -29,13 +29,7 @@ _FIRST_SERVER_ERROR = 500
 
 
 class RefusedError(Exception):
-    """
-    A request that a service does not grant, with the reply that says so.
-
-    :param status: the HTTP status.
-    :param body: the reply's JSON.
-    :param headers: further headers of the reply.
-    """
+    """A request that a service does not grant, with the reply that says so."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{status}: {body}")

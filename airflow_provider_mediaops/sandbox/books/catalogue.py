@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.sandbox.books.isbn import GENERATED_PREFIX, isbn10_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +43,47 @@ _KNOWN = {
 #: The well-known ISBNs that have a record.
 KNOWN_ISBNS = tuple(_KNOWN)
 
-ABSENT = "absent"
-#: The forms in which the service writes a field, each with its share of the records in percent.
-#: The well-known books have the first form of each.
-FORMS: Mapping[str, Mapping[str, int]] = {
-    "isbn": {"ISBN-10": 97, "ISBN-13": 3},
-    "title": {"text": 99, "text that ends with a NUL byte": 1},
-    "title_long": {"text": 95, ABSENT: 5},
-    "authors": {"list": 93, "object with numeric keys": 2, "list that holds null": 2, ABSENT: 3},
-    "publisher": {"text": 98, ABSENT: 2},
-    "language": {"`en`": 92, "`en_US`": 3, "`eng`": 2, ABSENT: 3},
-    "binding": {"text": 97, ABSENT: 3},
-    "pages": {"number": 93, "text": 3, ABSENT: 4},
-    "date_published": {
-        "YYYY": 45,
-        "YYYY-MM-DD": 40,
-        "date and time": 5,
-        "YYYY-MM": 4,
-        "number": 3,
-        "`-`": 1,
-        ABSENT: 2,
-    },
-    "msrp": {"number": 90, "text": 3, "`0`": 2, "`0.00` as text": 2, ABSENT: 3},
-    "dewey_decimal": {"text": 90, "list": 3, ABSENT: 7},
-    "dimensions": {"text": 92, "list": 3, ABSENT: 5},
-    "subjects": {"list": 92, "object with numeric keys": 2, ABSENT: 6},
-    "image": {"text": 98, ABSENT: 2},
-    "other_isbns": {ABSENT: 95, "list": 5},
+_OPTIONAL = ("title_long", "authors", "publisher", "language", "binding", "pages", "date_published", "msrp", "subjects")
+#: What may be odd about a record, in words, with the fields that are written otherwise; None leaves one out.
+ODDITIES: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "`isbn` is an ISBN-13": lambda book: {"isbn": book["isbn13"]},
+    "`title` ends with a NUL byte": lambda book: {"title": f"{book['title']}\0"},
+    "`authors` is an object with numeric keys": lambda book: {"authors": _with_numeric_keys(book["authors"])},
+    "`authors` is a list that holds null": lambda book: {"authors": [*book["authors"], None]},
+    "`subjects` is an object with numeric keys": lambda book: {"subjects": _with_numeric_keys(book["subjects"])},
+    "`language` is `en_US`": lambda _: {"language": "en_US"},
+    "`language` is `eng`": lambda _: {"language": "eng"},
+    "`pages` is a text": lambda book: {"pages": str(book["pages"])},
+    "`msrp` is a text": lambda book: {"msrp": f"{book['msrp']:.2f}"},
+    "`msrp` is 0": lambda _: {"msrp": 0},
+    "`date_published` is a day": lambda book: {"date_published": f"{book['date_published']}-03-31"},
+    "`date_published` is a month": lambda book: {"date_published": f"{book['date_published']}-03"},
+    "`date_published` has a time": lambda book: {"date_published": f"{book['date_published']}-03-31T00:00:01Z"},
+    "`date_published` is a number": lambda book: {"date_published": int(book["date_published"])},
+    "`date_published` is `-`": lambda _: {"date_published": "-"},
+    "`dewey_decimal` is a list": lambda book: {"dewey_decimal": [book["dewey_decimal"], "[Fic]"]},
+    "`dimensions` is a list": lambda book: {"dimensions": book["dimensions"].split(", ")},
+    "`other_isbns` is there": lambda book: {"other_isbns": [{"isbn": book["isbn13"], "binding": "Audio CD"}]},
+    "most fields are absent": lambda _: dict.fromkeys(_OPTIONAL),
 }
+_STEP = 37
 
 _SUBJECTS = ("Invention", "Patience", "Weather", "Bridges", "Tea")
 _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition")
 
 
 def book(isbn: str) -> dict[str, Any] | None:
-    """Return the record of a book by its ISBN-13, or None; its fields have the forms of :data:`FORMS`."""
+    """Return the record of a book by its ISBN-13, or None. Of a hundred records, each oddity has one."""
     if facts := _KNOWN.get(isbn):
-        return _record(isbn, facts, {field: next(iter(forms)) for field, forms in FORMS.items()})
-    if isbn.startswith(GENERATED_PREFIX):
-        return _record(isbn, _generated(int(isbn[:12])), _drawn_forms(isbn))
-    return None
+        return _record(isbn, facts)
+    if not isbn.startswith(GENERATED_PREFIX):
+        return None
+    number = int(isbn[:12])
+    record = _record(isbn, _generated(number))
+    # The step spreads them, so that a short list has some.
+    for change in list(ODDITIES.values())[number * _STEP % 100 :][:1]:
+        record |= change(record)
+    return {field: value for field, value in record.items() if value is not None}
 
 
 def _generated(number: int) -> _Facts:
@@ -95,64 +95,26 @@ def _generated(number: int) -> _Facts:
     )
 
 
-def _drawn_forms(isbn: str) -> dict[str, str]:
-    """Draw the form of each field: it looks random and is always the same for one ISBN."""
-    digest = hashlib.blake2b(isbn.encode(), digest_size=4 * len(FORMS)).digest()
-    return {
-        field: _drawn(forms, int.from_bytes(digest[4 * place : 4 * place + 4], "big") % 100)
-        for place, (field, forms) in enumerate(FORMS.items())
-    }
-
-
-def _drawn(forms: Mapping[str, int], percent: int) -> str:
-    for form, share in forms.items():
-        if percent < share:
-            return form
-        percent -= share
-    raise AssertionError(f"The shares of {list(forms)} do not add up to 100.")
-
-
-def _record(isbn: str, facts: _Facts, forms: Mapping[str, str]) -> dict[str, Any]:
+def _record(isbn: str, facts: _Facts) -> dict[str, Any]:
     number = int(isbn[:12])
-    pages, price = number % 900 + 20, f"{number % 40 + 4}.{number % 100:02d}"
-    sizes = ["Height: 7.8 Inches", "Width: 5.1 Inches"]
-    subjects = _SUBJECTS[: number % 4 + 1]
-    written = {
-        "isbn": {"ISBN-10": isbn10_of(isbn), "ISBN-13": isbn},
-        "title": {"text": facts.title, "text that ends with a NUL byte": f"{facts.title}\0"},
-        "title_long": {"text": f"{facts.title} ({facts.publisher})"},
-        "authors": {**_as_lists(facts.authors), "list that holds null": [*facts.authors, None]},
-        "publisher": {"text": facts.publisher},
-        "language": {"`en`": "en", "`en_US`": "en_US", "`eng`": "eng"},
-        "binding": {"text": _BINDINGS[number % len(_BINDINGS)]},
-        "pages": {"number": pages, "text": str(pages)},
-        "date_published": _dates(number, facts.year),
-        "msrp": {"number": float(price), "text": price, "`0`": 0, "`0.00` as text": "0.00"},
-        "dewey_decimal": {"text": "823.914", "list": ["823.914", "[Fic]"]},
-        "dimensions": {"text": ", ".join(sizes), "list": sizes},
-        "subjects": _as_lists(subjects),
-        "image": {"text": f"https://images.sandbox.example/books/{isbn}.jpg"},
-        "other_isbns": {"list": [{"isbn": isbn, "binding": "Audio CD"}]},
-    }
-    present = {field: values[forms[field]] for field, values in written.items() if forms[field] != ABSENT}
-    return {"isbn13": isbn, **present}
-
-
-def _dates(number: int, year: int) -> dict[str, int | str]:
-    day = f"{year}-{number % 12 + 1:02d}-{number % 28 + 1:02d}"
     return {
-        "YYYY": str(year),
-        "YYYY-MM-DD": day,
-        "date and time": f"{day}T00:00:01Z",
-        "YYYY-MM": day[:7],
-        "number": year,
-        "`-`": "-",
+        "isbn13": isbn,
+        "isbn": isbn10_of(isbn),
+        "title": facts.title,
+        "title_long": f"{facts.title} ({facts.publisher})",
+        "authors": list(facts.authors),
+        "publisher": facts.publisher,
+        "language": "en",
+        "binding": _BINDINGS[number % len(_BINDINGS)],
+        "pages": number % 900 + 20,
+        "date_published": str(facts.year),
+        "msrp": float(f"{number % 40 + 4}.{number % 100:02d}"),
+        "dewey_decimal": "823.914",
+        "dimensions": "Height: 7.8 Inches, Width: 5.1 Inches",
+        "subjects": list(_SUBJECTS[: number % 4 + 1]),
+        "image": f"https://images.sandbox.example/books/{isbn}.jpg",
     }
 
 
-def _as_lists(values: tuple[str, ...]) -> dict[str, Any]:
-    """Write a list in the two ways in which the service does."""
-    return {
-        "list": list(values),
-        "object with numeric keys": {str(place): value for place, value in enumerate(values)},
-    }
+def _with_numeric_keys(values: list[str]) -> dict[str, str]:
+    return {str(place): value for place, value in enumerate(values)}

@@ -26,13 +26,7 @@ def isbn10_of(isbn13: str) -> str:
 
 
 def sample_isbns(count: int) -> list[str]:
-    """
-    Return a list of ISBNs that all have a record, for trying long lists.
-
-    :param count: how many, up to ten million.
-    :returns: ISBN-13s, all different, always the same ones.
-    :raises ValueError: if there are not so many.
-    """
+    """Return up to ten million ISBN-13s that all have a record, all different, always the same ones."""
     if not 0 <= count <= _GENERATED:
         raise ValueError(f"The sandbox has between 0 and {_GENERATED:,} generated ISBNs, not {count:,}.")
     bodies = (f"{GENERATED_PREFIX}{number:07d}" for number in range(count))

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """
-    A plan of the book database.
-
-    :param name: the plan's name.
-    :param root: the path of its base address.
-    :param key: the key of the sandbox's account with this plan.
-    :param requests_per_second: over all endpoints.
-    :param bulk_size: ISBNs that one bulk request may hold.
-    """
+    """A plan of the book database: the path of its base address, the key of the sandbox's account, and its limits."""
 
     name: str
     root: str
     key: str
     requests_per_second: int
+    # ISBNs that one bulk request may hold.
     bulk_size: int
 
 

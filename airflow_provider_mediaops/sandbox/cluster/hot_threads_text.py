@@ -66,15 +66,7 @@ def time_text(nanos: int) -> str:
 
 
 def section(node: Node, *, cpu: float, at: str, sampling: Sampling) -> str:
-    """
-    Write one node's part of the report.
-
-    :param node: the node.
-    :param cpu: its CPU in percent; nothing is hot if it is zero or not known.
-    :param at: when it was measured, in ISO 8601.
-    :param sampling: the parameters of the request.
-    :returns: the section, with the empty line that ends it.
-    """
+    """Write one node's part of a report that began ``at``, with the empty line that ends it. CPU is in percent."""
     attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
     slots = (node.name, node.id, node.ephemeral_id, HOST, node.address, "".join(sorted(ROLES.values())), attributes)
     ignores_idle = sampling.ignore_idle_threads == "true"

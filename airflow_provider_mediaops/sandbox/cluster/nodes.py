@@ -28,15 +28,10 @@ def _opaque_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """
-    A node of the cluster, which has all roles.
-
-    :param name: its name.
-    :param port: the port on which nodes talk to each other.
-    :param zone: its attribute of that name.
-    """
+    """A node of the cluster, which has all roles."""
 
     name: str
+    # On which nodes talk to each other.
     port: int
     zone: str
 
@@ -123,12 +118,7 @@ class CpuPin(BaseModel):
 
 
 class Cluster:
-    """
-    The nodes' CPU over time: a function of the clock, unless it is pinned.
-
-    :param clock: the source of time; the first cycle begins now.
-    :param cycle: seconds from one spike of ``sandbox-2`` to the next.
-    """
+    """The nodes' CPU over time: a function of the clock, unless it is pinned. A spike of sandbox-2 begins a cycle."""
 
     def __init__(self, clock: Clock, *, cycle: float) -> None:
         self._clock = clock

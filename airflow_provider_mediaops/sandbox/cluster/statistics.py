@@ -14,14 +14,7 @@ _HEAP_BYTES = 4 * 1024**3
 
 
 def figures_of(load: float, now: float, metrics: list[str], *, by_shard: bool) -> dict[str, Any]:
-    """
-    Return the figures of a node by metric.
-
-    :param load: the CPU of its machine in percent; -1 if it is not known.
-    :param now: seconds since 1970.
-    :param metrics: the metrics that are wanted.
-    :param by_shard: whether the counters of each shard follow those of the indices.
-    """
+    """Return the figures of a node by metric; the CPU of its machine is in percent, or -1 if it is not known."""
     timestamp = int(now * 1_000)
     load_average = {"1m": round(max(0.0, load) / 25, 2)}
     known = {

@@ -9,16 +9,13 @@ Stack = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """
-    A thread that may be hot.
+    """A thread that may be hot."""
 
-    :param name: its name, with a place for the node's.
-    :param share: its part of the node's CPU, in thousandths.
-    :param seen: stacks, the running method first, each with the part of snapshots that show it, in tenths.
-    """
-
+    # With a place for the node's.
     name: str
+    # Its part of the node's CPU, in thousandths.
     share: int
+    # Stacks, the running method first, each with the part of snapshots that show it, in tenths.
     seen: tuple[tuple[int, Stack], ...]
 
 

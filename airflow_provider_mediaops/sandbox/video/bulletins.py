@@ -58,15 +58,7 @@ class Activity(_CamelCase):
 
 
 def kept(activity: Activity, parts: Iterable[str], sandbox: SandboxState) -> dict[str, Any]:
-    """
-    Keep a bulletin.
-
-    :param activity: the body.
-    :param parts: the properties that ``part`` names.
-    :param sandbox: where it is kept.
-    :returns: the activity resource, all parts.
-    :raises RefusedError: if a rule of the platform is broken.
-    """
+    """Keep a bulletin, and return the activity with all its parts."""
     written = activity.model_dump(by_alias=True, exclude_none=True)
     _check(activity, {*parts}, {*written}, prefix=sandbox.settings.kind_prefix)
     resource: dict[str, Any] = {

@@ -40,12 +40,7 @@ def _number(*what: object) -> int:
 
 
 class Subscriptions:
-    """
-    The subscriptions of every channel of the sandbox.
-
-    :param kind_prefix: what stands before ``#`` in kinds.
-    :param many: how many the channel :data:`MINE` has.
-    """
+    """The subscriptions of every channel of the sandbox."""
 
     def __init__(self, *, kind_prefix: str, many: int) -> None:
         self._prefix = kind_prefix
@@ -100,13 +95,9 @@ def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
 
 def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query: list[Any]) -> dict[str, Any] | None:
     """
-    Cut one page.
+    Cut one page of all subscriptions that match, in order.
 
-    :param items: all that match, in order.
-    :param size: subscriptions a page.
-    :param token: the page token of the request.
-    :param query: the question, as JSON values: a token is good for the same question only.
-    :returns: its ``pageInfo``, ``items`` and tokens; None if the token does not belong to this question and page size.
+    A token is good for the same question and page size only; None for another one.
     """
     seal = [*query, size]
     start = 0 if token is None else _read_token(token, seal)

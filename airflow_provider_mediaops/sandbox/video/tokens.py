@@ -27,11 +27,7 @@ _FIXED = {BEARER_TOKEN: frozenset({WRITE_SCOPE}), READ_ONLY_TOKEN: frozenset({RE
 
 
 class TokenStore:
-    """
-    The access tokens: two fixed ones that never expire, and the issued ones, which do.
-
-    :param clock: decides when a token has expired.
-    """
+    """The access tokens: two fixed ones that never expire, and the issued ones, which do."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.books import plans
-from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
+from airflow_provider_mediaops.sandbox.books.catalogue import ODDITIES
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
@@ -50,12 +50,9 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
         assert f"| `--{name.replace('_', '-')}` | {field.description} | `{field.default}` |" in rows
 
 
-def test_the_shares_of_odd_fields_are_on_the_page() -> None:
-    rows = filled("<!-- sandbox: forms -->")
-
-    assert "<!-- sandbox: forms -->" in PAGE
-    assert "| `title` | text 99, text that ends with a NUL byte 1 |" in rows
-    assert rows.count("\n| `") == len(FORMS)
+def test_what_is_odd_about_some_books_is_on_the_page() -> None:
+    assert "<!-- sandbox: oddities -->" in PAGE
+    assert filled("<!-- sandbox: oddities -->").count("\n- ") == len(ODDITIES)
 
 
 def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.video import tokens
 from tests.unit.sandbox.credentials import BEARER, FORM, OPERATOR
 
@@ -149,14 +149,6 @@ async def test_a_wrong_fault_is_refused_with_its_field_named(
     assert reply.status_code == 422
     assert field in reply.text
     assert sandbox.state.faults.armed == []
-
-
-async def test_programs_arm_faults_without_the_switchboard(sandbox: Sandbox) -> None:
-    sandbox.state.faults.arm(StatusFault(service="books", status=503))
-    sandbox.state.faults.arm(StatusFault(service="cluster", status=401))
-    sandbox.state.faults.arm(LimitFault(service="video"))
-
-    assert [(await ask(sandbox, service)).status_code for service in ("books", "cluster", "video")] == [503, 401, 403]
 
 
 async def test_a_server_that_cannot_drop_connections_says_so(sandbox: Sandbox) -> None:

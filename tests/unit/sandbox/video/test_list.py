@@ -155,14 +155,6 @@ async def test_ids_are_looked_up_over_all_channels(sandbox: Sandbox) -> None:
     assert found["pageInfo"]["totalResults"] == 2
 
 
-async def test_repeated_parts_and_ids_mean_all_of_them(sandbox: Sandbox) -> None:
-    first, second = (await ask(sandbox)).json()["items"][:2]
-
-    found = (await ask(sandbox, part=["id", "snippet"], id=[first["id"], second["id"]])).json()["items"]
-    assert {item["id"] for item in found} == {first["id"], second["id"]}
-    assert found[0].keys() == {"kind", "etag", "id", "snippet"}
-
-
 async def test_mine_gives_the_token_s_own(sandbox: Sandbox) -> None:
     items = (await ask(sandbox, mine="true")).json()["items"]
 
