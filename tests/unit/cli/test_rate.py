@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_key_that_was_refused_is_slowed_down(backend: SqliteBackend, books: Ca
 @pytest.mark.parametrize(
     ("kept", "state"),
     [
-        ({"paused": 200.0, "reserved": 3.5 * GAP}, "paused"),
+        ({"paused": 9_000.0, "reserved": 3.5 * GAP}, "paused"),
         ({"paused": 20.0, "exhausted": 3_602.0}, "exhausted"),
         ({"speed": 0.7, "reserved": 3.5 * GAP}, "reserved"),
         ({"speed": 0.7}, "free"),
@@ -101,8 +102,8 @@ def test_with_other_rates_for_one_key_the_number_of_slots_is_not_known(
     keep(backend, name, reserved=2_000.0)
     (key,) = command("rate", "-o", "json").document["keys"]
     assert key["reserved"] is None
-    assert 1_900 < key["reserved_seconds"] <= 2_000
-    assert "reserved for 33 min" in command("rate").output
+    assert 1_000 < key["reserved_seconds"] <= 2_000
+    assert re.search(r"reserved for \d\d min", command("rate").output)
 
 
 def test_a_key_of_no_connection_that_is_known_here(backend: SqliteBackend) -> None:
