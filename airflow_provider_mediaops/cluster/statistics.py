@@ -36,6 +36,7 @@ class Heap(TypedDict):
     The heap of a node.
 
     :param used_bytes: the used part; None if the node does not say.
+    :param max_bytes: the limit.
     :param used_percent: the used part in percent.
     """
 
@@ -48,6 +49,7 @@ class Collector(TypedDict):
     """
     The work of the garbage collectors of a node, without those that work beside its threads all the time.
 
+    :param collections: the number of collections.
     :param milliseconds: the time that they took.
     :param share_percent: this time in percent of the period.
     """
@@ -61,6 +63,7 @@ class Pool(TypedDict):
     """
     A thread pool with a queue, or with rejections.
 
+    :param pool: its name.
     :param active: the number of its threads that were at work.
     :param queue: the number of tasks that waited.
     :param rejected: the number of tasks that it refused in the period.
@@ -76,6 +79,7 @@ class Throttling(TypedDict):
     """
     The periods of the scheduler in which a container had work.
 
+    :param periods: their number.
     :param throttled: the number of those in which the container was stopped at its limit.
     """
 
@@ -87,6 +91,7 @@ class NodeStatistics(TypedDict):
     """
     The statistics of a node right after a capture.
 
+    :param node_id: its id.
     :param node: its name, or its id.
     :param seconds: the length of the period that the counters are of; None if that is the time since the node's start.
     :param heap: the heap; None if the node does not say, as all others.
