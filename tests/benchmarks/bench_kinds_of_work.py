@@ -30,6 +30,7 @@ from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.benchmarks.results import Limit, Row, record
 from tests.cluster.kinds import KINDS
 from tests.cluster.nodes import running_cluster
+from tests.cluster.security import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,16 +161,10 @@ def _scripted() -> dict[str, Any]:
 
 
 def _vector() -> dict[str, Any]:
-    query = [_CHANCE.uniform(-1, 1) for _ in range(DIMENSIONS)]
-    return {
-        "knn": {
-            "field": "vector",
-            "query_vector": query,
-            "k": 5_000,
-            "num_candidates": 10_000,
-            "filter": {"range": {"number": {"gte": _CHANCE.randrange(9)}}},
-        }
-    }
+    some = {"range": {"number": {"gte": _CHANCE.randrange(9)}}}
+    vectors = [[_CHANCE.uniform(-1, 1) for _ in range(DIMENSIONS)] for _ in range(8)]
+    one = {"field": "vector", "k": 5_000, "num_candidates": 10_000, "filter": some}
+    return {"knn": [{**one, "query_vector": vector} for vector in vectors]}
 
 
 def _suggestions() -> dict[str, Any]:
@@ -245,7 +240,9 @@ LOADS = (
         threads=1,
         beside=f"{_BULK}&refresh=true",
     ),
-    KnownLoad("new indices", ("cluster.", "index.analyzer_build"), f"/{WRITTEN}-*", method="PUT"),
+    KnownLoad(
+        "new indices", ("cluster.", "index.analyzer_build", "recovery.", "flush."), f"/{WRITTEN}-*", method="PUT"
+    ),
     KnownLoad(
         "ingest by grok",
         ("ingest.grok", "ingest.other", *WRITING),
@@ -361,8 +358,8 @@ def send_with(session: requests.Session, method: str, url: str, body: Any = None
 def request_of(load: KnownLoad, url: str, session: requests.Session, number: int) -> None:
     """Send a request of a load."""
     if load.is_login:
-        # A wrong password is never remembered.
-        session.auth = ("nobody", str(number))
+        # A wrong password is never remembered, so the next one is hashed, too.
+        session.auth = (OPERATOR.name, str(number))
         session.get(f"{url}{load.path}", timeout=REPLY_SECONDS)
         return
     address = f"{url}{load.path.replace('*', str(number))}"

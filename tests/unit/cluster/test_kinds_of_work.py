@@ -111,6 +111,13 @@ def test_loop_over_dense_matches_is_no_scoring_and_below_it_an_aggregation_whose
     assert label_of([CARDINALITY, collector, loop, QUERY_PHASE]).kind.id == "agg.cardinality"
 
 
+def test_vector_query_of_elasticsearch_9_is_one_outside_the_graph_too() -> None:
+    searching = "org.elasticsearch.search.internal.ContextIndexSearcher.search(ContextIndexSearcher.java:336)"
+    phase = "org.elasticsearch.search.dfs.DfsPhase.singleKnnSearch(DfsPhase.java:216)"
+
+    assert label_of([searching, phase]).kind.id == "search.vector"
+
+
 @pytest.mark.parametrize("kind", TELLING, ids=[kind.id for kind in TELLING])
 def test_example_frame_of_each_kind_tells_it_with_and_without_its_module(kind: KindOfWork) -> None:
     bare = kind.example.rpartition("//")[2]
