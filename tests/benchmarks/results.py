@@ -64,6 +64,10 @@ GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
     "reports": [
         ("hot_threads", "parse a report of OpenSearch 3.8", "a pattern matched against each line"),
         ("hot_threads", "memory of parsing any kind, for each byte of it", None),
+        ("kinds_of_work", "opensearch-3.8: right and precise", None),
+        ("kinds_of_work", "opensearch-3.8: without a label by a frame", None),
+        ("kinds_of_work", "elasticsearch-9.1-secured: right and precise", None),
+        ("kinds_of_work", "elasticsearch-9.1-secured: without a label by a frame", None),
     ],
     "dag files": [
         ("import_time", "import of all operators and sensors, processor time", "http provider"),
