@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError
+from airflow_provider_mediaops.storage import local
 from tests.unit.storage.schedules import (
     CLEARED,
     NEXT,
@@ -22,6 +23,7 @@ from tests.unit.storage.schedules import (
     identity_of,
     length,
     pace,
+    pause,
     to_end,
 )
 
@@ -589,7 +591,37 @@ def test_without_a_reply_the_version_is_that_of_the_own_content(kind: str, world
     assert found["owner"]["task"] == B.task
 
 
+def test_file_that_is_replaced_just_after_its_write_gets_no_manifest_of_its_writer(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds.append(world := World("disk", None))
+    x = world.attempt("X", A, "00000001")
+    assert x.until("replace data")
+    with monkeypatch.context() as patch:
+        # The lock is free again, and the version is asked for next.
+        patch.setattr(local, "sync_names", lambda _: pause("sync the names"))
+        assert x.until("sync the names")
+    assert world.lone(B, "B").result
+    x.run()
+    assert x.result
+    assert (world.manifest() or {"owner": {"task": B.task}})["owner"]["task"] == B.task
+
+
 # Beside the ten
+
+
+@all_kinds
+def test_claim_after_others_were_removed_is_higher_than_all_of_them(kind: str, worlds: list[World]) -> None:
+    worlds.append(world := World(kind))
+    for number in (1, 2):
+        x = world.attempt(f"X{number}", A, f"0000000{number}")
+        assert x.until("ask for page")
+        x.kill()
+    assert world.lone(A, "X3").result
+    assert {name[:4] for name in world.names(A)} == {"0003"}
+    cleared = world.lone(CLEARED, "C", Plan(fresh=True))
+    assert cleared.result["by"] == ["C", "C"]
+    assert {name[:4] for name in world.names(A)} == {"0004"}
 
 
 @kinds
@@ -715,8 +747,6 @@ def test_a_segment_that_is_missing_ends_the_log(worlds: list[World]) -> None:
 
 def test_a_lock_that_never_frees_ends_the_attempt(worlds: list[World]) -> None:
     from types import SimpleNamespace
-
-    from airflow_provider_mediaops.storage import local
 
     worlds.append(world := World("disk"))
     x = world.attempt("X", A, "00000001")
