@@ -133,7 +133,7 @@ class Backend(Protocol):
         ...
 
     def load(self, folder: str, names: Sequence[str]) -> Mapping[Claim, Sequence[Part]]:
-        """Return the contents of the logs of claims, in order, up to the first segment that is missing."""
+        """Return the contents of the logs of claims, in the order of their frames; one may be missing."""
         ...
 
     def version(self) -> Version | None:
@@ -161,8 +161,8 @@ class Backend(Protocol):
         """Remove files of a folder; those that are gone are nobody's business."""
         ...
 
-    def sweep(self, keep: str) -> None:
-        """Remove all other folders that nobody has written to for :data:`STALE_SECONDS`."""
+    def sweep(self) -> None:
+        """Remove all folders that nobody has written to for :data:`STALE_SECONDS`."""
         ...
 
     def close(self) -> None:

@@ -315,7 +315,7 @@ class Staging:
         self._log.end(summary, self._owner.turn)
         self.finished = summary
         with suppress(OSError):
-            self._backend.sweep(self._owner.folder)
+            self._backend.sweep()
         return summary
 
     def _publish_changes(self, backend: Backend, done: DoneFrame) -> None:

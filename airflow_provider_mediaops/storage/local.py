@@ -197,12 +197,10 @@ class LocalBackend:
             for name in names:
                 (self._folder / folder / name).unlink(missing_ok=True)
 
-    def sweep(self, keep: str) -> None:
+    def sweep(self) -> None:
         """Remove what nobody has written to for long: folders of owners, and files whose writers died."""
         with self._writing():
             for name in self.names(""):
-                if name == keep:
-                    continue
                 path = self._folder / name
                 if path.is_dir() and not path.is_symlink():
                     files = [path / each for each in self.names(name)]

@@ -154,14 +154,11 @@ class StoreBackend:
             claim, number = read_name(name) or (None, "")
             if claim and number.isdecimal():
                 segments.setdefault(claim, {})[int(number)] = name
-        wanted = [(claim, found[number]) for claim, found in segments.items() for number in _unbroken(found)]
+        wanted = [(claim, found[number]) for claim, found in segments.items() for number in sorted(found)]
         parts: dict[Claim, list[Part]] = {}
-        gone: set[Claim] = set()
         contents = self._downloaded(folder, [name for _, name in wanted])
         for (claim, _), content in zip(wanted, contents, strict=True):
-            if content is None:
-                gone.add(claim)
-            elif claim not in gone:
+            if content is not None:
                 parts.setdefault(claim, []).append(self._spooled(content))
         return parts
 
@@ -236,7 +233,7 @@ class StoreBackend:
     def _own_version(self, new: NewFile) -> Version:
         """Return the version of what was just written, if the reply does not say it: only the content can."""
         found = self._current()
-        if found is None or found.size != new.size or self.digest() != new.digest() or self._current() != found:
+        if found is None or found.size != new.size or self.digest() != new.digest():
             raise conflict_error(self._path)
         return found
 
@@ -256,14 +253,14 @@ class StoreBackend:
                 with self._writing(), suppress(FileNotFoundError):
                     self._fs.rm_file(path)
 
-    def sweep(self, keep: str) -> None:
+    def sweep(self) -> None:
         """Remove the objects in folders of owners that nobody has written to for long."""
         with self._reading():
             found: Mapping[str, Mapping[str, Any]] = self._fs.find(self._folder, detail=True)
         folders: dict[str, list[tuple[str, float | None]]] = {}
         for path, info in found.items():
             folder, below, _ = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
-            if below and folder != keep:
+            if below:
                 folders.setdefault(folder, []).append((path, modified_time(info)))
         for files in folders.values():
             if all(written is not None and self._clock() - written > STALE_SECONDS for _, written in files):
@@ -278,14 +275,6 @@ class StoreBackend:
 
     def _writing(self) -> AbstractContextManager[None]:
         return translating_errors(self._path, "written", self.hint)
-
-
-def _unbroken(numbers: Mapping[int, str]) -> Iterator[int]:
-    """Yield the numbers from 0 on, up to the first that is missing."""
-    number = 0
-    while number in numbers:
-        yield number
-        number += 1
 
 
 def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
