@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_BATCHES, PLAN_RATES
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
@@ -110,6 +111,15 @@ class InvalidText:
 
 
 @dataclass(frozen=True, slots=True)
+class NotedText:
+    """A text that was read with a note, such as which other books of its cell are left out."""
+
+    line: int | str
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatedBook:
     """A book that is in the list more than once, in one writing or in several."""
 
@@ -121,11 +131,17 @@ class RepeatedBook:
 
 @dataclass(frozen=True, slots=True)
 class ListCheck:
-    """The result of a check: the figures, how many different books, and the first that are invalid or repeated."""
+    """
+    The result of a check: the figures, how many different books, and the first that are invalid, noted or repeated.
+
+    ``repairable`` is the number of invalid rows that are ISBNs if lost zeros are put back.
+    """
 
     figures: ListFigures
     books: int
+    repairable: int
     first_invalid: tuple[InvalidText, ...]
+    first_noted: tuple[NotedText, ...]
     repeated: int
     first_repeated: tuple[RepeatedBook, ...]
 
@@ -133,7 +149,9 @@ class ListCheck:
 def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListCheck:
     """Check a list of any length in bounded memory; the books are counted in a temporary file."""
     figures = ListFigures()
+    repairable = 0
     first_invalid: list[InvalidText] = []
+    first_noted: list[NotedText] = []
     remaining = iter(rows)
     database = scratch_database(_CREATE_TABLE)
     try:
@@ -143,25 +161,35 @@ def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListChe
                 figures.add(row)
                 if row.isbn13:
                     found.append((int(row.isbn13), line, figures.rows))
-                elif row.error and len(first_invalid) < limit:
-                    first_invalid.append(InvalidText(line, row.text, row.reason or row.error))
+                    if row.note and len(first_noted) < limit:
+                        first_noted.append(NotedText(line, row.text, row.note))
+                elif row.error:
+                    repairable += _is_repairable(row.text)
+                    if len(first_invalid) < limit:
+                        first_invalid.append(InvalidText(line, row.text, row.reason or row.error))
             with naming_folder():
                 database.executemany(_COUNT, found)
-        return _counted(database, figures, tuple(first_invalid), limit)
+        books, repeated, first_repeated = _counted(database, limit)
     finally:
         database.close()
+    return ListCheck(figures, books, repairable, tuple(first_invalid), tuple(first_noted), repeated, first_repeated)
 
 
-def _counted(
-    database: sqlite3.Connection, figures: ListFigures, first_invalid: tuple[InvalidText, ...], limit: int
-) -> ListCheck:
+def _is_repairable(text: str) -> bool:
+    try:
+        return isbns_in(text, repair_zeros=True).zeros > 0
+    except InvalidIsbnError:
+        return False
+
+
+def _counted(database: sqlite3.Connection, limit: int) -> tuple[int, int, tuple[RepeatedBook, ...]]:
     with naming_folder():
         books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
         found = database.execute(_REPEATED, (limit,))
         first_repeated = tuple(
             RepeatedBook(str(isbn), times, _number(first), _number(again)) for isbn, times, first, again in found
         )
-    return ListCheck(figures, books, first_invalid, repeated, first_repeated)
+    return books, repeated, first_repeated
 
 
 def _number(line: str) -> int | str:

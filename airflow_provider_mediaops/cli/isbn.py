@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ _LONGEST_TEXT = 60
 _LISTED_FILES = 20
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
+# The operator's name of an argument, on its own: neither in a path nor in quotes.
+_COLUMN_ARGUMENT = re.compile(r"(?<!\S)isbn_column(?=\s|\.?$)")
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
@@ -70,6 +73,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
         "first_invalid": [asdict(each) for each in check.first_invalid],
+        "first_noted": [asdict(each) for each in check.first_noted],
         "repeated": check.repeated,
         "first_repeated": [asdict(each) for each in check.first_repeated],
         "warnings": warnings,
@@ -93,6 +97,8 @@ def _sources(options: argparse.Namespace, terminal: Terminal) -> Iterator[list[s
 
 
 def _named(message: str, sources: list[str], files: list[str]) -> str:
+    """Return a message with the names that the user of the command gave."""
+    message = _COLUMN_ARGUMENT.sub("--column", message)
     for source, file in zip(sources, files, strict=True):
         message = message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
     return message
@@ -140,6 +146,13 @@ def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
         rows = [[each.line, _shortened(each.text), each.reason] for each in check.first_invalid]
         invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
         parts += [Line(""), invalid, *_more(figures.invalid - len(rows))]
+    if check.repairable:
+        hint = f"{counted(check.repairable, 'invalid row')} may have lost leading zeros: --repair-zeros puts them back"
+        parts.append(Line(hint))
+    if check.first_noted:
+        noted = [[each.line, _shortened(each.text), each.note] for each in check.first_noted]
+        table = TextTable(("Line", "Text", "Note"), noted, "With a note")
+        parts += [Line(""), table, *_more(figures.noted - len(noted))]
     if check.first_repeated:
         again = [[each.isbn13, each.times, each.first_line, each.next_line] for each in check.first_repeated]
         columns = ("ISBN", "Times", "First line", "Next line")

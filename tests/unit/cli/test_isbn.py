@@ -82,6 +82,7 @@ def test_the_document_has_the_same(listed: Path) -> None:
                 "reason": "its check digit does not fit the other digits, so one of them is wrong",
             },
         ],
+        "first_noted": [],
         "repeated": 1,
         "first_repeated": [{"isbn13": "9780306406157", "times": 3, "first_line": 3, "next_line": 6}],
         "costs": [
@@ -97,6 +98,40 @@ def test_the_document_has_the_same(listed: Path) -> None:
             for bulk, requests in ((False, 2), (True, 1))
         ],
     }
+
+
+def test_the_books_that_are_left_out_of_a_cell_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("9780306406157\n9780306406157 9780140449136\n9780306406157 9780140449136\n")
+    note = "The first of 2 books in the cell; the others: 9780140449136."
+    text = "9780306406157 9780140449136"
+
+    ended = command("isbn", file, "--limit", "1")
+
+    assert note in ended.output
+    assert "1 more; --limit lists them, too" in ended.output
+    assert command("isbn", file, "--limit", "1", "-o", "json").document["first_noted"] == [
+        {"line": 2, "text": text, "note": note}
+    ]
+
+
+def test_invalid_rows_that_have_lost_zeros_name_the_option_that_puts_them_back(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("306406152\n306406153\n")
+    hint = "1 invalid row may have lost leading zeros: --repair-zeros puts them back"
+
+    assert hint in command("isbn", file).output
+    assert "may have lost" not in command("isbn", file, "--repair-zeros").output
+
+
+def test_an_error_about_the_column_names_the_option_of_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "isbn_column.csv"
+    file.write_text("a,b\n1,2\n")
+
+    ended = command("isbn", file)
+
+    assert ended.messages.rstrip().endswith("name it in --column.")
+    assert str(file) in ended.messages
 
 
 def test_a_good_list_is_no_problem(tmp_path: Path) -> None:
