@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,53 +19,30 @@ FREEBSD = "   hot_threads is not supported on FreeBSD\n"
 
 # Words by which the lines of a report are known, so that arbitrary text comes near to one.
 PIECES = [
-    *(
-        ":::",
-        "{",
-        "}",
-        "[",
-        "]",
-        "'",
-        "\n",
-        "\r\n",
-        "\r",
-        " ",
-        "  ",
-        "#",
-        "inet[/",
-        "=",
-        ",",
-        "(",
-        ")",
-        ".",
-        "%",
-        "\x85",
-    ),
-    *(
-        " by thread '",
-        "Hot threads at ",
-        "interval=500ms",
-        "unique snapshot",
-        "cpu usage",
-        "memory allocated",
-        "9" * 5000,
-    ),
-    *(
-        "10/10 snapshots sharing following ",
-        " elements",
-        "1.0% (",
-        " out of ",
-        "500ms",
-        "a.b.C.d(E.java:1)",
-        "not supported",
-    ),
-    *(HEADER, SAMPLING, THREAD, STACK),
+    *":{}[]'\n\r #=,().%\x85",
+    ":::",
+    "\r\n",
+    "  ",
+    "inet[/",
+    " by thread '",
+    "Hot threads at ",
+    "interval=500ms",
+    "unique snapshot",
+    "cpu usage",
+    "memory allocated",
+    "9" * 5000,
+    "10/10 snapshots sharing following ",
+    " elements",
+    "1.0% (",
+    " out of ",
+    "500ms",
+    "a.b.C.d(E.java:1)",
+    "not supported",
+    HEADER,
+    SAMPLING,
+    THREAD,
+    STACK,
 ]
-
-
-def stated(report: HotThreadsReport) -> list[list[list[tuple[str, ...]]]]:
-    """The frames of each group of each thread of each node."""
-    return [[[group.frames for group in thread.groups] for thread in node.threads] for node in report.nodes]
 
 
 def remarks(report: HotThreadsReport) -> list[tuple[int, str]]:
@@ -200,72 +176,6 @@ def test_a_name_is_not_joined_over_lines_that_say_something_else() -> None:
     assert remarks(report) == [(1, "a thread's name without its closing quote")]
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a made-up report; `ends` is whether a report may end behind it without a word."""
-
-    text: str
-    ends: bool = True
-
-
-names = st.text(
-    st.characters(exclude_characters="\n\r'", exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=12
-)
-frames = st.builds(
-    "a.{}$B.{}({}.java:{})".format, *[st.from_regex(r"[a-z]{1,6}", fullmatch=True)] * 3, st.integers(1, 999)
-)
-shares = st.floats(-10, 900).map("{:.1f}".format)
-measures = st.one_of(
-    st.builds("{:>4}% (5.1ms out of 500ms) {} usage".format, shares, st.sampled_from(["cpu", "wait", "block"])),
-    st.builds(
-        "{:>4}% [cpu={}%, {}={}%] (5.1ms out of 500ms) cpu usage".format,
-        *[shares, shares, st.sampled_from(["other", "idle"]), shares],
-    ),
-    st.integers(0, 10**9).map("{}b memory allocated".format),
-)
-
-
-@st.composite
-def groups(draw: st.DrawFn) -> list[Line]:
-    stack = [Line(f"       {frame}", ends=False) for frame in draw(st.lists(frames, max_size=4))]
-    if draw(st.booleans()):
-        return [Line("     unique snapshot"), *(replace(line, ends=True) for line in stack)]
-    head = Line(f"     {draw(st.integers(2, 10))}/10 snapshots sharing following {len(stack)} elements", ends=not stack)
-    return [head, *stack[:-1], *(replace(line, ends=True) for line in stack[-1:])]
-
-
-@st.composite
-def threads(draw: st.DrawFn) -> list[Line]:
-    head = Line(f"   {draw(measures)} by thread 'opensearch[{draw(names)}][search][T#1]'", ends=False)
-    stacks = draw(st.lists(groups(), min_size=1, max_size=3))
-    return [Line("   "), head, *(line for stack in stacks for line in stack)]
-
-
-@st.composite
-def nodes(draw: st.DrawFn) -> list[Line]:
-    name = draw(names)
-    return [
-        Line(f"::: {{{name}}}" + HEADER.strip().removeprefix("::: {n1}"), ends=False),
-        Line(SAMPLING.rstrip("\n")),
-        *(line for thread in draw(st.lists(threads(), max_size=3)) for line in thread),
-        Line(""),
-    ]
-
-
-@st.composite
-def reports(draw: st.DrawFn) -> list[Line]:
-    """A well-formed report."""
-    return [line for node in draw(st.lists(nodes(), min_size=1, max_size=3)) for line in node]
-
-
-def write(lines: list[Line], end: str = "\n") -> str:
-    return "".join(line.text + end for line in lines)
-
-
-def is_frame(line: str) -> bool:
-    return line.startswith("       a.")
-
-
 @given(
     st.one_of(
         st.text(),
@@ -283,59 +193,12 @@ def test_any_text_comes_back_whole(text: str) -> None:
     report.to_dict()
 
 
-@pytest.mark.long
-@given(reports(), st.sampled_from(["\n", "\r\n"]))
-def test_a_well_formed_report_is_understood_as_a_whole(lines: list[Line], end: str) -> None:
-    text = write(lines, end)
-    report = parse(text)
-    assert report.render() == text
-    assert report.unparsed == ()
-
-    found = stated(report)
-    texts = [line.text for line in lines]
-    assert len(found) == sum(text.startswith(":::") for text in texts)
-    assert sum(len(node) for node in found) == sum(" by thread '" in text for text in texts)
-    assert sum(len(thread) for node in found for thread in node) == sum("snapshot" in text for text in texts)
-    read = [frame for node in found for thread in node for group in thread for frame in group]
-    assert read == [text.strip() for text in texts if is_frame(text)]
-
-
-@pytest.mark.long
-@given(reports(), st.data())
-def test_a_report_cut_anywhere_says_so_unless_it_could_have_ended_there(lines: list[Line], data: st.DataObject) -> None:
-    whole = data.draw(st.integers(0, len(lines) - 1))
-    part = lines[whole].text[: data.draw(st.integers(0, len(lines[whole].text)))]
-    text = write(lines[:whole]) + part
-    report = parse(text)
-    assert report.render() == text
-
-    last = Line(part, ends=lines[whole].ends and part == lines[whole].text)
-    said = [line for line in [*lines[:whole], last] if line.text.strip()]
-    could_end = not said or said[-1].ends
-    assert (report.unparsed == ()) == could_end
-
-
-@pytest.mark.long
-@given(reports(), st.data())
-def test_a_line_put_in_anywhere_is_told_and_takes_nothing_with_it(lines: list[Line], data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(lines)))
-    text = write([*lines[:place], Line("  ~ who wrote this?"), *lines[place:]])
-    report = parse(text)
-    assert report.render() == text
-
-    told = [found for found in report.unparsed if found.reason == UNKNOWN]
-    assert [(found.line, found.text) for found in told] == [(place + 1, "  ~ who wrote this?")]
-    read = [frame for node in stated(report) for thread in node for group in thread for frame in group]
-    outside = [line.strip() for found in report.unparsed for line in found.text.split("\n") if is_frame(line)]
-    assert sorted(read + outside) == sorted(line.text.strip() for line in lines if is_frame(line.text))
-
-
-@pytest.mark.long
-@given(reports().flatmap(lambda lines: st.lists(st.sampled_from(lines), max_size=30)))
-def test_lines_in_any_order_lose_no_frame(lines: list[Line]) -> None:
-    text = write(lines)
-    report = parse(text)
-    assert report.render() == text
-    read = [frame for node in stated(report) for thread in node for group in thread for frame in group]
-    outside = [line.strip() for found in report.unparsed for line in found.text.split("\n") if is_frame(line)]
-    assert sorted(read + outside) == sorted(line.text.strip() for line in lines if is_frame(line.text))
+def test_report_cut_at_any_sign_says_so_unless_it_could_have_ended_there() -> None:
+    text = REPORT + THREAD + UNIQUE + FRAME
+    complete = [REPORT[: REPORT.index(THREAD)], REPORT, REPORT + THREAD + UNIQUE, text]
+    could_end = {part.rstrip() for part in ["", *complete]}
+    for length in range(len(text)):
+        part = text[:length]
+        report = parse(part)
+        assert report.render() == part
+        assert (report.unparsed == ()) == (part.rstrip() in could_end), part
