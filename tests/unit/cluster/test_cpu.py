@@ -1,4 +1,4 @@
-"""One poke of a wait for hot nodes: the verdict of a series of readings."""
+"""The wait for a spike: which nodes are hot, when it reads, what ends it, and what it lives through."""
 
 from __future__ import annotations
 
@@ -9,188 +9,329 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.cpu import CpuWatch, described
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, Spike, SpikeVerdict, Streaks, described
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done, Waiting
+from airflow_provider_mediaops.watch import Done
 from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response, Step
-    from airflow_provider_mediaops.watch import Verdict
 
 HOT, COOL, UNKNOWN = 95, 10, None
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+BUSY = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
+DENIED = replied(error(401, "security_exception", "no"), 401)
+GONE = replied(stats({}))
+ONE_HOT, ONE_COOL, ONE_UNKNOWN = ({"node-1": percent} for percent in (HOT, COOL, UNKNOWN))
+FIRST_HOT, SECOND_HOT, BOTH_HOT, NONE_HOT = (
+    {"node-1": first, "node-2": second} for first, second in ((HOT, COOL), (COOL, HOT), (HOT, HOT), (COOL, COOL))
+)
 
 
-def look(watch: CpuWatch, *readings: dict[str, Any] | Response, steps: list[Step] | None = None) -> Verdict:
-    """Poke once at a cluster that says this, reading after reading; give the verdict, or what was logged."""
-    clock = FakeClock()
-    client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock)
-    replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
-    monotonic, told = clock.clock.monotonic, list[str]()
-    flow = wait(
-        ReplayedReadings(lambda: watch.look(client.ask), monotonic),
-        watch.judge(monotonic),
-        Pace(30),
-        Progress(lambda _, sentence: told.append(sentence)),
-        Term(monotonic, monotonic()),
-        one_poke=True,
-    )
-    outcome = replay(flow, replies, steps=steps, clock=clock)
-    return Done(watch.result(outcome.value)) if isinstance(outcome, Done) else Waiting("; ".join(told))
+class Waited:
+    """A wait at a cluster that says this, reading after reading, and all that is known of it."""
 
+    def __init__(
+        self,
+        watch: CpuWatch,
+        *readings: dict[str, Any] | Response | TransportError,
+        interval: float = 30,
+        silent_fail: bool = False,
+        streaks: Streaks | None = None,
+        progress: Progress | None = None,
+        deadline: float = float("inf"),
+        **how: Any,
+    ) -> None:
+        self.watch = watch
+        self.told: list[tuple[int, str]] = []
+        self.steps: list[Step] = []
+        self.clock = FakeClock()
+        policy, monotonic = RetryPolicy(max_attempts=1), self.clock.clock.monotonic
+        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
+        replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
+        flow = wait(
+            ReplayedReadings(lambda: watch.look(client.ask), monotonic),
+            SpikeVerdict(streaks or Streaks(watch), monotonic),
+            Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
+            progress or Progress(lambda *told: self.told.append(told)),
+            Term(monotonic, monotonic(), deadline),
+            **how,
+        )
+        outcome = replay(flow, replies, steps=self.steps, clock=self.clock)
+        self.outcome = outcome
+        self.spike: Spike | None = outcome.value if isinstance(outcome, Done) else None
 
-def names(verdict: Verdict) -> list[str]:
-    """Give the names of the nodes that a wait is done with."""
-    assert isinstance(verdict, Done), verdict
-    return [node["name"] for node in verdict.value]
+    @property
+    def nodes(self) -> list[str | None]:
+        """The names of the hot nodes; none if there was no spike."""
+        return [] if self.spike is None else [node.name for node in self.spike.nodes]
 
+    @property
+    def seen(self) -> str:
+        """The last that was told."""
+        return self.told[-1][1]
 
-def still_waiting(verdict: Verdict) -> str:
-    assert isinstance(verdict, Waiting), verdict
-    return verdict.seen
+    @property
+    def pauses(self) -> list[float]:
+        return pauses_of(self.steps)
 
 
 class TestOneReading:
-    def test_a_node_at_the_threshold_is_hot(self) -> None:
-        verdict = look(CpuWatch(85), {"node-1": 84.9, "node-2": 85})
-        assert verdict == Done(
-            [
-                {
-                    "node_id": node_id("node-2"),
-                    "name": "node-2",
-                    "host": "node-2.example",
-                    "percent": 85.0,
-                    "source": "os",
-                }
-            ]
-        )
-
-    def test_the_hottest_node_comes_first(self) -> None:
-        assert names(look(CpuWatch(50), {"node-1": 60, "node-2": 90, "node-3": 10})) == ["node-2", "node-1"]
+    def test_node_at_the_threshold_is_hot(self) -> None:
+        waited = Waited(CpuWatch(85), {"node-1": 84.9, "node-2": 85})
+        assert waited.spike is not None
+        assert waited.watch.result(waited.spike) == [
+            {
+                "node_id": node_id("node-2"),
+                "name": "node-2",
+                "host": "node-2.example",
+                "percent": 85.0,
+                "source": "os",
+            }
+        ]
 
     def test_all_means_all_that_tell_their_cpu(self) -> None:
         watch = CpuWatch(85, require="all")
-        assert names(look(watch, {"node-1": HOT, "node-2": HOT, "node-3": UNKNOWN})) == ["node-1", "node-2"]
-        assert still_waiting(look(watch, {"node-1": HOT, "node-2": COOL}))
+        assert Waited(watch, {**BOTH_HOT, "node-3": UNKNOWN}, one_poke=True).nodes == ["node-1", "node-2"]
+        assert not Waited(watch, FIRST_HOT, one_poke=True).nodes
 
     @pytest.mark.parametrize("require", ["any", "all"])
     def test_unknown_is_neither_zero_nor_hot(self, require: Any) -> None:
-        assert (
-            still_waiting(look(CpuWatch(1, require=require), {"node-1": UNKNOWN})) == "Waiting: no node reports its CPU"
-        )
+        waited = Waited(CpuWatch(1, require=require), ONE_UNKNOWN, one_poke=True)
+        assert (waited.nodes, waited.seen) == ([], "Waiting: no node reports its CPU")
 
     def test_only_the_nodes_that_are_meant_are_asked_for(self) -> None:
-        steps: list[Step] = []
-        look(CpuWatch(85, nodes=["node-1", "node-2"]), {"node-1": HOT}, steps=steps)
-        assert [request.path for request in requests_of(steps)] == ["/_nodes/node-1,node-2/stats/os,process"]
+        waited = Waited(CpuWatch(85, nodes=["node-1", "node-2"]), ONE_HOT)
+        assert [request.path for request in requests_of(waited.steps)] == ["/_nodes/node-1,node-2/stats/os,process"]
 
-    def test_nodes_that_do_not_exist_end_the_wait(self) -> None:
-        with pytest.raises(NotFoundError, match="'node-9'"):
-            look(CpuWatch(85, nodes="node-9"), {})
-
-    def test_a_node_that_does_not_exist_is_told_while_others_are_waited_for(self) -> None:
-        seen = still_waiting(look(CpuWatch(85, nodes="node-1,node-9"), {"node-1": COOL}))
-        assert seen == (
-            "Only some of the nodes are watched: the cluster knows no node node-9.; "
-            "Waiting: no node's CPU is at 85 % or more"
-        )
-
-    def test_what_was_seen_reads_the_same_while_nothing_changes(self) -> None:
+    def test_sentence_reads_the_same_while_nothing_changes(self) -> None:
         watch = CpuWatch(85, sustained_for=60, require="all")
-        seen = {still_waiting(look(watch, {"node-1": percent, "node-2": UNKNOWN})) for percent in (10, 20.5)}
+        seen = {Waited(watch, {"node-1": percent, "node-2": UNKNOWN}, one_poke=True).seen for percent in (10, 20.5)}
         assert seen == {"Waiting: the CPU of the nodes is not all at 85 % or more for 60 s; not known of node-2"}
 
 
+#: By what happens: how long a spike is, the readings of one poke, the pauses between them, and the nodes that are hot.
+STREAKS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
+    "it is watched to its end": ({"sustained_for": 25}, [ONE_HOT] * 4, [10, 10, 5], ["node-1"]),
+    "no pause is longer than it": ({"sustained_for": 3, "reading_interval": 10}, [ONE_HOT] * 2, [3], ["node-1"]),
+    "a single low reading breaks it": (
+        {"sustained_for": 30},
+        [ONE_HOT, ONE_HOT, {"node-1": 84}],
+        [10, 10],
+        [],
+    ),
+    "a cool node is left for the next poke": ({"sustained_for": 30}, [ONE_COOL], [], []),
+    "two nodes in turn are none": (
+        {"sustained_for": 30},
+        [*[FIRST_HOT, SECOND_HOT] * 3, NONE_HOT],
+        [10] * 6,
+        [],
+    ),
+    "the first node that is hot for long enough ends it": (
+        {"sustained_for": 20},
+        [FIRST_HOT, BOTH_HOT, BOTH_HOT],
+        [10, 10],
+        ["node-1"],
+    ),
+    "all have to be hot at the same time": (
+        {"sustained_for": 20, "require": "all"},
+        [BOTH_HOT, FIRST_HOT],
+        [10],
+        [],
+    ),
+    "all are hot for long enough": (
+        {"sustained_for": 20, "require": "all"},
+        [BOTH_HOT] * 3,
+        [10, 10],
+        ["node-1", "node-2"],
+    ),
+    "an unknown reading neither breaks nor makes it": (
+        {"sustained_for": 20},
+        [ONE_HOT, ONE_UNKNOWN, ONE_HOT],
+        [10, 10],
+        ["node-1"],
+    ),
+    "a node that left the reply is unknown": (
+        {"sustained_for": 20},
+        [FIRST_HOT, {"node-2": COOL}, FIRST_HOT],
+        [10, 10],
+        ["node-1"],
+    ),
+    "nothing is known for its whole length": (
+        {"sustained_for": 20},
+        [ONE_HOT, ONE_UNKNOWN, ONE_UNKNOWN],
+        [10, 10],
+        [],
+    ),
+    "it waits for the reading that says so": (
+        {"sustained_for": 25},
+        [ONE_HOT, ONE_HOT, ONE_HOT, ONE_UNKNOWN, ONE_UNKNOWN, ONE_HOT],
+        [10, 10, 5, 10, 10],
+        ["node-1"],
+    ),
+    "a reading that fails does not break it": (
+        {"sustained_for": 20},
+        [ONE_HOT, DOWN, ONE_HOT],
+        [10, 10],
+        ["node-1"],
+    ),
+    "what the cluster asks to wait is waited": (
+        {"sustained_for": 25},
+        [ONE_HOT, BUSY, ONE_HOT],
+        [10, 50],
+        ["node-1"],
+    ),
+    "a cluster that stays away ends it": ({"sustained_for": 20}, [ONE_HOT, DOWN, DOWN], [10, 10], []),
+    "a first reading that fails ends the poke": ({"sustained_for": 20}, [DOWN], [], []),
+}
+
+
+@pytest.mark.parametrize(("watch", "readings", "pauses", "nodes"), STREAKS.values(), ids=STREAKS.keys())
+def test_streak_within_a_poke(watch: Any, readings: list[Any], pauses: list[float], nodes: list[str]) -> None:
+    waited = Waited(CpuWatch(85, **watch), *readings, one_poke=True)
+    assert sorted(map(str, waited.nodes)) == nodes
+    assert waited.pauses == pauses
+
+
+class TestReadings:
+    def test_readings_follow_one_another_at_the_interval(self) -> None:
+        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": HOT})
+        assert waited.nodes == ["node-1"]
+        assert waited.pauses == [30, 30]
+
+    def test_spike_comes_with_the_reading_that_showed_it_the_hottest_node_first(self) -> None:
+        waited = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10, "node-3": 90})
+        assert waited.nodes == ["node-3", "node-1"]
+        assert waited.spike is not None
+        assert [(node.name, node.percent) for node in waited.spike.stats.nodes] == [
+            ("node-1", 60),
+            ("node-2", 10),
+            ("node-3", 90),
+        ]
+
+    def test_first_pause_comes_before_the_readings(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": HOT}, first_pause=7).pauses == [7]
+
+
 class TestStreak:
-    def test_a_streak_is_watched_to_its_end_within_one_look(self) -> None:
-        steps: list[Step] = []
-        readings = [{"node-1": HOT}] * 4
-        assert names(look(CpuWatch(85, sustained_for=25), *readings, steps=steps)) == ["node-1"]
-        assert pauses_of(steps) == [10, 10, 5]
+    def test_nodes_that_are_hot_are_read_more_often(self) -> None:
+        hot = {"node-1": HOT}
+        waited = Waited(CpuWatch(85, sustained_for=25), {"node-1": COOL}, hot, hot, hot, hot)
+        assert waited.nodes == ["node-1"]
+        assert waited.pauses == [30, 10, 10, 5]
 
-    def test_no_pause_is_longer_than_the_streak(self) -> None:
-        steps: list[Step] = []
-        look(CpuWatch(85, sustained_for=3, reading_interval=10), {"node-1": HOT}, {"node-1": HOT}, steps=steps)
-        assert pauses_of(steps) == [3]
+    def test_interval_shorter_than_that_of_a_streak_stays(self) -> None:
+        hot = {"node-1": HOT}
+        assert Waited(CpuWatch(85, sustained_for=8), hot, hot, hot, interval=4).pauses == [4, 4]
 
-    def test_a_single_low_reading_breaks_it(self) -> None:
-        verdict = look(CpuWatch(85, sustained_for=30), {"node-1": HOT}, {"node-1": HOT}, {"node-1": 84})
-        assert still_waiting(verdict)
+    def test_broken_streak_is_followed_by_the_usual_pace(self) -> None:
+        cool, hot = {"node-1": COOL}, {"node-1": HOT}
+        waited = Waited(CpuWatch(85, sustained_for=15), hot, cool, hot, hot, hot)
+        assert waited.pauses == [10, 30, 10, 5]
 
-    def test_a_cool_node_is_left_for_the_next_look(self) -> None:
-        steps: list[Step] = []
-        assert still_waiting(look(CpuWatch(85, sustained_for=30), {"node-1": COOL}, steps=steps))
-        assert pauses_of(steps) == []
+    def test_streak_outlives_a_wait_that_is_gone_on_with(self) -> None:
+        watch = CpuWatch(85, sustained_for=15)
+        hot, told = {"node-1": HOT}, list[str]()
+        streaks, progress = Streaks(watch), Progress(lambda _, sentence: told.append(sentence))
+        assert Waited(watch, hot, hot, hot, streaks=streaks, progress=progress).pauses == [10, 5]
+        assert Waited(watch, hot, streaks=streaks, progress=progress, first_pause=30).nodes == ["node-1"]
+        assert told == [
+            "Waiting: the CPU is at 85 % or more; is it for 15 s?",
+            "Seen: CPU at 85 % or more: node-1 (its machine)",
+        ]
 
-    def test_any_needs_the_streak_of_one_node_not_of_two_in_turn(self) -> None:
-        in_turn = [{"node-1": HOT, "node-2": COOL}, {"node-1": COOL, "node-2": HOT}] * 3
-        verdict = look(CpuWatch(85, sustained_for=30), *in_turn, {"node-1": COOL, "node-2": COOL})
-        assert still_waiting(verdict)
 
-    def test_any_ends_with_the_first_node_whose_streak_is_long_enough(self) -> None:
-        steps: list[Step] = []
-        readings = [{"node-1": HOT, "node-2": COOL}, *[{"node-1": HOT, "node-2": HOT}] * 2]
-        assert names(look(CpuWatch(85, sustained_for=20), *readings, steps=steps)) == ["node-1"]
-        assert pauses_of(steps) == [10, 10]
+class TestTimeLimit:
+    def test_time_limit_ends_the_wait_without_a_spike(self) -> None:
+        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": COOL}, deadline=45)
+        assert waited.spike is None
+        assert len(requests_of(waited.steps)) == 3, "the last of them at the time limit"
+        assert waited.pauses == [30, 15]
+        assert waited.clock.seconds == 45
 
-    def test_all_needs_them_at_the_same_time(self) -> None:
-        watch = CpuWatch(85, sustained_for=20, require="all")
-        both, one = {"node-1": HOT, "node-2": HOT}, {"node-1": HOT, "node-2": COOL}
-        assert still_waiting(look(watch, both, one))
-        assert sorted(names(look(watch, both, both, both))) == ["node-1", "node-2"]
+    def test_spike_at_the_time_limit_is_seen(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": HOT}, deadline=20).nodes == ["node-1"]
 
-    def test_an_unknown_reading_neither_breaks_nor_makes_it(self) -> None:
-        watch = CpuWatch(85, sustained_for=20)
-        steps: list[Step] = []
-        verdict = look(watch, {"node-1": HOT}, {"node-1": UNKNOWN}, {"node-1": HOT}, steps=steps)
-        assert names(verdict) == ["node-1"]
-        assert pauses_of(steps) == [10, 10]
+    def test_time_limit_that_has_passed_ends_the_wait_after_one_reading(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": COOL}, deadline=-1).spike is None
 
-    def test_a_node_that_left_the_reply_is_unknown(self) -> None:
-        watch = CpuWatch(85, sustained_for=20)
-        verdict = look(watch, {"node-1": HOT, "node-2": COOL}, {"node-2": COOL}, {"node-1": HOT, "node-2": COOL})
-        assert names(verdict) == ["node-1"]
-
-    def test_a_streak_of_which_nothing_is_known_for_its_whole_length_ends(self) -> None:
-        verdict = look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, {"node-1": UNKNOWN}, {"node-1": UNKNOWN})
-        assert still_waiting(verdict).endswith("; Waiting: no node reports its CPU")
-
-    def test_a_streak_long_enough_waits_for_the_reading_that_says_so(self) -> None:
-        steps: list[Step] = []
-        hot, unknown = {"node-1": HOT}, {"node-1": UNKNOWN}
-        verdict = look(CpuWatch(85, sustained_for=25), hot, hot, hot, unknown, unknown, hot, steps=steps)
-        assert names(verdict) == ["node-1"]
-        assert pauses_of(steps) == [10, 10, 5, 10, 10]
+    def test_time_limit_is_kept_to_while_the_cluster_is_away(self) -> None:
+        waited = Waited(CpuWatch(85), *[DOWN] * 5, deadline=100)
+        assert waited.spike is None
+        assert waited.clock.seconds == 100
 
 
 class TestFailure:
-    def test_a_reading_that_fails_for_a_time_does_not_break_a_streak(self) -> None:
-        assert names(look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, DOWN, {"node-1": HOT})) == ["node-1"]
+    def test_pauses_after_failures_are_the_usual_ones(self) -> None:
+        cool, hot = {"node-1": COOL}, {"node-1": HOT}
+        assert Waited(CpuWatch(85), DOWN, DOWN, cool, DOWN, hot, interval=10).pauses == [10, 10, 10, 10]
 
-    def test_what_the_cluster_asks_to_wait_is_waited(self) -> None:
-        steps: list[Step] = []
-        slow = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "17"})
-        look(CpuWatch(85, sustained_for=25), {"node-1": HOT}, slow, {"node-1": HOT}, steps=steps)
-        assert pauses_of(steps) == [10, 17]
+    def test_each_change_of_state_is_told_once(self) -> None:
+        cool = {"node-1": COOL}
+        slow = TransportError(Failure.TIMEOUT, "no reply")
+        waited = Waited(CpuWatch(85), cool, cool, DOWN, DOWN, slow, cool, {"node-1": HOT}, interval=10)
+        assert [(level, sentence[:23]) for level, sentence in waited.told] == [
+            (20, "Waiting: no node's CPU "),
+            (30, "The wait goes on in 10 "),
+            (30, "The wait goes on in 10 "),
+            (20, "Waiting: no node's CPU "),
+            (20, "Seen: CPU at 85 % or mo"),
+        ]
 
-    def test_a_cluster_that_stays_away_ends_the_streak(self) -> None:
-        assert "The wait goes on in 10 s" in still_waiting(
-            look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, DOWN, DOWN)
-        )
-
-    def test_a_first_reading_that_fails_ends_the_poke(self) -> None:
-        assert still_waiting(look(CpuWatch(85, sustained_for=20), DOWN)).startswith("The wait goes on in 30 s: ")
+    def test_spike_seen_again_after_a_wait_is_told_again_and_else_once(self) -> None:
+        told: list[str] = []
+        progress = Progress(lambda _, sentence: told.append(sentence))
+        for readings in ([HOT], [HOT], [COOL, HOT]):
+            Waited(CpuWatch(85), *({"node-1": percent} for percent in readings), progress=progress)
+        seen, waiting = "Seen: CPU at 85 % or more: node-1 (its machine)", "Waiting: no node's CPU is at 85 % or more"
+        assert told == [seen, waiting, seen]
 
     def test_wrong_credentials_end_the_wait_within_a_streak_too(self) -> None:
-        refused = replied(error(401, "security_exception", "token expired"), 401)
         with pytest.raises(AuthenticationError):
-            look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, refused)
+            Waited(CpuWatch(85, sustained_for=20), ONE_HOT, DENIED)
+
+    def test_wrong_credentials_are_waited_out_where_that_is_asked_for(self) -> None:
+        waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
+        assert waited.pauses == [10, 10]
+
+
+class TestNodes:
+    def test_nodes_that_do_not_exist_end_the_wait(self) -> None:
+        with pytest.raises(NotFoundError, match="'node-9'"):
+            Waited(CpuWatch(85, nodes="node-9"), {})
+
+    def test_nodes_that_the_cluster_does_not_know_are_told_once(self) -> None:
+        cool = {"node-1": COOL}
+        waited = Waited(CpuWatch(85, nodes="node-1,node-8,node-9"), cool, cool, {"node-1": HOT})
+        assert [told for told in waited.told if told[0] > 20] == [
+            (30, "Only some of the nodes are watched: the cluster knows no node node-8, node-9.")
+        ]
+
+    def test_node_that_may_have_failed_is_not_called_unknown(self) -> None:
+        partly = replied(stats({"node-1": HOT}, failures=("Failed node [abc]",)))
+        waited = Waited(CpuWatch(85, nodes="node-1,node-2"), partly)
+        gap = "the cluster gave no statistics of 1 node; not in its reply: node-2"
+        assert waited.told == [
+            (30, f"Only some of the nodes are watched: {gap}."),
+            (20, "Seen: CPU at 85 % or more: node-1 (its machine)"),
+        ]
+
+    def test_nodes_that_have_answered_may_come_back(self) -> None:
+        watch = CpuWatch(85, nodes=node_id("node-1"))
+        waited = Waited(watch, {"node-1": COOL}, GONE, {"node-1": HOT})
+        assert waited.nodes == ["node-1"]
+        assert [level for level, _ in waited.told] == [20, 30, 20]
+
+    def test_hundreds_of_unknown_nodes_are_counted_and_some_named(self) -> None:
+        watch = CpuWatch(85, nodes=["node-1", *(f"gone-{number}" for number in range(300))])
+        ((_, sentence), _) = Waited(watch, {"node-1": HOT}).told
+        assert sentence.endswith("gone-19 and 280 more.")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +347,7 @@ class TestFailure:
         ({"threshold": 85, "nodes": []}, "nodes"),
     ],
 )
-def test_what_can_never_be_is_refused(arguments: dict[str, Any], word: str) -> None:
+def test_watch_that_can_never_be_is_refused(arguments: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=f"^{word} "):
         CpuWatch(**arguments)
 
@@ -216,7 +357,7 @@ def test_a_watch_is_made_again_of_its_fields() -> None:
     assert CpuWatch(**asdict(watch)) == watch
 
 
-def test_what_is_told_of_nodes_fits_into_any_database() -> None:
+def test_description_of_nodes_fits_into_any_database() -> None:
     nodes = [NodeCpu(f"id-{number}\0", "n\udcff\0" * 200, percent=99.0, source="os") for number in range(500)]
     told = json.dumps(described(nodes))
     assert len(told) < 48_000
