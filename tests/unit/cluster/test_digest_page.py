@@ -10,11 +10,13 @@ from typing import Any, get_args
 import pytest
 
 from airflow_provider_mediaops.cluster.digest.capture_sums import Series, sums_of, task_rows
+from airflow_provider_mediaops.cluster.digest.findings import document_of, moment
 from airflow_provider_mediaops.cluster.digest.model import Digest
+from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at
 from tests.unit.cluster.made_digests import PAGE, digest_of, page_of
-from tests.unit.hot_threads_text import ATTACKS, hostile
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -31,6 +33,45 @@ def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:
     assert "1 capture at spikes, 2026" in html
     assert "11 of 11" in html
     assert "dashboard" in html
+
+
+def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_another() -> None:
+    usages = {
+        "cpu": cpu(40.0),
+        "wait": "20.0% (100ms out of 500ms) wait usage",
+        "mem": "1.5kb memory allocated",
+        # OpenSearch measures none: a thread counts 1.
+        "block": "0.0% (0s out of 500ms) block usage",
+    }
+    digest = Digest()
+    for kind, usage in usages.items():
+        text = section("n", thread("opensearch[n][search][T#1]", usage, stack(10, SEARCH[0])))
+        sums = sums_of(parse(text), path=f"/r/{kind}.txt", time=MONDAY.timestamp())
+        digest.add(sums)
+        if kind != "cpu":
+            digest.add_before(sums)
+
+    found = {
+        profile["kind"]: (profile["unit"], profile["captures"], profile["captures_before"], profile["spans"][0])
+        for profile in document_of(digest, Period(), ["/r"])["profiles"]
+    }
+    since = moment(MONDAY.timestamp())
+    assert found == {
+        kind: (unit, 1, before, {"since": since, "captures": 1, "amount": amount, "threads": 1.0})
+        for kind, unit, before, amount in (
+            ("cpu", "percent", 0, 40.0),
+            ("wait", "percent", 1, 20.0),
+            ("mem", "bytes", 1, 1536.0),
+            ("block", "threads", 1, 0.0),
+        )
+    }
+    shown = {one["label"]: (one["unit"], one["pools"][0]["cells"][0][2]) for one in data_of(page_of(digest))["series"]}
+    assert shown == {
+        "captures of unknown reason": ("percent", 40),
+        "captures of unknown reason (wait)": ("percent", 20),
+        "captures of unknown reason (mem)": ("bytes", 1536),
+        "captures of unknown reason (block)": ("threads", 1),
+    }
 
 
 def test_it_says_what_it_does_not_show() -> None:
