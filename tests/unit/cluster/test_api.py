@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, EMPTY_REPORT, hot_threads, node_stats, probe
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
+from airflow_provider_mediaops.cluster.version import cluster_version
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -40,9 +41,19 @@ def answer(call: Call[Any], reply: Response) -> Any:
 
 
 class TestHotThreadsRequest:
-    def test_all_nodes_with_the_defaults_need_no_parameter(self) -> None:
-        request = hot_threads(HotThreadsQuery()).request
-        assert (request.method, request.path, request.params) == ("GET", "/_nodes/hot_threads", ())
+    def test_all_nodes_with_the_defaults_of_the_service_need_no_parameter(self) -> None:
+        defaults: dict[str, Any] = {
+            "ignore_idle_threads": True,
+            "interval": "500ms",
+            "snapshots": 10,
+            "threads": 3,
+            "type": "cpu",
+            "master_timeout": "30s",
+            "timeout": "30s",
+        }
+        for query in (HotThreadsQuery(), HotThreadsQuery(**defaults)):
+            request = hot_threads(query).request
+            assert (request.method, request.path, request.params) == ("GET", "/_nodes/hot_threads", ())
 
     @pytest.mark.parametrize(
         ("name", "value", "sent"),
@@ -59,18 +70,6 @@ class TestHotThreadsRequest:
     )
     def test_only_what_differs_from_the_default_is_sent(self, name: str, value: Any, sent: str) -> None:
         assert hot_threads(HotThreadsQuery(**{name: value})).request.params == ((name, sent),)
-
-    def test_the_stated_defaults_are_those_of_the_service(self) -> None:
-        query = HotThreadsQuery(
-            ignore_idle_threads=True,
-            interval="500ms",
-            snapshots=10,
-            threads=3,
-            type="cpu",
-            master_timeout="30s",
-            timeout="30s",
-        )
-        assert hot_threads(query).request.params == ()
 
     @pytest.mark.parametrize(
         ("nodes", "segment"),
@@ -125,7 +124,7 @@ class TestHotThreadsRequest:
             ("ignore_idle_threads", "perhaps"),
         ],
     )
-    def test_what_the_service_would_refuse_is_refused_before(self, name: str, value: Any) -> None:
+    def test_value_that_the_service_would_refuse_is_refused_before(self, name: str, value: Any) -> None:
         with pytest.raises(ValueError, match=rf"^{name} is "):
             HotThreadsQuery(**{name: value})
 
@@ -157,7 +156,7 @@ class TestHotThreadsRequest:
 
 class TestHotThreadsReply:
     @pytest.mark.parametrize("label", [{"content-type": "application/json"}, {}, {"content-type": "text/plain"}])
-    def test_the_text_is_kept_whatever_its_label(self, label: dict[str, str]) -> None:
+    def test_text_of_a_report_is_kept_whatever_its_label(self, label: dict[str, str]) -> None:
         text = report("node-1", "node-2").replace("\n", "\r\n")
         assert answer(hot_threads(HotThreadsQuery()), Response(200, label, text.encode())) == text
 
@@ -261,7 +260,7 @@ class TestProbe:
             (False, False, r"may read neither its nodes' statistics \(.*\) nor hot threads \("),
         ],
     )
-    def test_a_missing_one_is_named(self, *, stats_allowed: bool, threads_allowed: bool, message: str) -> None:
+    def test_missing_privilege_is_named(self, *, stats_allowed: bool, threads_allowed: bool, message: str) -> None:
         with pytest.raises(PermissionDeniedError, match=message) as caught:
             self.ask(
                 self.STATS if stats_allowed else self.denied("cluster:monitor/nodes/stats"),
@@ -270,13 +269,13 @@ class TestProbe:
         assert caught.value.status == 403
         assert "cluster_monitor" in caught.value.message
 
-    def test_any_other_refusal_ends_it_at_once(self) -> None:
+    def test_any_other_refusal_ends_the_probe_at_once(self) -> None:
         with pytest.raises(AuthenticationError):
             self.ask(replied("Unauthorized", 401))
 
 
 class TestNodeStats:
-    def test_the_nodes_are_read(self) -> None:
+    def test_nodes_are_read_with_their_cpu(self) -> None:
         found = answer(node_stats(), replied(stats({"node-1": 12, "node-2": None})))
         assert [(node.name, node.percent) for node in found.nodes] == [("node-1", 12.0), ("node-2", None)]
         assert found.cluster_name == "docs"
@@ -286,7 +285,7 @@ class TestNodeStats:
             answer(node_stats(["node-9"]), replied(stats({})))
         assert caught.value.path == "/_nodes/node-9/stats/os,process"
 
-    def test_no_node_that_answered_may_pass(self) -> None:
+    def test_reply_without_any_node_that_answered_may_be_tried_again(self) -> None:
         with pytest.raises(ServiceUnavailableError, match=r"Failed node \[abc\]"):
             answer(node_stats(), replied(stats({}, failures=("Failed node [abc]",))))
 
@@ -296,230 +295,174 @@ class TestNodeStats:
             answer(node_stats(), replied(body))
 
 
-class TestRefusals:
+def refusal(status: int, type_: str, reason: str) -> Response:
+    """Give a refusal in the form of a cluster's own."""
+    return replied(error(status, type_, reason), status)
+
+
+def amazon(message: str) -> Response:
+    """Give a refusal by Amazon, before any cluster."""
+    return replied({"message": message}, 403)
+
+
+SECURITY, ARGUMENT = "security_exception", "illegal_argument_exception"
+LOGIN_PAGE, DASHBOARDS = {"kbn-name": "kibana-1"}, {"osd-name": "dashboards-1"}
+NEGOTIATE = {"www-authenticate": "Negotiate"}
+NEGOTIATE_OR_BASIC = {"www-authenticate": 'Negotiate, Basic realm="security"'}
+
+#: By error: refusals, as they were seen, cut to what tells them, and what the message says of each.
+REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
+    AuthenticationError: [
+        (refusal(401, SECURITY, "missing authentication credentials"), "missing auth.* login and password"),
+        (replied("Unauthorized", 401), "login and password"),
+        (replied("<html><h2>407 Proxy</h2></html>", 407), "The proxy on the way asks for a user and password, not the"),
+        (replied("<html>401 Required</html>", 401, **NEGOTIATE), r"asks for Kerberos \(Negotiate\)"),
+        (replied("", 401, **NEGOTIATE_OR_BASIC), "Check login and password"),
+        (replied({"statusCode": 401}, 401, **DASHBOARDS), "the address of OpenSearch Dashboards: write that of the cl"),
+        (amazon("The security token included in the request is expired"), "The temporary AWS credentials are over"),
+        (amazon("The security token included in the request is invalid."), "Amazon does not know the access key"),
+        (amazon("Credential should be scoped to a valid region, not 'x'. "), "set region in the connection"),
+        (amazon("Credential should be scoped to correct service: 'es'. "), "check the base address"),
+        (
+            amazon("Signature expired: 20261126T100000Z is now earlier than 20261126T101000Z"),
+            "The clock of this machine",
+        ),
+        (
+            amazon("Signature not yet current: 20261126T10Z is still later than 20261126T09Z"),
+            "The clock of this machine",
+        ),
+        (amazon("The request signature we calculated does not match the one"), "Check the secret access key"),
+        (amazon("User: anonymous is not authorized to perform: es:ESHttpGet on resource: logs"), "set auth=aws"),
+    ],
+    PermissionDeniedError: [
+        (
+            refusal(403, SECURITY, "no permissions for [cluster:monitor/nodes/hot_threads]"),
+            "This is OpenSearch: .* action group cluster_monitor, .* permissions cluster:monitor/nodes/stats and",
+        ),
+        (
+            refusal(
+                403, SECURITY, "action [cluster:monitor/nodes/stats] is unauthorized for API key id [7] of user [u]"
+            ),
+            "This is Elasticsearch: .* cluster privilege monitor",
+        ),
+        (refusal(403, SECURITY, "denied"), "denied.*group cluster_monitor of OpenSearch, or .* monitor of E"),
+        (replied("", 403), "cluster_monitor"),
+        (
+            amazon("User: arn:aws:iam::1:user/x is not authorized to perform: es:ESHttpGet"),
+            "Allow this user or role es:",
+        ),
+        (
+            refusal(403, SECURITY, "no permissions for [x] and User [name=arn:aws:iam::1:role/x, roles=[]]"),
+            "map the ARN of the user or role",
+        ),
+    ],
+    BadRequestError: [
+        (
+            refusal(400, ARGUMENT, "request [/_nodes/hot_threads] contains unrecognized parameter: [master_timeout]"),
+            "does not know master_timeout: leave it out",
+        ),
+        (
+            refusal(400, ARGUMENT, "request [/x] contains unrecognized parameters: [a], [thread] -> did you mean [b]?"),
+            "does not know a and thread: leave",
+        ),
+        (refusal(400, ARGUMENT, "Failed to parse [x]"), r"Failed to parse \[x\].* Correct the parameter that"),
+        (replied('{"error": "Incorrect HTTP method"}', 400), "Incorrect HTTP method"),
+        (
+            replied({"error": "no handler found for uri [/wrong/_nodes/hot_threads] and method [GET]"}, 400),
+            "Check the base address in the connection",
+        ),
+        (
+            replied({"error": "no handler found for uri [/_nodes/hot_threads] and method [GET]"}, 400),
+            "Check the base address in the connection",
+        ),
+    ],
+    RateLimitedError: [
+        (refusal(429, "es_rejected_execution_exception", "queue is full"), "queue is full.* after a pause"),
+        (amazon("Request throttled due to too many requests"), "after a pause"),
+    ],
+    ServiceUnavailableError: [
+        (refusal(429, "circuit_breaking_exception", "data too large"), "short of memory"),
+        (refusal(503, "circuit_breaking_exception", "data too large"), "short of memory"),
+        (refusal(503, "master_not_discovered_exception", "no master"), "master_timeout"),
+        (refusal(503, "cluster_manager_not_discovered_exception", "none"), "master_timeout"),
+        (refusal(500, "null_pointer_exception", ""), "tried again"),
+        (replied("<html><h1>Bad gateway</h1></html>", 502), "Bad gateway"),
+        (
+            replied("<html><h1>504 Gateway Time-out</h1></html>", 504),
+            "504 Gateway Time-out. A proxy or load balancer before the cluster did not wait",
+        ),
+    ],
+    ReplyTimeoutError: [
+        (refusal(503, "receive_timeout_transport_exception", "[node-1] timed out"), "Raise timeout"),
+        (refusal(503, "process_cluster_event_timeout_exception", "30s"), "Raise timeout"),
+        (refusal(500, "timeout_exception", "30s"), "Raise timeout"),
+    ],
+    NotFoundError: [
+        (
+            refusal(404, "index_not_found_exception", "no such index [_nodes]"),
+            r"no such index \[_nodes\].*base address",
+        ),
+        (
+            replied({"Message": "Your request: '/_nodes/hot_threads' is not allowed."}, 401),
+            "not allowed. Amazon OpenSearch Service does not offer this route on this domain.",
+        ),
+        (
+            refusal(
+                410, "api_not_available_exception", "… exists but is not available when running in serverless mode"
+            ),
+            "Elastic Cloud Serverless has no nodes",
+        ),
+    ],
+    InvalidReplyError: [
+        (
+            replied("", 302, **LOGIN_PAGE, location="/login?next=%2F"),
+            "This is the address of Kibana: write that of the",
+        ),
+        (replied("<!DOCTYPE html><html>Elastic</html>", 200, **LOGIN_PAGE), "This is the address of Kibana: write"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "reply", "advice"), [(cls, reply, advice) for cls, rows in REFUSALS.items() for reply, advice in rows]
+)
+def test_refusal_becomes_its_error_and_says_who_refuses_and_what_to_do(
+    cls: type[MediaOpsError], reply: Response, advice: str
+) -> None:
+    with pytest.raises(cls) as caught:
+        answer(hot_threads(HotThreadsQuery()), reply)
+    assert type(caught.value) is cls
+    assert re.search(advice, caught.value.message)
+
+
+def test_refusal_of_a_cluster_has_its_status_and_type() -> None:
+    with pytest.raises(RateLimitedError) as caught:
+        answer(node_stats(), refusal(429, "es_rejected_execution_exception", "queue is full"))
+    assert (caught.value.status, caught.value.reason) == (429, "es_rejected_execution_exception")
+
+
+class TestVersion:
     @pytest.mark.parametrize(
-        ("status", "type_", "reason", "cls", "advice"),
+        ("body", "headers", "version"),
         [
-            (
-                401,
-                "security_exception",
-                "missing authentication credentials",
-                AuthenticationError,
-                "login and password",
-            ),
-            (
-                403,
-                "security_exception",
-                "no permissions for [cluster:monitor/nodes/hot_threads]",
-                PermissionDeniedError,
-                "This is OpenSearch: .* action group cluster_monitor, .* permissions cluster:monitor/nodes/stats and",
-            ),
-            (
-                403,
-                "security_exception",
-                "action [cluster:monitor/nodes/stats] is unauthorized for API key id [7] of user [u]",
-                PermissionDeniedError,
-                "This is Elasticsearch: .* cluster privilege monitor",
-            ),
-            (
-                403,
-                "security_exception",
-                "denied",
-                PermissionDeniedError,
-                "group cluster_monitor of OpenSearch, or .* monitor of E",
-            ),
-            (
-                400,
-                "illegal_argument_exception",
-                "request [/_nodes/hot_threads] contains unrecognized parameter: [master_timeout]",
-                BadRequestError,
-                "does not know master_timeout: leave it out",
-            ),
-            (
-                400,
-                "illegal_argument_exception",
-                "request [/x] contains unrecognized parameters: [bogus], [thread] -> did you mean [threads]?",
-                BadRequestError,
-                "does not know bogus and thread: leave",
-            ),
-            (400, "illegal_argument_exception", "Failed to parse [x]", BadRequestError, "Correct the parameter that"),
-            (429, "es_rejected_execution_exception", "queue is full", RateLimitedError, "after a pause"),
-            (429, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
-            (503, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
-            (503, "master_not_discovered_exception", "no master", ServiceUnavailableError, "master_timeout"),
-            (503, "cluster_manager_not_discovered_exception", "none", ServiceUnavailableError, "master_timeout"),
-            (503, "receive_timeout_transport_exception", "[node-1] timed out", ReplyTimeoutError, "Raise timeout"),
-            (503, "process_cluster_event_timeout_exception", "30s", ReplyTimeoutError, "Raise timeout"),
-            (500, "timeout_exception", "30s", ReplyTimeoutError, "Raise timeout"),
-            (500, "null_pointer_exception", "", ServiceUnavailableError, "tried again"),
-            (404, "index_not_found_exception", "no such index [_nodes]", NotFoundError, "base address"),
+            ({"version": {"distribution": "opensearch", "number": "2.19.1"}}, {}, "OpenSearch 2.19.1"),
+            ({"version": {"number": "9.1.0"}}, {"x-elastic-product": "Elasticsearch"}, "Elasticsearch 9.1.0"),
+            ({"version": {"number": "7.10.2"}}, {}, "7.10.2"),
+            ({"version": {"distribution": "other", "number": "1"}}, {}, "other 1"),
+            ({}, {}, None),
+            ({"version": "9"}, {}, None),
+            ({"version": {}}, {}, None),
+            ({"version": {"number": 9}}, {}, None),
         ],
     )
-    def test_each_becomes_its_error_and_says_what_to_do(
-        self, status: int, type_: str, reason: str, cls: type[MediaOpsError], advice: str
+    def test_version_is_that_of_the_product_that_names_itself(
+        self, body: Any, headers: dict[str, str], version: str | None
     ) -> None:
-        with pytest.raises(cls) as caught:
-            answer(hot_threads(HotThreadsQuery()), replied(error(status, type_, reason), status))
-        assert type(caught.value) is cls
-        assert (caught.value.status, caught.value.reason) == (status, type_)
-        assert reason in caught.value.message
-        assert re.search(advice, caught.value.message)
+        assert answer(cluster_version(), replied(body, 200, **headers)) == version
 
-    @pytest.mark.parametrize("path", ["/wrong", ""])
-    def test_a_route_that_is_not_there_is_a_matter_of_the_base_address(self, path: str) -> None:
-        body = {"error": f"no handler found for uri [{path}/_nodes/hot_threads] and method [GET]"}
-        with pytest.raises(BadRequestError, match="Check the base address in the connection"):
-            answer(hot_threads(HotThreadsQuery()), replied(body, 400))
-
-    @pytest.mark.parametrize(
-        ("status", "body", "cls"),
-        [
-            (401, "Unauthorized", AuthenticationError),
-            (403, "", PermissionDeniedError),
-            (502, "<html><h1>Bad gateway</h1></html>", ServiceUnavailableError),
-            (400, '{"error": "Incorrect HTTP method"}', BadRequestError),
-        ],
-    )
-    def test_other_bodies_are_told_by_their_status(self, status: int, body: str, cls: type[MediaOpsError]) -> None:
-        with pytest.raises(cls):
-            answer(node_stats(), replied(body, status))
-
-
-class TestOtherServers:
-    """Refusals by Amazon, Elastic Cloud, a proxy, Kibana or Dashboards: as they were seen, cut to what tells them."""
-
-    @pytest.mark.parametrize(
-        ("reply", "cls", "advice"),
-        [
-            (
-                replied({"Message": "Your request: '/_nodes/hot_threads' is not allowed."}, 401),
-                NotFoundError,
-                "not allowed. Amazon OpenSearch Service does not offer this route on this domain.",
-            ),
-            (
-                replied(
-                    error(
-                        410,
-                        "api_not_available_exception",
-                        "… exists but is not available when running in serverless mode",
-                    ),
-                    410,
-                ),
-                NotFoundError,
-                "Elastic Cloud Serverless has no nodes",
-            ),
-            (
-                replied("<html><h2>407 Proxy Authentication Required</h2></html>", 407),
-                AuthenticationError,
-                "The proxy on the way asks for a user and password, not the service",
-            ),
-            (
-                replied("<html><h1>504 Gateway Time-out</h1></html>", 504),
-                ServiceUnavailableError,
-                "504 Gateway Time-out. A proxy or load balancer before the cluster did not wait",
-            ),
-            (
-                replied("<html>401 Authorization Required</html>", 401, **{"www-authenticate": "Negotiate"}),
-                AuthenticationError,
-                "asks for Kerberos (Negotiate)",
-            ),
-            (
-                replied("", 401, **{"www-authenticate": 'Negotiate, Basic realm="security"'}),
-                AuthenticationError,
-                "Check login and password",
-            ),
-            (
-                replied({"statusCode": 401, "error": "Unauthorized"}, 401, **{"osd-name": "dashboards-1"}),
-                AuthenticationError,
-                "This is the address of OpenSearch Dashboards: write that of the cluster",
-            ),
-            (
-                replied("", 302, **{"kbn-name": "kibana-1", "location": "/login?next=%2F"}),
-                InvalidReplyError,
-                "This is the address of Kibana: write that of the cluster",
-            ),
-            (
-                replied("<!DOCTYPE html><html>Elastic</html>", 200, **{"kbn-name": "kibana-1"}),
-                InvalidReplyError,
-                "This is the address of Kibana: write that of the cluster",
-            ),
-        ],
-    )
-    def test_refusal_names_who_refuses_and_what_to_do(
-        self, reply: Response, cls: type[MediaOpsError], advice: str
-    ) -> None:
-        with pytest.raises(cls) as caught:
-            answer(hot_threads(HotThreadsQuery()), reply)
-        assert type(caught.value) is cls
-        assert advice in caught.value.message
-
-    @pytest.mark.parametrize(
-        ("body", "cls", "advice"),
-        [
-            (
-                {"message": "The security token included in the request is expired"},
-                AuthenticationError,
-                "The temporary AWS credentials are over",
-            ),
-            (
-                {"message": "The security token included in the request is invalid."},
-                AuthenticationError,
-                "Amazon does not know the access key",
-            ),
-            (
-                {"message": "Credential should be scoped to a valid region, not 'eu-north-1'. "},
-                AuthenticationError,
-                "set region in the connection",
-            ),
-            (
-                {"message": "Credential should be scoped to correct service: 'es'. "},
-                AuthenticationError,
-                "check the base address",
-            ),
-            (
-                {"message": "Signature expired: 20261126T100000Z is now earlier than 20261126T101000Z"},
-                AuthenticationError,
-                "The clock of this machine is off",
-            ),
-            (
-                {"message": "Signature not yet current: 20261126T102000Z is still later than 20261126T101500Z"},
-                AuthenticationError,
-                "The clock of this machine is off",
-            ),
-            (
-                {"message": "The request signature we calculated does not match the signature you provided."},
-                AuthenticationError,
-                "Check the secret access key",
-            ),
-            (
-                {"Message": "User: anonymous is not authorized to perform: es:ESHttpGet on resource: logs"},
-                AuthenticationError,
-                "set auth=aws",
-            ),
-            (
-                {"Message": "User: arn:aws:iam::123456789012:user/x is not authorized to perform: es:ESHttpGet"},
-                PermissionDeniedError,
-                "Allow this user or role es:ESHttpGet",
-            ),
-            (
-                error(
-                    403,
-                    "security_exception",
-                    "no permissions for [cluster:monitor/nodes/stats] and User [name=arn:aws:iam::1:role/x, roles=[]]",
-                ),
-                PermissionDeniedError,
-                "map the ARN of the user or role",
-            ),
-            ({"message": "Request throttled due to too many requests"}, RateLimitedError, "after a pause"),
-        ],
-    )
-    def test_refusal_by_amazon_says_what_to_do(
-        self, body: dict[str, Any], cls: type[MediaOpsError], advice: str
-    ) -> None:
-        with pytest.raises(cls) as caught:
-            answer(node_stats(), replied(body, 403))
-        assert type(caught.value) is cls
-        assert advice in caught.value.message
+    def test_reply_that_is_no_json_is_an_error(self) -> None:
+        with pytest.raises(InvalidReplyError):
+            answer(cluster_version(), replied("You know, for search"))
 
 
 def test_a_list_of_nodes_is_read_from_a_list_or_a_text() -> None:
