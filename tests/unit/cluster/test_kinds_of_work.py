@@ -312,6 +312,12 @@ def test_hostile_names_and_stacks_are_labelled_as_any_other() -> None:
     assert round(sum(row.share_percent for row in rows)) == 100
 
 
+def test_threads_of_another_measure_add_nothing_to_the_kinds_of_one() -> None:
+    threads = (thread("a", cpu(40.0), stack(10, SCRIPT)), thread("b", "2kb memory allocated", stack(10, SCRIPT)))
+    report = parse(section("n1", *threads))
+    assert [[row.amount for row in hot_kinds(report, measure)] for measure in measures([report])] == [[40.0], [2048.0]]
+
+
 def test_labels_of_every_text_at_hand_make_up_all_of_its_use() -> None:
     texts = sorted([*RECORDED.rglob("*.txt"), *SHARED_DATA.rglob("*.txt")])
     assert texts

@@ -13,8 +13,11 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
-from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
+from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, Surroundings, page
+from tests.unit.cluster.made_digests import digest_of, page_of
 from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, capture, made
+from tests.unit.cluster.task_values import TASKS
+from tests.unit.garbage import garbage_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
@@ -49,14 +52,14 @@ class TestContent:
         assert "Also in s3://b/x.txt." in shown
         assert "What changed" not in shown
 
-    def test_it_says_why_and_for_which_task_it_was_taken(self) -> None:
+    def test_page_says_why_and_for_which_task_it_was_taken(self) -> None:
         taken_for = TakenFor("nightly", "manual__<1>", "capture", 2, 7)
         cause = "CPU ≥ 85 % for 20 s, any of the watched nodes"
         html = page([capture(BUSY, cause=cause)], title="x", taken_for=taken_for)
         rows = f"Reason{cause}DAGnightlyRunmanual__<1>TaskcaptureTry2Map index7"
         assert rows in Document(html).text("dt", "dd")
 
-    def test_what_is_unknown_of_the_task_has_no_row(self) -> None:
+    def test_unknown_facts_of_the_task_have_no_row(self) -> None:
         header = Document(page([capture(BUSY)], title="x", taken_for=TakenFor(dag_id="d"))).text("dt", "dd")
         assert "DAGdShows" in header
         assert "Reason" not in header
@@ -95,7 +98,7 @@ class TestContent:
         assert "at an unknown time" in made(capture(text)).text()
         assert flame(made(capture(text), capture(text)))["labels"] == ["capture 1", "capture 2"]
 
-    def test_what_was_not_understood_is_told(self) -> None:
+    def test_lines_that_were_not_understood_are_told(self) -> None:
         document = made(
             capture(BUSY + "   what is this\n" * 3 + "".join(f"   {n} what\n   \n{BUSY}" for n in range(30)))
         )
@@ -125,7 +128,7 @@ class TestContent:
         assert "This server prints no figures above zero for “wait”" in made(capture(waits)).text()
         assert "Most threads are in the pool search" in made(capture(waits)).text()
 
-    def test_what_the_figures_leave_open_is_told(self) -> None:
+    def test_threads_that_the_figures_leave_out_are_told(self) -> None:
         text = section(
             "n1",
             thread("t", cpu(50.0)),
@@ -136,12 +139,27 @@ class TestContent:
         assert "1 thread without a figure count 1 each." in shown
         assert "1 thread of another kind than “cpu” are in the raw text only." in shown
 
-    def test_how_a_share_divides_is_shown_where_the_server_tells(self) -> None:
-        usages = ("50.0% [cpu=40.0%, other=10.0%]", "0.5% [cpu=0.5%, idle=99.5%]")
-        threads = [thread(f"t{n}", f"{usage} (250ms out of 500ms) cpu usage") for n, usage in enumerate(usages)]
-        shown = made(capture(section("n1", *threads))).text()
-        assert "40.0 % other 10.0 %" in shown
+    def test_other_and_idle_time_are_shown_and_are_no_cpu(self) -> None:
+        usages = ("100.0% [cpu=40.0%, other=60.0%]", "0.5% [cpu=0.5%, idle=99.5%]")
+        threads = [thread(f"t{n}", f"{usage} (500ms out of 500ms) cpu usage") for n, usage in enumerate(usages)]
+        shown = made(capture(section("n1", *threads, thread("hot", cpu(60.0))))).text()
+        assert "Hottest thread: hot with 60.0 %" in shown
+        assert "40.0 % other 60.0 %" in shown
         assert "0.5 % idle 99.5 %" in shown
+
+    def test_text_that_is_no_report_does_not_say_that_nothing_was_hot(self) -> None:
+        words = made(capture("hello world")).text()
+        assert "No thread was hot" not in words
+        assert "understood" in words
+
+    @pytest.mark.parametrize(("before", "headed"), [("$ curl localhost:9200/_nodes/hot_threads\n", True), ("", False)])
+    def test_prompt_is_no_node_and_a_piece_without_header_is_of_the_node_in_its_threads(
+        self, before: str, *, headed: bool
+    ) -> None:
+        threads = thread("opensearch[n1][search][T#1]", cpu(60.0))
+        words = made(capture(before + (section("n1", threads) if headed else threads))).text()
+        assert "1 thread on n1" in words
+        assert "(no node)" not in words
 
     def test_the_text_is_there_as_it_came(self) -> None:
         text = (RECORDED / "opensearch-2.19.1-cpu.txt").read_text(encoding="utf-8")
@@ -220,7 +238,7 @@ class TestHostileText:
         assert "{{7*7}}{% raw %}${7*7}" in shown
         assert "49" not in re.sub("[0-9.]+ (%|characters)", "", shown.partition("Raw text")[0])
 
-    def test_what_cannot_be_seen_is_written_by_its_number(self) -> None:
+    def test_signs_that_cannot_be_seen_are_written_by_their_number(self) -> None:
         html = page([capture(hostile())], title="\x00\u202e\ud800")
         assert not {"\x00", "\x1b", "\x7f", "\u202e", "\u2028", "\ufeff", "\ud800"} & set(html)
         assert r"\x00\u202e\ud800" in Document(html).text("title")
@@ -283,3 +301,24 @@ class TestBounds:
         assert "31 more rows are left out here." in shown
         first = [shown.index(f"pool{n}x {1 + n}.0 %") for n in (39, 38, 30, 25)]
         assert first == sorted(first)
+
+
+class TestGarbage:
+    """A page leaves nothing to the garbage collector: in a large process it would keep the pages of an hour."""
+
+    def test_macro_of_the_page_itself_would_leave_its_values(self) -> None:
+        template = page_assets.environment().from_string(
+            '{% extends "page.html" %}{% macro own() %}{{ title }}{% endmacro %}'
+            "{% block before %}{{ own() }}{% endblock %}"
+        )
+        left = garbage_of(lambda: page([capture(BUSY)], title="x", within=Surroundings(template, {})))
+        assert {"Context", "Macro", "Table", "Cell", "FlameData"} <= left
+
+    def test_captures_and_texts_that_were_not_understood_leave_nothing(self) -> None:
+        first = capture(BUSY, taken=TAKEN, running_tasks=TASKS)
+        for captures in ([first], [first, capture(BUSY)], [capture("what is this")]):
+            assert garbage_of(lambda captures=captures: page(captures, title="x")) == set()
+
+    def test_digest_leaves_nothing(self) -> None:
+        digest = digest_of()
+        assert garbage_of(lambda: page_of(digest)) == set()

@@ -1,12 +1,15 @@
-"""What is said of listed tasks once the report is there: groups, shares, likely threads, indices."""
+"""What is said of listed tasks once the report is there, and that it is read as it was written."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks import assessment, groups
@@ -18,10 +21,11 @@ from airflow_provider_mediaops.cluster.running_tasks.matching import (
     OTHER_POOL,
     SEVERAL_THREADS,
 )
-from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, NodeTasks, TaskGroup
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, NodeTasks, RunningTasks, TaskGroup
 from airflow_provider_mediaops.cluster.running_tasks.replies import Task, single_task, task_list
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit import task_replies
+from tests.unit.cluster.task_values import TASKS
 from tests.unit.search_cluster import node_id, replied
 from tests.unit.task_replies import BULK, COORDINATOR, SEARCH, SECRET, coordinating, listed
 
@@ -120,7 +124,7 @@ class TestGroups:
         ("looks", "seen"),
         [((0,), "start"), ((500,), "end"), ((0, 560), "both"), ((100, 200), "between"), ((0, 100), "start")],
     )
-    def test_it_is_said_when_a_group_was_listed(self, looks: tuple[int, ...], seen: str) -> None:
+    def test_group_says_when_it_was_listed(self, looks: tuple[int, ...], seen: str) -> None:
         others = {at: listed(9, at, opaque_id="other", parent="c:9") for at in (0, 100, 200, 500, 560)}
         groups = assessed(sampled(looks_of(long_search(*looks), others)), report()).groups
         assert {group.opaque_id: group.seen for group in groups} == {"report:nightly": seen, "other": "both"}
@@ -327,7 +331,7 @@ def test_a_node_that_is_not_in_the_report_is_named() -> None:
     assert len(node.groups) == 1
 
 
-def test_a_fault_in_it_costs_no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_in_the_assessment_costs_no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise KeyError(SECRET)
 
@@ -356,7 +360,9 @@ def test_a_fault_in_it_costs_no_capture(monkeypatch: pytest.MonkeyPatch) -> None
         ("elasticsearch-9.1.0/mixed", {}),
     ],
 )
-def test_what_real_nodes_said(shared_data: Path, scene: str, claims: dict[str, str]) -> None:
+def test_replies_of_real_nodes_claim_the_threads_that_are_certain(
+    shared_data: Path, scene: str, claims: dict[str, str]
+) -> None:
     """The replies of real nodes, taken 0 and 500 milliseconds after the report was asked for."""
     recorded = shared_data / "running_tasks"
     text = (recorded / f"{scene}.hot_threads.txt").read_text()
@@ -371,3 +377,37 @@ def test_what_real_nodes_said(shared_data: Path, scene: str, claims: dict[str, s
     named = {str(one.thread): node.groups[one.group].opaque_id for one in node.threads if one.group is not None}
     assert {thread.partition("]")[2]: group for thread, group in named.items()} == claims
     assert all(group.index for group in node.groups)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.sampled_from(["nodes", "groups", "threads", "seen", "cpu_ms", "remarks", "x"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+def test_tasks_that_are_written_are_read_again() -> None:
+    assert RunningTasks.from_dict(json.loads(json.dumps(TASKS.to_dict()))) == TASKS
+
+
+def test_tasks_are_written_in_plain_values_by_the_names_that_readers_know() -> None:
+    node = TASKS.to_dict()["nodes"][0]
+    assert (node["node_id"], node["node"]) == ("id_of_n1", "n1")
+    names = ["action", "opaque_id", "index", "shape", "seen", "running", "queued", "longest_ms", "cpu_ms"]
+    assert {*names, "cpu_share_percent", "pool"} <= set(node["groups"][0])
+    assert type(node["groups"]) is list
+
+
+@given(json_values)
+def test_tasks_of_any_value_are_read_or_refused(value: object) -> None:
+    with suppress(ValueError):
+        json.dumps(RunningTasks.from_dict(value).to_dict())
+
+
+@pytest.mark.parametrize("odd", [None, [], {"nodes": 5}, {"nodes": [{"groups": [{"seen": "soon"}]}]}])
+def test_tasks_of_another_shape_are_refused(odd: Any) -> None:
+    with pytest.raises(ValueError, match=r"^(Expected|Invalid)"):
+        RunningTasks.from_dict(odd)
