@@ -19,7 +19,6 @@ from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     InvalidReplyError,
     PermissionDeniedError,
-    ReplyTimeoutError,
     ServiceUnavailableError,
     TaskStoppedError,
 )
@@ -139,10 +138,6 @@ def plan(**fields: Any) -> CapturePlan:
     return CapturePlan(**{"query": HotThreadsQuery(threads=9), "watch": CpuWatch(85), "poll_interval": 30, **fields})
 
 
-def stats_of(*names: str) -> Response:
-    return replied(stats(dict.fromkeys(names, 90)))
-
-
 HOT_THREADS = f"/_nodes/{node_id('node-1')}/hot_threads"
 
 
@@ -162,7 +157,7 @@ class TestDetection:
         assert asking - reading == 1
         assert requests_of(captured.steps)[-1].params == (("threads", "9"),)
 
-    def test_the_reading_that_showed_it_is_kept_with_them(self) -> None:
+    def test_reading_that_showed_the_spike_is_kept_with_the_threads(self) -> None:
         captured = Captured(plan(), COOL, HOT, REPORT)
         assert captured.outcome == {
             "captures": [
@@ -219,7 +214,7 @@ class TestDetection:
         assert shelf.cores == {node_id("node-1"): 4}
 
     @pytest.mark.parametrize("reply", [DOWN, CUT, SLOW, REFUSED, FORBIDDEN, NOT_KNOWN, EMPTY, replied("{}")])
-    def test_their_failure_costs_no_more_than_the_figure(self, reply: Response | TransportError) -> None:
+    def test_failed_reading_of_the_cores_costs_no_more_than_the_figure(self, reply: Response | TransportError) -> None:
         shelf = Shelf(shows_cores=True)
         captured = Captured(plan(), HOT, REPORT, reply, shelf=shelf)
         assert captured.numbers == [1]
@@ -231,7 +226,7 @@ class TestDetection:
         captured = Captured(plan(), both, replied(report("node-1", "node-2")))
         assert captured.asked[-1] == f"/_nodes/{node_id('node-2')},{node_id('node-1')}/hot_threads"
 
-    def test_too_many_to_be_named_in_an_address_are_asked_for_as_the_task_names_them(self) -> None:
+    def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]
         hot = replied(stats(dict.fromkeys(names, 99)))
         captured = Captured(plan(query=HotThreadsQuery("node-*")), hot, replied(report(*names)))
@@ -239,9 +234,48 @@ class TestDetection:
         (capture,) = captured.shelf.captures
         assert capture.warnings()[0].startswith("300 nodes ran hot, too many to be named")
 
-    def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
-        with pytest.raises(PermissionError, match="no room"):
-            Captured(plan(), shelf=Shelf(unwritable="no room"))
+
+@pytest.mark.parametrize("late", [False, True])
+def test_cluster_is_asked_nothing_where_nothing_can_be_kept(*, late: bool) -> None:
+    with pytest.raises(PermissionError, match="no room"):
+        Captured(plan(), late=late, shelf=Shelf(unwritable="no room"))
+
+
+FULL = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
+
+#: By what happens: the plan, the replies, the time limit, the numbers of the captures, and the pauses.
+COURSES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any], list[int], list[float]]] = {
+    "what the cluster asks for is waited": ({}, [HOT, FULL, HOT, REPORT], {}, [1], [50]),
+    "a failed capture is followed by the usual pause": ({}, [*[HOT, DOWN] * 2, HOT, REPORT], {}, [1], [30, 30]),
+    "a streak outlives a failed capture": (
+        {"watch": CpuWatch(85, sustained_for=10)},
+        [HOT, HOT, DOWN, HOT, REPORT],
+        {},
+        [1],
+        [10, 30],
+    ),
+    "nothing is captured at the time limit": ({}, [COOL] * 3, {"deadline": 45}, [], [30, 15]),
+    "the time limit is that of the wait only": (
+        {"captures": 3, "every": 100},
+        [HOT, REPORT] * 3,
+        {"deadline": 20},
+        [1, 2, 3],
+        [100, 100],
+    ),
+    "several at once": ({"watch": None, "captures": 2, "every": 5}, [COOL, REPORT] * 2, {}, [1, 2], [5]),
+    "a capture is what a wait came to": ({}, [COOL, REPORT], {"late": True}, [1], []),
+}
+
+
+@pytest.mark.parametrize(("fields", "replies", "how", "numbers", "pauses"), COURSES.values(), ids=COURSES.keys())
+def test_course_of_a_plan(
+    fields: dict[str, Any], replies: list[Any], how: dict[str, Any], numbers: list[int], pauses: list[float]
+) -> None:
+    captured = Captured(plan(**fields), *replies, **how)
+    assert captured.numbers == numbers
+    assert pauses_of(captured.steps) == pauses
+    assert captured.outcome["timed_out"] is (not numbers or "late" in how)
+    assert captured.shelf.finished == bool(numbers)
 
 
 @pytest.mark.parametrize(
@@ -262,43 +296,26 @@ def test_after_a_capture_that_failed_the_wait_goes_on(failure: Response | Transp
     first, second = captured.outcome["failures"]
     assert (first["at"], second["at"]) == ("2026-03-14T20:00:00.000+00:00", "2026-03-14T20:00:30.000+00:00")
     assert first["message"]
+    assert failure not in (EMPTY, OF_ANOTHER) or "(node-1)" in first["message"]
     # Told once, as it was the same again.
     (warning,) = captured.warnings
     assert warning.startswith("The capture of node-1 failed, and the wait goes on: ")
 
 
 class TestFailure:
-    def test_the_nodes_that_did_not_report_are_named(self) -> None:
-        captured = Captured(plan(), HOT, OF_ANOTHER, HOT, REPORT)
-        assert "(node-1)" in captured.outcome["failures"][0]["message"]
-
-    def test_a_report_of_some_of_them_is_kept_and_names_the_others(self) -> None:
+    def test_report_of_some_hot_nodes_is_kept_and_names_the_others(self) -> None:
         both = replied(stats({"node-1": 90, "node-2": 99}))
         captured = Captured(plan(), both, REPORT)
         assert captured.outcome["captures"][0]["missing"] == ["node-2"]
         assert captured.failures == []
 
-    def test_what_the_cluster_asks_for_is_waited(self) -> None:
-        full = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
-        assert pauses_of(Captured(plan(), HOT, full, HOT, REPORT).steps) == [50]
-
-    def test_the_next_comes_after_the_interval(self) -> None:
-        captured = Captured(plan(), *[HOT, DOWN] * 2, HOT, REPORT)
-        assert pauses_of(captured.steps) == [30, 30]
-
-    def test_a_streak_outlives_it(self) -> None:
-        watch = CpuWatch(85, sustained_for=10)
-        captured = Captured(plan(watch=watch), HOT, HOT, DOWN, HOT, REPORT)
-        assert captured.numbers == [1]
-        assert pauses_of(captured.steps) == [10, 30]
-
-    def test_of_many_the_last_are_told(self) -> None:
+    def test_last_of_many_failures_are_told(self) -> None:
         captured = Captured(plan(), *[HOT, DOWN] * 25, HOT, REPORT)
         assert captured.outcome["failure_count"] == 25
         assert len(captured.outcome["failures"]) == 20
         assert captured.outcome["failures"][0]["at"] == "2026-03-14T20:02:30.000+00:00"
 
-    def test_its_message_is_small_and_such_that_any_database_takes_it(self) -> None:
+    def test_message_of_a_failure_is_small_and_such_that_any_database_takes_it(self) -> None:
         odd = replied(json.dumps({**error(503, "x", "\ud800" + "long " * 999)}), 503)
         (failure,) = Captured(plan(), HOT, odd, HOT, REPORT).outcome["failures"]
         assert len(failure["message"].encode()) <= 1000
@@ -319,21 +336,14 @@ class TestFailure:
 
 
 class TestTimeLimit:
-    @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
-    def test_nothing_is_captured_then(self, on_timeout: Any) -> None:
-        captured = Captured(plan(on_timeout=on_timeout), COOL, COOL, COOL, deadline=45)
-        assert captured.outcome == {"captures": [], "failures": [], "failure_count": 0, "timed_out": True}
-        assert captured.seconds == 45
-        assert captured.shelf.finished == 0
-
-    def test_what_failed_before_it_is_told(self) -> None:
+    def test_failures_before_the_time_limit_are_told(self) -> None:
         captured = Captured(plan(), HOT, DOWN, HOT, EMPTY, HOT, DOWN, deadline=45)
         names = ["ServiceUnavailableError", "ReplyTimeoutError", "ServiceUnavailableError"]
         assert [name for _, name in captured.failures] == names
         assert captured.seconds == 45
         assert captured.outcome["timed_out"]
 
-    def test_all_nodes_that_were_asked_for_may_be_captured_then(self) -> None:
+    def test_time_limit_may_capture_all_nodes_that_were_asked_for(self) -> None:
         chosen = plan(query=HotThreadsQuery("node-*"), on_timeout="capture")
         captured = Captured(chosen, *[COOL] * 4, replied(report("node-1", "node-2")), deadline=45)
         assert captured.asked[-2:] == ["/_nodes/node-%2A/stats/os,process", "/_nodes/node-%2A/hot_threads"]
@@ -341,7 +351,7 @@ class TestTimeLimit:
         assert captured.numbers == [1]
         assert captured.warnings == ["The time limit has come without a spike: capturing all the same."]
 
-    def test_that_capture_is_not_to_fail(self) -> None:
+    def test_failed_capture_at_the_time_limit_raises(self) -> None:
         with pytest.raises(ServiceUnavailableError):
             Captured(plan(on_timeout="capture"), COOL, COOL, COOL, DOWN, deadline=5)
 
@@ -351,7 +361,7 @@ def series(*replies: Response | TransportError, **fields: Any) -> Captured:
 
 
 class TestSeveral:
-    def test_they_are_of_the_same_nodes_and_so_far_apart(self) -> None:
+    def test_captures_of_a_series_are_of_the_same_nodes_and_so_far_apart(self) -> None:
         captured = series(COOL, REPORT, COOL, REPORT)
         assert captured.numbers == [1, 2, 3]
         assert captured.asked[-2:] == [f"/_nodes/{node_id('node-1')}/stats/os,process", HOT_THREADS]
@@ -361,7 +371,7 @@ class TestSeveral:
         assert captured.shelf.finished == 1
 
     @pytest.mark.parametrize("failures", [(DOWN, DOWN), (CUT,), (SLOW, SLOW), (FORBIDDEN, EMPTY), (OF_ONE, OF_ANOTHER)])
-    def test_one_that_fails_is_left_out(self, failures: Iterable[Response | TransportError]) -> None:
+    def test_failed_capture_of_a_series_is_left_out(self, failures: Iterable[Response | TransportError]) -> None:
         captured = series(*failures, COOL, REPORT)
         assert captured.numbers == [1, 3]
         assert [number for number, _ in captured.failures] == [2]
@@ -369,46 +379,21 @@ class TestSeveral:
         assert warning.startswith("Capture 2 of 3 failed: ")
         assert captured.shelf.finished == 1
 
-    def test_a_refusal_ends_them_and_what_there_is_is_kept(self) -> None:
+    def test_refusal_ends_a_series_and_its_captures_are_kept(self) -> None:
         shelf = Shelf()
         with pytest.raises(AuthenticationError):
             Captured(plan(captures=3), HOT, REPORT, COOL, REPORT, REFUSED, shelf=shelf)
         assert len(shelf.captures) == 2
         assert shelf.finished == 1
 
-    def test_the_time_limit_is_that_of_the_wait_only(self) -> None:
-        captured = Captured(plan(captures=3, every=100), HOT, REPORT, HOT, REPORT, HOT, REPORT, deadline=20)
-        assert captured.numbers == [1, 2, 3]
-
 
 class TestAtOnce:
-    def test_there_is_no_wait_without_a_watch(self) -> None:
+    def test_plan_without_a_watch_captures_without_a_wait(self) -> None:
         captured = Captured(plan(watch=None), COOL, REPORT)
         assert captured.asked == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
         assert captured.numbers == [1]
         assert not captured.outcome["timed_out"]
 
-    def test_there_may_be_several(self) -> None:
-        captured = Captured(plan(watch=None, captures=2, every=5), COOL, REPORT, COOL, REPORT)
-        assert captured.numbers == [1, 2]
-        assert pauses_of(captured.steps) == [5]
-
-    def test_the_first_one_is_not_to_fail(self) -> None:
+    def test_failed_first_capture_raises(self) -> None:
         with pytest.raises(ServiceUnavailableError):
             Captured(plan(watch=None, captures=2), COOL, DOWN)
-
-    def test_nodes_that_are_named_and_do_not_report_are_a_failure(self) -> None:
-        chosen = plan(watch=None, query=HotThreadsQuery("node-1"))
-        with pytest.raises(ReplyTimeoutError, match="node-1"):
-            Captured(chosen, stats_of("node-1"), OF_ANOTHER)
-        with pytest.raises(ReplyTimeoutError, match="node-1"):
-            Captured(chosen, FORBIDDEN, OF_ANOTHER)
-
-    def test_it_may_be_what_a_wait_came_to(self) -> None:
-        captured = Captured(plan(), COOL, REPORT, late=True)
-        assert captured.outcome["timed_out"]
-        assert captured.numbers == [1]
-
-    def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
-        with pytest.raises(PermissionError, match="no room"):
-            Captured(plan(), late=True, shelf=Shelf(unwritable="no room"))
