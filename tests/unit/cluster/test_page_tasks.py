@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES
 from airflow_provider_mediaops.cluster.page.text import duration
@@ -180,9 +178,3 @@ class TestLimits:
         html = page([capture(BUSY, running_tasks=RunningTasks(nodes=(node,)))], title="x")
         assert len(html) < 600_000
         assert time.process_time() - started < 60
-
-
-class TestSeries:
-    def test_tasks_are_kept_with_the_capture_until_the_page_is_written(self) -> None:
-        kept = [PackedCapture.of(Capture(BUSY, running_tasks=tasks)) for tasks in (hostile_tasks(), None)]
-        assert [each.running_tasks for each in kept] == [hostile_tasks(), None]

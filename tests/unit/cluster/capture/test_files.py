@@ -15,6 +15,7 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.call_flows import START
+from tests.unit.cluster.task_values import TASKS
 from tests.unit.search_cluster import report, stats
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
@@ -51,7 +52,7 @@ class TestOne:
         assert written["kinds"] == f"Search: which kind is not visible;{written['folded']}"
         assert "<title>Hot threads of docs</title>" in written["html"]
 
-    def test_what_is_told_of_it_is_its_summary_its_time_and_its_files(self, tmp_path: Path) -> None:
+    def test_capture_is_told_by_its_summary_its_time_and_its_files(self, tmp_path: Path) -> None:
         capture = captured("node-1")
         assert files(tmp_path, ["txt"]).keep(capture, 1) == {
             "paths": {"txt": f"{tmp_path}/deep/hot.txt"},
@@ -80,7 +81,7 @@ class TestOne:
 
 
 class TestSeveral:
-    def test_they_are_numbered_and_share_a_page(self, tmp_path: Path) -> None:
+    def test_captures_of_a_series_are_numbered_and_share_a_page(self, tmp_path: Path) -> None:
         kept = files(tmp_path, ["txt", "html"], captures=3)
         for number in (1, 3):
             kept.keep(captured(f"node-{number}"), number)
@@ -92,7 +93,7 @@ class TestSeveral:
 
 
 class TestCheck:
-    def test_what_can_be_written_leaves_nothing_behind(self, tmp_path: Path) -> None:
+    def test_check_of_a_folder_that_can_be_written_leaves_nothing_behind(self, tmp_path: Path) -> None:
         files(tmp_path).check()
         assert names_in(tmp_path) == []
 
@@ -113,7 +114,7 @@ class TestCheck:
         with pytest.raises(OSError, match=rf"hot\.{format} cannot be written: it is a folder"):
             files(tmp_path).check()
 
-    def test_so_is_a_file_in_the_place_of_the_folder(self, tmp_path: Path) -> None:
+    def test_file_in_the_place_of_the_folder_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "deep").touch()
         with pytest.raises(FileExistsError, match=r"hot\.txt cannot be written"):
             files(tmp_path).check()
@@ -135,9 +136,10 @@ class TestCheck:
 
 def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
     read = NodeStats.read(stats({"node-1": 95, "gone": 5}))
-    capture = Capture("::: {n\udcff\n" + report("node-1"), None, read, ("r",), START, "c")
+    text = "::: {n\udcff\n" + report("node-1")
+    capture = Capture(text, None, read, ("r",), START, "c", running_tasks=TASKS)
     packed = PackedCapture.of(capture, "/out/hot.txt")
     assert (packed.text, packed.report, packed.cpu) == (capture.text, capture.report, read.nodes)
-    assert (packed.taken, packed.path, packed.cause) == (START, "/out/hot.txt", "c")
+    assert (packed.taken, packed.path, packed.cause, packed.running_tasks) == (START, "/out/hot.txt", "c", TASKS)
     first, missing = packed.remarks
     assert (first, missing[:24]) == ("r", "Not in the report: gone.")

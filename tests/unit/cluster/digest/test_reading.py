@@ -81,7 +81,7 @@ def test_of_a_text_without_a_time_that_of_its_file_counts(tmp_path: Path) -> Non
     assert (found.time, found.time_source) == (1e9, "file")
 
 
-def test_what_is_no_file_is_left_out_at_once(tmp_path: Path) -> None:
+def test_source_that_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> None:
     names = {"pipe.txt", "circle.txt", "endless.json"}
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "circle.txt").symlink_to("circle.txt")
@@ -223,7 +223,7 @@ class TestTextThatDoesNotCount:
         (warning,) = warnings
         assert warning.startswith(f"Read {file.with_suffix('.json')} in the place of {file}: {reason}")
 
-    def test_also_if_it_goes_while_the_others_are_read(self, tmp_path: Path) -> None:
+    def test_json_file_is_read_if_the_text_goes_while_others_are_read(self, tmp_path: Path) -> None:
         file = write_capture(tmp_path, LATER, TEXT)
         (files,) = find_captures([str(tmp_path)])
         file.unlink()
@@ -239,7 +239,7 @@ class TestTextThatDoesNotCount:
         (files,) = find_captures([str(tmp_path)])
         assert len(read_captures(files, Period(), unexpected).sums) == 1
 
-    def test_if_neither_holds_a_report_both_are_said_to(self, tmp_path: Path) -> None:
+    def test_text_and_json_file_without_a_report_are_both_told(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("")
         (tmp_path / "a.json").write_text('{"took": 5}')
         assert read(tmp_path).damage.startswith(
@@ -303,7 +303,7 @@ def test_files_of_a_capture_are_known(tmp_path: Path, name: str, content: str, e
     assert belongs_to_capture(files) is expected
 
 
-def test_what_is_no_file_belongs_to_no_capture(tmp_path: Path) -> None:
+def test_pipe_belongs_to_no_capture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     (files,) = find_captures([str(tmp_path)])
     assert not belongs_to_capture(files)

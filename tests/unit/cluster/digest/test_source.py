@@ -94,35 +94,32 @@ def test_a_store_is_searched_likewise() -> None:
         assert captures[0].text.read(3) == b"a.t"
 
 
-def test_gzip_is_unpacked_by_its_content_and_no_further_than_asked(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(gzip.compress(b"x" * 10_000_000))
-    (capture,) = find_captures([str(tmp_path)])
+def read_bytes(folder: Path, content: bytes, most: int, name: str = "a.txt.gz") -> bytes:
+    """Return what is read of the only capture of a folder."""
+    (folder / name).write_bytes(content)
+    (capture,) = find_captures([str(folder)])
     assert capture.text is not None
-    assert capture.text.read(1_000_000) == b"x" * 1_000_000
+    return capture.text.read(most)
 
 
-def test_damaged_gzip_is_said_to_be(tmp_path: Path) -> None:
-    (tmp_path / "a.txt.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"?" * 100)
-    (capture,) = find_captures([str(tmp_path)])
-    assert capture.text is not None
-    with pytest.raises(NoReportError, match="gzip, but damaged"):
-        capture.text.read(100)
+def test_gzip_is_unpacked_by_its_content_to_its_end_and_no_further_than_asked(tmp_path: Path) -> None:
+    assert read_bytes(tmp_path, gzip.compress(b"x" * 10_000_000), 1_000_000, "a.txt") == b"x" * 1_000_000
+    put_together = gzip.compress(b"first,") + gzip.compress(b"second") + b"\0" * 20
+    assert read_bytes(tmp_path, put_together, 100, "a.txt") == b"first,second"
 
 
-def test_a_file_of_gzip_that_is_cut_is_no_capture_with_fewer_threads(tmp_path: Path) -> None:
-    whole = gzip.compress(bytes(range(256)) * 40)
-    (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
-    (capture,) = find_captures([str(tmp_path)])
-    assert capture.text is not None
-    with pytest.raises(NoReportError, match="gzip, but cut"):
-        capture.text.read(1_000_000)
-
-
-def test_files_of_gzip_that_were_put_together_are_read_to_the_end(tmp_path: Path) -> None:
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"first,") + gzip.compress(b"second") + b"\0" * 20)
-    (capture,) = find_captures([str(tmp_path)])
-    assert capture.text is not None
-    assert capture.text.read(100) == b"first,second"
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x1f\x8b\x08\x00" + b"?" * 100, "gzip, but damaged"),
+        (gzip.compress(bytes(range(256)) * 40)[:200], "gzip, but cut"),
+    ],
+)
+def test_gzip_that_is_damaged_or_cut_is_no_capture_with_fewer_threads(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    with pytest.raises(NoReportError, match=reason):
+        read_bytes(tmp_path, content, 1_000_000)
 
 
 @pytest.fixture
