@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -317,7 +318,7 @@ class TestGarbage:
     def test_captures_and_texts_that_were_not_understood_leave_nothing(self) -> None:
         first = capture(BUSY, taken=TAKEN, running_tasks=TASKS)
         for captures in ([first], [first, capture(BUSY)], [capture("what is this")]):
-            assert garbage_of(lambda captures=captures: page(captures, title="x")) == set()
+            assert garbage_of(partial(page, captures, title="x")) == set()
 
     def test_digest_leaves_nothing(self) -> None:
         digest = digest_of()

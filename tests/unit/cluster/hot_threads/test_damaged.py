@@ -85,7 +85,7 @@ UNKNOWN = "not a line of a hot-threads report"
         ('{"error": "no"}', [(1, UNKNOWN)]),
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_told(text: str, expected: list[tuple[int, str]]) -> None:
+def test_line_that_is_not_understood_is_told(text: str, expected: list[tuple[int, str]]) -> None:
     report = parse(text)
     assert remarks(report) == expected
     assert report.render() == text
@@ -110,7 +110,7 @@ def test_a_failure_between_other_lines_is_the_node_s() -> None:
 
 
 @pytest.mark.long
-def test_what_is_wrong_in_more_places_than_anyone_reads_is_one_place_in_the_end() -> None:
+def test_remarks_beyond_those_that_anyone_reads_are_one_in_the_end() -> None:
     text = "~\n       a.B.c(B.java:1)\n" * 6_000 + REPORT + "~\n"
     report = parse(text)
     assert report.render() == text

@@ -106,7 +106,7 @@ class TestTimes:
             (1.8, 200, [*range(0, 1_801, 100), 2_800]),
         ],
     )
-    def test_it_is_looked_at_the_ends_and_between(self, interval: float, snapshots: int, times: list[int]) -> None:
+    def test_looks_are_at_the_ends_and_between(self, interval: float, snapshots: int, times: list[int]) -> None:
         found = list(look_times(interval, snapshots))
         assert [round(1_000 * at) for at, _ in found] == times
         assert [moment for _, moment in found] == ["start", *["between"] * (len(times) - 3), "end", "end"]
@@ -165,22 +165,20 @@ class TestRestraint:
         assert sampling.remarks == ["Tasks were listed of the 10 busiest of 12 nodes."]
 
     @pytest.mark.parametrize(
-        "answers",
+        ("answers", "times"),
         [
-            {"pools": replied(pools(500))},
-            {"pools": replied("no", 500)},
-            {"list": replied(task_list(listed(1, 0, description="x" * 300_000)))},
+            ({"pools": replied(pools(500))}, [5, 500, 560]),
+            ({"pools": replied("no", 500)}, [5, 500, 560]),
+            ({"list": replied(task_list(listed(1, 0, description="x" * 300_000)))}, [5, 500, 560]),
+            ({"list": replied(task_list(listed(1, 0, description="x" * 1_200_000)))}, [5, 500]),
         ],
     )
-    def test_with_queues_or_large_lists_it_is_looked_at_the_ends_only(self, answers: dict[str, Response]) -> None:
+    def test_tasks_are_listed_at_the_ends_only_with_queues_or_large_lists(
+        self, answers: dict[str, Response], times: list[int]
+    ) -> None:
         tour = Tour(NODES, **answers)
         tour.run()
-        assert tour.times("list") == [5, 500, 560]
-
-    def test_after_a_very_large_list_there_is_one_look_at_the_end(self) -> None:
-        tour = Tour(list=replied(task_list(listed(1, 0, description="x" * 1_200_000))))
-        tour.run()
-        assert tour.times("list") == [5, 500]
+        assert tour.times("list") == times
 
     @pytest.mark.parametrize(
         ("reply", "sentence"),
@@ -246,22 +244,53 @@ class TestNodes:
 def searches(*requests: tuple[int, str, float], opaque_id: str | None = None) -> Callable[[int], Response]:
     """Give lists of shard tasks of requests: number of the coordinating task, index, age."""
     tasks = [
-        listed(100 + number, 0, index=index, parent=f"{COORDINATOR}:{number}", age_ms=age, opaque_id=opaque_id)
+        listed(
+            100 + number,
+            0,
+            index=index,
+            parent=f"{COORDINATOR}:{number}",
+            age_ms=age,
+            opaque_id=opaque_id and opaque_id.replace("UUID", f"0000000{number}-1111-4222-8333-444455556666"),
+        )
         for number, index, age in requests
     ]
     return lambda _: replied(task_list(*tasks))
 
 
-class TestQueries:
-    def test_the_coordinating_task_is_looked_up_once(self) -> None:
-        tour = Tour()
-        sampling = tour.run()
-        assert len(tour.times("task")) == 1
-        assert SECRET in sampling.ancestors[f"{COORDINATOR}:7"].description
+GONE = replied(error(404, "resource_not_found_exception", f"task [x] with {SECRET} isn't running"), 404)
+LISTED_QUERY = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
 
-    def test_its_shape_is_worked_out_in_a_thread_while_the_report_is_awaited(self) -> None:
-        listed_query = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
-        looked_up, in_a_list = Tour(), Tour(list=replied(task_list(listed_query)))
+#: By what is listed: the answers, and how many queries are looked up.
+LOOKUPS: dict[str, tuple[dict[str, Any], int]] = {
+    "a part of a search": ({}, 1),
+    "a part of a search that has ended": ({"task": GONE}, 1),
+    "a search with its part": (
+        {"list": replied(task_list(LISTED_QUERY, listed(8, 0, parent=f"{node_id('node-1')}:7")))},
+        0,
+    ),
+    "a write": ({"list": replied(task_list(listed(1, 0, action=BULK)))}, 0),
+    "a dashboard, whatever UUID stands before its name": (
+        {"list": searches(*((n, "a", 50.0) for n in range(9)), opaque_id="UUID;kibana"), "task": GONE},
+        3,
+    ),
+    "fifteen kinds of searches": (
+        {"list": searches(*((n, f"index-{n % 15}", 500.0 - n) for n in range(90))), "task": GONE},
+        30,
+    ),
+}
+
+
+@pytest.mark.parametrize(("answers", "lookups"), LOOKUPS.values(), ids=LOOKUPS.keys())
+def test_queries_are_looked_up_with_a_few_tries_for_each_kind(answers: dict[str, Any], lookups: int) -> None:
+    tour = Tour(NODES, **answers)
+    sampling = tour.run()
+    assert len(tour.times("task")) == lookups
+    assert sampling.warnings == []
+
+
+class TestQueries:
+    def test_shape_of_a_query_is_worked_out_in_a_thread_while_the_report_is_awaited(self) -> None:
+        looked_up, in_a_list = Tour(), Tour(list=replied(task_list(LISTED_QUERY)))
         assert list(looked_up.run().shapes.values()) == ['{"query":{"match":{"title":"?"}}}']
         assert list(in_a_list.run().shapes.values()) == ['{"size":"?"}']
         assert (0, 1) in looked_up.shapes_in_threads
@@ -277,7 +306,7 @@ class TestQueries:
         Tour(list=replied(task_list(listed(1, 0), listed(2, 0)))).run()
         assert said[0] == ["The list of tasks was cut off: only the first 1 were read."]
 
-    def test_its_shape_is_worked_out_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_shape_of_a_query_is_worked_out_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read: list[str] = []
 
         def shape_of(query: str) -> str:
@@ -285,16 +314,8 @@ class TestQueries:
             return query
 
         monkeypatch.setattr(looks, "shape_of", shape_of)
-        listed_query = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
-        Tour(list=replied(task_list(listed_query))).run()
+        Tour(list=replied(task_list(LISTED_QUERY))).run()
         assert read == ['{"size": 0}']
-
-    def test_it_is_not_looked_up_if_it_was_listed(self) -> None:
-        root = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
-        child = listed(8, 0, parent=f"{node_id('node-1')}:7")
-        tour = Tour(list=replied(task_list(root, child)))
-        tour.run()
-        assert tour.times("task") == []
 
     def test_the_query_of_esql_is_looked_up_for_its_parts(self) -> None:
         action = "indices:data/read/esql"
@@ -305,39 +326,11 @@ class TestQueries:
         )
         assert tour.run().shapes == {"ES|QL: FROM a | LIMIT 1": "ES|QL: FROM a | LIMIT ?"}
 
-    def test_the_tries_of_a_dashboard_are_few_whatever_uuid_stands_before_its_name(self) -> None:
-        gone = replied(error(404, "resource_not_found_exception", "it isn't running"), 404)
-        requests = [
-            listed(n, 0, parent=f"c:{n}", opaque_id=f"0000000{n}-1111-4222-8333-444455556666;kibana") for n in range(9)
-        ]
-        tour = Tour(list=replied(task_list(*requests)), task=gone)
-        tour.run()
-        assert len(tour.times("task")) == 3
-
-    def test_writes_have_no_query(self) -> None:
-        tour = Tour(list=replied(task_list(listed(1, 0, action=BULK))))
-        tour.run()
-        assert tour.times("task") == []
-
-    def test_ten_kinds_are_looked_up_with_a_few_tries_each(self) -> None:
-        gone = replied(error(404, "resource_not_found_exception", f"task [x] with {SECRET} isn't running"), 404)
-        many = [(number, f"index-{number % 15}", 500.0 - number) for number in range(90)]
-        tour = Tour(list=searches(*many), task=gone)
-        sampling = tour.run()
-        assert len(tour.times("task")) == 30
-        assert sampling.warnings == []
-
     def test_a_refusal_ends_the_lookups(self) -> None:
         tour = Tour(list=searches((1, "a", 50.0), (2, "b", 900.0)), task=FORBIDDEN)
         sampling = tour.run()
         assert len(tour.times("task")) == 1
         assert sampling.warnings == ["The queries of some requests could not be read (PermissionDeniedError 403)."]
-
-    def test_one_that_has_ended_is_not_looked_up_again(self) -> None:
-        gone = replied(error(404, "resource_not_found_exception", "it isn't running"), 404)
-        tour = Tour(task=gone)
-        tour.run()
-        assert len(tour.times("task")) == 1
 
     def test_the_oldest_of_a_kind_comes_first_and_then_the_youngest(self) -> None:
         tour = Tour(list=searches((1, "a", 50.0), (2, "a", 900.0), (3, "a", 5.0), (4, "a", 300.0)))
