@@ -92,16 +92,17 @@ def test_the_last_error_is_raised_when_the_tries_are_used_up(
         (Response(302, {"location": "/in"}), InvalidReplyError),
     ],
 )
-def test_what_will_fail_again_is_sent_once(reply: Response, cls: type[MediaOpsError]) -> None:
+def test_call_that_will_fail_again_is_sent_once(reply: Response, cls: type[MediaOpsError]) -> None:
     assert type(error_of(make(FakeClock()), text_call(), [reply])) is cls
 
 
-def test_what_the_service_asks_for_is_waited() -> None:
+def test_pause_that_the_service_asks_for_is_waited_in_full() -> None:
     fake, steps = FakeClock(), list["Step"]()
-    date = {"retry-after": "Sat, 14 Mar 2026 20:00:30 GMT", "date": "Sat, 14 Mar 2026 20:00:10 GMT"}
+    # The second pause is longer than any that the service did not ask for.
+    date = {"retry-after": "Sat, 14 Mar 2026 20:01:00 GMT", "date": "Sat, 14 Mar 2026 20:00:10 GMT"}
     replies = [Response(429, {"retry-after": "7"}), Response(503, date), GOOD]
     replay(make(fake).ask(text_call()), replies, steps=steps, clock=fake)
-    assert pauses_of(steps) == [7.0, 20.0]
+    assert pauses_of(steps) == [7.0, 50.0]
 
 
 def test_a_longer_pause_than_the_call_may_take_is_left_to_the_caller() -> None:

@@ -11,7 +11,6 @@ from airflow_provider_mediaops.exceptions import (
     InvalidReplyError,
     MediaOpsError,
     QuotaExceededError,
-    RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.clock import Clock
@@ -39,12 +38,6 @@ def test_the_exponent_does_not_overflow() -> None:
     assert [attempts.pause_after(failed()) for _ in range(3_000)][-1] == 30.0
 
 
-@pytest.mark.parametrize("asked", [1.0, 45.5, 120.0])
-def test_what_the_service_asks_for_is_waited_in_full(asked: float) -> None:
-    attempts = RetryPolicy(max_wait=120.0).start(FakeClock().clock)
-    assert attempts.pause_after(RateLimitedError("slow down", retry_after=asked)) == asked
-
-
 def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
     attempts = RetryPolicy(base_seconds=0.5).start(FakeClock().clock)
     assert attempts.pause_after(failed(retry_after=0.0)) == 0.5
@@ -59,7 +52,7 @@ def test_a_pause_beyond_the_time_limit_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidReplyError("odd"), QuotaExceededError("spent", retry_after=1.0)])
-def test_what_will_fail_again_is_not_tried_again(error: MediaOpsError) -> None:
+def test_error_that_will_come_again_gets_no_other_try(error: MediaOpsError) -> None:
     assert RetryPolicy().start(FakeClock().clock).pause_after(error) is None
 
 
