@@ -324,7 +324,7 @@ def test_a_quota_that_is_known_to_be_spent_costs_no_request() -> None:
     assert replay(client.ask(text_call()), [GOOD], clock=fake) == "good"
 
 
-def test_one_who_finds_out_whether_a_quota_is_still_spent_is_let_through() -> None:
+def test_probe_of_a_spent_quota_is_let_through() -> None:
     fake = FakeClock()
     client = limited(fake)
     error_of(client, text_call(), [refused(403, "quotaSpent")])
@@ -356,7 +356,7 @@ def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
     assert sum(pauses_of(steps)) == pytest.approx(WINDOW)
 
 
-def test_what_the_token_address_says_is_not_about_the_key() -> None:
+def test_refusal_of_the_token_address_leaves_the_rate_of_the_key() -> None:
     fake = FakeClock()
     auth = RefreshTokenAuth("http://accounts/token", "client", "secret", "refresh", clock=fake.clock)
     client = limited(fake, auth=auth, retry=RetryPolicy(max_attempts=1))
