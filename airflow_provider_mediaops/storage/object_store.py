@@ -233,7 +233,8 @@ class StoreBackend:
     def _own_version(self, new: NewFile) -> Version:
         """Return the version of what was just written, if the reply does not say it: only the content can."""
         found = self._current()
-        if found is None or found.size != new.size or self.digest() != new.digest():
+        # The second look shows that the content was read of this version: a rule of the protocol.
+        if found is None or found.size != new.size or self.digest() != new.digest() or self._current() != found:
             raise conflict_error(self._path)
         return found
 
