@@ -106,7 +106,6 @@ def isbns_in(text: str, *, repair_zeros: bool = False) -> CellIsbns:
     Blanks and hyphens of every kind are separators; digits of every script count. Quotes, brackets, labels such as
     ``ISBN-13:``, the address of a page and remarks such as ``(pbk.) : $9.99`` are taken off.
 
-    :param text: the cell.
     :param repair_zeros: whether a number of 8 or 9 characters is read with the zeros before it that a spreadsheet has
         taken away, if its check digit fits then.
     :returns: one book or more.

@@ -106,7 +106,6 @@ def report_page(
     Make the page of a task instance's captures.
 
     :param before: an earlier instance of the task with its first capture, to compare with; None for none.
-    :param notices: sentences to show above the page.
     :param choices: the earlier instances that can be chosen for comparison.
     """
     shown = [capture.shown(fields.cause) for capture in own.found]

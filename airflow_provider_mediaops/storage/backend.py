@@ -174,7 +174,6 @@ def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
     """
     Return the operations for a file.
 
-    :param path: the file; missing folders are created.
     :param clock: returns seconds since 1970.
     """
     if is_local(path):

@@ -161,7 +161,6 @@ class Staging:
         Return a committed record as JSON.
 
         :param start: where it begins, in bytes.
-        :param size: its length.
         """
         return self._log.read(start, size)
 
@@ -222,7 +221,6 @@ class Staging:
         Add records that are JSON already, as :meth:`commit` does.
 
         :param lines: the records, each on a line of its own that ends.
-        :param rows: how many they are.
         :param state: plain values from which the next attempt can resume.
         :raises PermanentError: if one of them is too long to be read again.
         """

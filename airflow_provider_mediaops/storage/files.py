@@ -109,7 +109,6 @@ def airflow_form(words: str) -> str:
     """
     Return the path that Airflow reads for an address of Azure as other tools write it.
 
-    :param words: a path of a store.
     :returns: a path with ``<conn_id>`` in the place of a connection, which has the account; empty for other paths.
     """
     found = _AZURE_FORM.match(words)
@@ -246,7 +245,6 @@ def check_own_folder(folder: Path) -> None:
     """
     Make sure that a hidden folder is one of this user, into which nobody else can look.
 
-    :param folder: its path.
     :raises FileNotFoundError: if there is none.
     :raises PermissionError: if it is something else, or belongs to another user.
     """

@@ -250,7 +250,6 @@ def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str,
     """
     Return the summary of a dataset that was published in a turn of its task, unless it was begun anew since.
 
-    :param logs: the logs of the owner.
     :param turn: differs once the task was cleared.
     """
     over = over_below(logs)
@@ -261,12 +260,7 @@ def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str,
 
 
 def is_outdated(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> bool:
-    """
-    Return whether a dataset was published in a later turn of its task: the attempt that asks was cleared since.
-
-    :param logs: the logs of the owner.
-    :param turn: that of the attempt.
-    """
+    """Return whether a dataset was published in a later turn of its task: the attempt that asks was cleared since."""
     over = over_below(logs)
     last = logs[over].last if over else None
     # A run that was deleted and is there again has fewer clears, and a later start.

@@ -91,7 +91,6 @@ def _added(database: sqlite3.Connection, hashes: set[int], batch: int) -> set[in
     Add hashes to the database, in one statement.
 
     :param hashes: at most 500 of them.
-    :param batch: a number that no earlier batch had.
     :returns: those that were not there before.
     """
     if not hashes:

@@ -42,11 +42,7 @@ _MAX_COLUMNS, _MAX_COLUMN_CHARACTERS = 1_000, 50_000
 
 
 def is_missing(text: str) -> bool:
-    """
-    Return whether a cell is empty, or has one of the words that programs write into an empty one.
-
-    :param text: the cell.
-    """
+    """Return whether a cell is empty, or has one of the words that programs write into an empty one."""
     # A number, as most cells are.
     return not text[:1].isdigit() and text.strip(_AROUND).casefold() in _MISSING
 
@@ -57,7 +53,6 @@ def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int
 
     :param wanted: their names, of which the first that is filled counts; without regard to case and blanks, unless one
         has exactly that name. None for the names that exports give to ISBNs.
-    :param names: the names of all columns.
     :returns: the places of those that are there, in the order of ``wanted``; none if there is none.
     :raises ValueError: if two columns have one of the names; the message says so.
     """
@@ -76,8 +71,6 @@ def left_out(wanted: Sequence[str] | None, names: Sequence[str], places: Sequenc
     Return the places of the columns that are read and not kept: all that the user names, or the one of the name ISBN.
 
     :param wanted: the names that were looked for; None for those of exports.
-    :param names: the names of all columns.
-    :param places: the places of those that are read.
     """
     return {place for place in places if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
 
@@ -87,7 +80,6 @@ def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
     Return the error of a file that lacks the columns.
 
     :param wanted: the names that were looked for; None for those of exports.
-    :param names: the names of all columns.
     """
     listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -99,12 +91,7 @@ def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
 
 
 def column_error(column: str, names: Sequence[str]) -> str | None:
-    """
-    Return an error unless exactly one column has the name.
-
-    :param column: the name that is looked for.
-    :param names: the names of all columns.
-    """
+    """Return an error unless exactly one column has the name."""
     if column in names:
         number = names.count(column)
         return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
@@ -149,8 +136,6 @@ def places_of(header: Sequence[str], read: Collection[int], keep: Keep) -> list[
 
     A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``.
 
-    :param header: the names of all columns.
-    :param read: the places of those that are read.
     :param keep: which of the others are kept; by name, one that is read can be kept as well.
     :returns: the place and the new name of each.
     :raises ValueError: if one is missing, or there are two; the message says so.
@@ -176,11 +161,7 @@ def places_of(header: Sequence[str], read: Collection[int], keep: Keep) -> list[
 
 
 def clean(name: str) -> str:
-    """
-    Return a name without characters that no database takes: NUL and lone surrogates.
-
-    :param name: the name.
-    """
+    """Return a name without characters that no database takes: NUL and lone surrogates."""
     if name.isascii() and "\0" not in name:
         return name
     return name.replace("\0", "").encode("utf-8", "backslashreplace").decode()
@@ -190,7 +171,6 @@ def finite(value: Any) -> Any:
     """
     Return a value without NaN and infinity, which JSON does not have.
 
-    :param value: plain values, perhaps nested.
     :returns: the same with None in their place.
     """
     if isinstance(value, float):
@@ -201,11 +181,7 @@ def finite(value: Any) -> Any:
 
 
 def check_number(names: Collection[str]) -> str | None:
-    """
-    Return an error if a table cannot have so many columns.
-
-    :param names: their names.
-    """
+    """Return an error if a table cannot have so many columns."""
     if len(names) <= _MAX_COLUMNS and sum(map(len, names)) <= _MAX_COLUMN_CHARACTERS:
         return None
     return (
@@ -219,7 +195,6 @@ def cells_of(columns: Mapping[str, Any] | None, names: Iterable[str]) -> dict[st
     Return the cells of a table for the columns that are kept.
 
     :param columns: their values by name; None if the row has none.
-    :param names: the names of the table's columns.
     :returns: texts and numbers as they are; other values as JSON; None for what is missing.
     """
     values = columns or {}

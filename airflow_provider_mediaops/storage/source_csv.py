@@ -115,13 +115,7 @@ def _opened(lines: SourceLines) -> _Rows:
 
 
 def read_text_lines(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
-    """
-    Read a file with one text a line; or a table, if its first line names a column that is looked for.
-
-    :param lines: the file.
-    :param options: how it is read.
-    :param facts: what is recognised is noted in these.
-    """
+    """Read a file with one text a line; or a table, if its first line names a column that is looked for."""
     rows = _opened(lines)
     first = next(filter(str.strip, rows.head), "").strip()
     if (
@@ -137,22 +131,12 @@ def read_text_lines(lines: SourceLines, options: ReadOptions, facts: FileFacts) 
 
 
 def read_csv(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
-    """
-    Read a table of text, whose first line names its columns.
-
-    :param lines: the file.
-    :param options: how it is read.
-    :param facts: what is recognised is noted in these.
-    """
+    """Read a table of text, whose first line names its columns."""
     yield from _table(_opened(lines), options, facts)
 
 
 def csv_names(lines: SourceLines) -> list[str]:
-    """
-    Return the names of the columns of a dataset in CSV.
-
-    :param lines: the file.
-    """
+    """Return the names of the columns of a dataset in CSV."""
     if header := next(_opened(lines).cells(), []):
         return [name.strip() for name in header]
     raise lines.error(_EMPTY)

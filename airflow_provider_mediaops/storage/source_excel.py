@@ -45,10 +45,6 @@ def read_excel(path: ObjectStoragePath, role: FileRole, options: ReadOptions, fa
     """
     Read the first sheet that has the column.
 
-    :param path: the file.
-    :param role: what it is to the user.
-    :param options: which columns are read.
-    :param facts: what is recognised is noted in these.
     :returns: the rows; a row without any value is skipped.
     :raises OSError: if the file cannot be read; the message names it.
     :raises InvalidSourceError: if it is no whole workbook, has a password, or lacks a column.

@@ -33,22 +33,12 @@ _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 def is_dump(line: str) -> bool:
-    """
-    Return whether a line is one of Open Library's dumps.
-
-    :param line: the first line of a file.
-    """
+    """Return whether a line is one of Open Library's dumps."""
     return _DUMP_LINE.match(line) is not None
 
 
 def read_json(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
-    """
-    Read rows of JSON.
-
-    :param lines: the file.
-    :param options: how it is read.
-    :param facts: what is recognised is noted in these.
-    """
+    """Read rows of JSON."""
     texts = iter(lines)
     first = next((line for line in texts if line.strip()), None)
     if first is None:

@@ -236,7 +236,6 @@ def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
     ``gzip.GzipFile`` reads padding, and the file name in a header, byte by byte: 50 MB take 12 seconds.
 
-    :param read: reads the file.
     :returns: blocks of at most ``_BLOCK_BYTES``.
     :raises zlib.error: if it is damaged.
     :raises EOFError: if its end is missing.

@@ -74,7 +74,6 @@ class ListSource:
         Return the list of a source.
 
         :param source: a path, or several.
-        :param options: the other fields.
         """
         return cls([source] if isinstance(source, str) else list(source), *options)
 
@@ -111,7 +110,6 @@ class ListSource:
         """
         Make sure that a dataset neither replaces a file of the list nor becomes one.
 
-        :param destination: its path.
         :raises InvalidSourceError: if it does.
         """
         for path in self.paths:
@@ -218,7 +216,6 @@ def format_of_list(path: str) -> str | None:
     """
     Return the format of a file by its suffix.
 
-    :param path: its path.
     :returns: None if the suffix says none.
     """
     name = path.lower()

@@ -44,11 +44,6 @@ def read_parquet(
     """
     Read columns of a Parquet file lazily.
 
-    :param path: the file.
-    :param role: what it is to the user.
-    :param options: which columns are read.
-    :param facts: what is recognised is noted in these.
-    :returns: the rows.
     :raises OSError: if the file cannot be read; the message names it.
     :raises InvalidSourceError: if it is no whole Parquet file, or lacks a column.
     :raises PermanentError: if pyarrow is not installed.
@@ -72,8 +67,6 @@ def parquet_names(path: ObjectStoragePath, role: FileRole) -> list[str]:
     """
     Return the names of the columns of a Parquet file.
 
-    :param path: the file.
-    :param role: what it is to the user.
     :raises OSError: as :func:`read_parquet`.
     :raises InvalidSourceError: as :func:`read_parquet`.
     :raises PermanentError: as :func:`read_parquet`.
@@ -196,9 +189,6 @@ def _opened_parquet(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
     """
     Open a Parquet file.
 
-    :param path: the file.
-    :param role: what it is to the user.
-    :returns: a context manager with pyarrow's file.
     :raises OSError: as :func:`read_parquet`.
     :raises InvalidSourceError: as :func:`read_parquet`.
     :raises PermanentError: as :func:`read_parquet`.

@@ -33,8 +33,6 @@ def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Kee
 
     :param path: its path, whatever its suffix; it is not compressed.
     :param column: the name of the column or field.
-    :param format: its format.
-    :param keep: which other columns the rows hold.
     :raises OSError: if the file is missing or cannot be read; the message names it.
     :raises InvalidSourceError: if it is no such file or lacks a column; the message says what it is instead.
     :raises PermanentError: if a package is not installed: pyarrow for Parquet, or that of the store.
@@ -49,11 +47,7 @@ def rows_in(
     """
     Read a file of a format.
 
-    :param path: the file.
-    :param role: what it is to the user.
     :param format: ``csv``, ``json``, ``jsonl``, ``parquet``, ``txt`` or ``xlsx``.
-    :param options: how it is read.
-    :param facts: what is recognised is noted in these.
     """
     # pyarrow and openpyxl are imported only for their own formats.
     if format == "parquet":
@@ -80,9 +74,7 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     """
     Read the records of a dataset lazily.
 
-    :param path: its path, whatever its suffix.
     :param format: its format. CSV and Parquet have each record in the column ``record``.
-    :returns: the records as JSON texts.
     :raises OSError: as :func:`read_rows`.
     :raises InvalidSourceError: as :func:`read_rows`; if a row of a table has no record; if it is no regular file.
     :raises PermanentError: as :func:`read_rows`.
@@ -120,7 +112,6 @@ def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
     """
     Return the properties of a file as the client of its store has them.
 
-    :param file: the file's path.
     :param role: what the file is to the user, for example ``source``.
     :raises OSError: if the file is missing or cannot be reached; the message names it.
     :raises InvalidSourceError: if it is a folder, a named pipe, a socket or a device.
@@ -136,10 +127,6 @@ def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
 
 
 def version_in(info: Mapping[str, Any]) -> str:
-    """
-    Return a digest that changes when the file does.
-
-    :param info: the properties of the file.
-    """
+    """Return a digest that changes when the file does."""
     marks = [str(info.get("size")), content_tag(info)]
     return hashlib.sha256(json.dumps(marks).encode()).hexdigest()

@@ -81,7 +81,6 @@ def table_of(
     Return a table with a row for each entry.
 
     :param columns: by heading, what makes the cell of an entry.
-    :param most: the maximum number of rows.
     :param more: the number of further entries that are not given.
     """
     return Table(
@@ -185,7 +184,6 @@ def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: S
     Return the table of heap, collectors, thread pools and throttling.
 
     :param found: the statistics of the nodes of each capture; None if they are unknown.
-    :returns: a row for each node and capture.
     """
     several = len(labels) > 1
     pairs = [(label, node) for label, nodes in zip(labels, found, strict=True) for node in nodes or ()]
