@@ -40,7 +40,7 @@ class _Job:
 
 
 class ReaderThreads:
-    """Threads for work that may block, of which each store has a share. They serve one event loop at a time."""
+    """Threads for work that may block, of which each store has a share. They serve one event loop."""
 
     def __init__(self, *, max_threads: int, max_per_store: int, max_waiting: int, stuck_after: float) -> None:
         self._max_threads = max_threads
@@ -102,11 +102,13 @@ class ReaderThreads:
                 running.append(job)
 
     def _work(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
-        result, error = None, None
+        result: Any = None
+        error: Exception | None = None
         try:
             result = job.work()
-        except Exception as raised:  # noqa: BLE001 - the waiting coroutine raises it
-            error = raised
+        except BaseException as raised:  # noqa: BLE001 - the waiting coroutine raises it
+            # A panic of a library in Rust is no Exception, and would end the server's loop.
+            error = raised if isinstance(raised, Exception) else RuntimeError(f"The work ended by {raised!r}.")
         # The loop is closed if the server stopped in the meantime.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._end, job, result, error)

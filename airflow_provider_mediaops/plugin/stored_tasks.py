@@ -51,7 +51,7 @@ class StoredTasks:
             raise NothingToShowError(f"{path} is older than the text beside it, hence of another capture.")
         head = read_head(read.text)
         self._room -= head.characters
-        if (not head.is_whole and len(read.text) >= MAX_START_BYTES) or self._room < 0:
+        if head.is_cut_in("running_tasks") or self._room < 0:
             raise NothingToShowError(f"{path} says more about tasks than this page reads. Open the .html beside it.")
         try:
             return RunningTasks.from_dict(head.values.get("running_tasks"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,12 @@ from airflow_provider_mediaops.cluster.plain_values import mapping_of, text_of
 from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
-# As a capture is written: no text within it holds the end of a line. What follows may take megabytes.
-_AFTER_THE_HEAD = re.compile(r',?\n "(?:statistics|kinds|nodes)": ')
-_DIGEST = re.compile(r'\s*\{\s*"digest"\s*:')
+_DECODER = json.JSONDecoder()
+_BLANKS = " \t\r\n"
+# What follows may take megabytes.
+_AFTER_THE_HEAD = frozenset({"statistics", "kinds", "nodes", "unparsed", "digest"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,13 @@ class JsonHead:
     """
     The first values of a JSON file.
 
-    :param values: the values by name; that of a digest is not read.
+    :param values: the values by name, in their order; None for the one after the head, which is not read, and for one
+        that is cut.
     :param characters: how many characters the values take.
-    :param is_whole: whether the text goes to the end of the head.
+    :param is_whole: whether the text goes beyond the head.
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     characters: int = 0
     is_whole: bool = True
 
@@ -43,18 +43,56 @@ class JsonHead:
         """Why it was taken, in one word; None if it is unknown."""
         return text_of(mapping_of(self.values.get("capture")).get("reason"))
 
+    def is_cut_in(self, name: str) -> bool:
+        """
+        Return whether a value is there, and does not end within the text.
+
+        :param name: its name.
+        """
+        return not self.is_whole and name in self.values and self.values[name] is None
+
 
 def read_head(start: str) -> JsonHead:
     """
-    Read the values before ``statistics``, ``kinds`` and ``nodes``; of other JSON, those that there are.
+    Read the values before ``statistics``, ``kinds`` and ``nodes``.
+
+    Nothing is raised: what is not understood is left out.
 
     :param start: the beginning of the file, or all of it.
+    :returns: the head; that of another JSON has neither time nor reason.
     """
-    if _DIGEST.match(start):
-        return JsonHead({"digest": None})
-    rest = _AFTER_THE_HEAD.search(start)
+    values: dict[str, Any] = {}
+    position, end = start.find("{") + 1, 0
+    while position:
+        name, position = _value_at(start, position)
+        if not isinstance(name, str) or not position:
+            return JsonHead(values, end, is_whole=False)
+        values[name] = None
+        position = _skip(start, position, ":")
+        if name in _AFTER_THE_HEAD or not position:
+            break
+        values[name], position = _value_at(start, position)
+        if not position:
+            return JsonHead(values, len(start), is_whole=False)
+        end, position = position, _skip(start, position, ",")
+    return JsonHead(values, end)
+
+
+def _value_at(text: str, position: int) -> tuple[Any, int]:
+    """Return a value and the position behind it; 0 if the text ends before, or it is no value."""
     try:
-        values = json.loads(f"{start[: rest.start()]}}}" if rest else start)
+        return _DECODER.raw_decode(text, _skip_blanks(text, position))
     except (ValueError, RecursionError):
-        return JsonHead(is_whole=False)
-    return JsonHead(mapping_of(values), rest.start() if rest else len(start))
+        return None, 0
+
+
+def _skip(text: str, position: int, sign: str) -> int:
+    """Return the position behind a sign; 0 if another one stands there."""
+    position = _skip_blanks(text, position)
+    return position + 1 if text.startswith(sign, position) else 0
+
+
+def _skip_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _BLANKS:
+        position += 1
+    return position

@@ -78,8 +78,7 @@ def belongs_to_capture(files: FoundCapture) -> bool:
         head = _head(files.json)
         return (
             files.text is not None
-            or "capture" in head.values
-            or not head.is_whole
+            or not {"capture", "nodes"}.isdisjoint(head.values)
             or (files.page is not None and _generator(files.page) == GENERATOR)
         )
     except NoReportError:
@@ -135,11 +134,13 @@ def _with_head(files: FoundCapture, warn: Callable[[str], None]) -> tuple[FoundC
 def _head(file: SourceFile | None) -> JsonHead:
     if file is None:
         return JsonHead()
-    start = file.read(HEAD_BYTES)
-    head = read_head(start.decode("utf-8", "replace"))
-    if head.is_whole or len(start) < HEAD_BYTES:
-        return head
-    return read_head(file.read(MOST_HEAD_BYTES).decode("utf-8", "replace"))
+    head = _head_of(file.read(HEAD_BYTES))
+    # Only a capture has so much to say before its nodes.
+    return head if head.is_whole or "capture" not in head.values else _head_of(file.read(MOST_HEAD_BYTES))
+
+
+def _head_of(data: bytes) -> JsonHead:
+    return read_head(data.decode("utf-8", "replace"))
 
 
 def _prints_other_times(data: bytes, period: Period) -> bool:

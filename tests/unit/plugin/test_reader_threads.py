@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,15 @@ async def test_the_result_or_the_error_of_the_work_comes_back() -> None:
     assert await pool.run("a", lambda: 42, seconds=MOST_SECONDS) == 42
     with pytest.raises(ZeroDivisionError):
         await pool.run("a", lambda: 1 // 0, seconds=MOST_SECONDS)
+
+
+async def test_work_that_ends_its_thread_is_an_error_and_leaves_room_for_the_next() -> None:
+    # As a panic of a library in Rust does, which is no Exception.
+    pool = threads(per_store=1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="The work ended by SystemExit"):
+            await pool.run("a", sys.exit, seconds=MOST_SECONDS)
+    assert await pool.run("a", lambda: 42, seconds=MOST_SECONDS) == 42
 
 
 async def test_work_that_hangs_is_left_at_its_deadline(gate: threading.Event) -> None:
