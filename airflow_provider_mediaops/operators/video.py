@@ -380,6 +380,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _read_export(self, context: Context) -> Export:
         """Read the rendered arguments; return the export that they mean."""
         from airflow_provider_mediaops.operators.dataset_owner import owner_of
+        from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
         from airflow_provider_mediaops.storage.path_checks import absolute
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
         from airflow_provider_mediaops.video.export import Export
@@ -395,7 +396,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
             destination=str(self.destination),
             query=asdict(query),
             format=self.format,
-            csv_formulas=self.csv_formulas,
+            csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", self.csv_formulas, CSV_FORMULAS)),
             if_changed=read_flag("if_changed", self.if_changed),
             require_complete=read_flag("require_complete", self.require_complete),
             changes=self.changes,

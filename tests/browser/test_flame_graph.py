@@ -130,7 +130,7 @@ class TestSeveralCaptures:
         with open_page(made(BEFORE, AFTER)) as opened:
             rows = [opened.column("Thread pools", number) for number in (1, 2, 3, 4)]
             assert list(zip(*rows, strict=True)) == [
-                ("search", "60.0 %", "90.0 %", "+30.0 %"),
-                ("write", "20.0 %", "–", "−20.0 % gone"),  # noqa: RUF001
-                ("flush", "–", "10.0 %", "+10.0 % new"),  # noqa: RUF001
+                ("search", "60.0 %", "90.0 %", "+30.0 points"),
+                ("write", "20.0 %", "–", "−20.0 points gone"),  # noqa: RUF001
+                ("flush", "–", "10.0 %", "+10.0 points new"),  # noqa: RUF001
             ]
