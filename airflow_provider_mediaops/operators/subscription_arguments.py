@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.task_failure import is_end_templated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery
@@ -23,8 +23,12 @@ _SUFFIX = ".jsonl"
 _FILTER = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
 
 
-def check_arguments(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> None:
-    """Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered."""
+def check_arguments(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> dict[str, Any]:
+    """
+    Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered.
+
+    :returns: the values of those that were read, by name.
+    """
     from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, format_of
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
 
@@ -37,20 +41,22 @@ def check_arguments(task: ExportSubscriptionsOperator, is_unknown: Callable[...,
         "require_complete": read_flag,
         "page_size": partial(read_page_size, minimum=1),
     }
-    for name, read in readers.items():
-        if not is_unknown(getattr(task, name)):
-            read(name, getattr(task, name))
-    _check_changes(task, is_unknown)
+    given = {name: getattr(task, name) for name in readers}
+    values = {name: readers[name](name, value) for name, value in given.items() if not is_unknown(value)}
+    _check_changes(task, values, is_unknown)
     SubscriptionQuery.check(filter_of(task), is_unknown)
     if not is_unknown(task.format) and (task.format is not None or not is_end_templated(task.destination)):
         format_of(task.destination, task.format)
+    return values
 
 
-def _check_changes(task: ExportSubscriptionsOperator, is_unknown: Callable[..., bool]) -> None:
+def _check_changes(
+    task: ExportSubscriptionsOperator, values: Mapping[str, Any], is_unknown: Callable[..., bool]
+) -> None:
     from airflow_provider_mediaops.storage.path_checks import check_changes_path
 
     known = not is_unknown(task.on_unchanged, task.changes, task.if_changed)
-    if known and task.on_unchanged.strip() == "skip" and task.changes is None and not _is_set(task, "if_changed"):
+    if known and values["on_unchanged"] == "skip" and task.changes is None and not values["if_changed"]:
         raise InvalidArgumentError(
             "on_unchanged='skip' needs changes or if_changed=True: without them it is not known whether something has "
             "changed."
@@ -62,10 +68,6 @@ def _check_changes(task: ExportSubscriptionsOperator, is_unknown: Callable[..., 
         if not path.lower().endswith(_SUFFIX):
             raise refused("changes", path, f"ends in {_SUFFIX}: changes are written as JSON lines")
         check_changes_path("changes", path, read_path("destination", task.destination))
-
-
-def _is_set(task: ExportSubscriptionsOperator, flag: str) -> bool:
-    return read_flag(flag, getattr(task, flag))
 
 
 def filter_of(task: ExportSubscriptionsOperator) -> dict[str, Any]:

@@ -380,24 +380,23 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _read_export(self, context: Context) -> Export:
         """Read the rendered arguments; return the export that they mean."""
         from airflow_provider_mediaops.operators.dataset_owner import owner_of
-        from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
         from airflow_provider_mediaops.storage.path_checks import absolute
-        from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
         from airflow_provider_mediaops.video.export import Export
 
         self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
         self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         if self.changes is not None:
             self.changes = absolute(read_path("changes", self.changes), "changes", self.log.warning)
-        check_arguments(self, lambda *_: False)
-        query = SubscriptionQuery(**filter_of(self), max_results=read_page_size("page_size", self.page_size, minimum=1))
+        values = check_arguments(self, lambda *_: False)
+        query = SubscriptionQuery(**filter_of(self), max_results=values["page_size"])
         return Export(
             owner=asdict(owner_of(context, parameters_of(self, query))),
             destination=str(self.destination),
             query=asdict(query),
             format=self.format,
-            csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", self.csv_formulas, CSV_FORMULAS)),
-            if_changed=read_flag("if_changed", self.if_changed),
-            require_complete=read_flag("require_complete", self.require_complete),
+            csv_formulas=values["csv_formulas"],
+            if_changed=values["if_changed"],
+            require_complete=values["require_complete"],
             changes=self.changes,
         )
