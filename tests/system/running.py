@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
@@ -36,11 +37,19 @@ class WatchedAirflow(LocalAirflow):
         date: str | None = self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["logical_date"]
         return date
 
-    def log_events(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
-        """Give the log of a task's first try with all that its lines hold."""
-        path = f"{_task_path(dag_id, run_id, task_id)}/logs/1"
-        events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
-        return events
+    def events(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> list[dict[str, Any]]:
+        """Give what Airflow's log of events says of a task, in order."""
+        which = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index, "limit": 100}
+        events = self._call("GET", "api/v2/eventLogs", params=which)["event_logs"]
+        return sorted(events, key=lambda event: int(event["event_log_id"]))
+
+    def log_events(self, dag_id: str, run_id: str, task_id: str, *, tries: int) -> list[dict[str, Any]]:
+        """Give the logs of a task's tries, from the first to this one, with all that their lines hold."""
+        logs = f"{_task_path(dag_id, run_id, task_id)}/logs"
+        replies = [
+            self._call("GET", f"{logs}/{number}", params={"full_content": True}) for number in range(1, tries + 1)
+        ]
+        return [event for reply in replies for event in reply["content"]]
 
     def connect(self, conn_id: str, connection: dict[str, Any]) -> None:
         """Add a connection to the database; its `extra` is a dictionary."""
@@ -147,13 +156,23 @@ class Ended:
         task = self.tasks[task_id]
         return self.airflow.xcom(self.dag_id, self.run_id, task.task_id, map_index=task.map_index)
 
-    def log(self, task_id: str, try_number: int | None = None) -> str:
-        """Give the log of a task's last try, or of another."""
+    def log(self, task_id: str) -> str:
+        """Give the log of all of a task's tries."""
         task = self.tasks[task_id]
-        number = try_number or task.try_number
-        return self.airflow.task_log(
-            self.dag_id, self.run_id, task.task_id, try_number=number, map_index=task.map_index
+        return "\n".join(
+            self.airflow.task_log(self.dag_id, self.run_id, task.task_id, try_number=number, map_index=task.map_index)
+            for number in range(1, task.try_number + 1)
         )
+
+    def mistaken_ends(self, task_id: str) -> list[datetime]:
+        """Tell when Airflow took a try of a task for ended that went on."""
+        task = self.tasks[task_id]
+        events = self.airflow.events(self.dag_id, self.run_id, task.task_id, map_index=task.map_index)
+        return [when for number, when in mistaken_ends(events).items() if number < task.try_number]
+
+    def tries(self, task_id: str) -> int:
+        """Count the tries that a task itself ended, or its death did."""
+        return self.tasks[task_id].try_number - len(self.mistaken_ends(task_id))
 
 
 class Runs:
@@ -192,6 +211,27 @@ def own_services(
         yield servers
 
 
+def mistaken_ends(events: Iterable[dict[str, Any]]) -> dict[int, datetime]:
+    """
+    Give the tries of a task that Airflow took for ended while they went on, and when it did so, from its log of events.
+
+    On a slow machine, the scheduler takes the late news that a task was deferred or rescheduled for the end of what it
+    has queued since (apache/airflow#71580), and has the task tried again. It writes the same of a task whose process
+    was killed, which was not paused before.
+    """
+    paused = set()
+    ends = {}
+    for event in events:
+        number = event["try_number"]
+        if event["event"] in {"deferred", "up_for_reschedule"}:
+            paused.add(number)
+        elif (
+            event["event"] == "state mismatch" and number in paused and "finished with state success" in event["extra"]
+        ):
+            ends[number] = datetime.fromisoformat(event["when"].replace("Z", "+00:00"))
+    return ends
+
+
 def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
     return f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
 
@@ -218,7 +258,7 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 900.0) -
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"Waited {seconds:.0f} s in vain until {what}."
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def worker_of(task_pid: int) -> list[psutil.Process]:

@@ -64,8 +64,8 @@ class Outcome:
     records: dict[str, dict[str, Any]]
 
     def end(self, task_id: str) -> tuple[str | None, int]:
-        """How a task ended, and at which try."""
-        return self.run.tasks[task_id].state, self.run.tasks[task_id].try_number
+        """How a task ended, and at which try of its own."""
+        return self.run.tasks[task_id].state, self.run.tries(task_id)
 
     def returned(self, task_id: str) -> str:
         """Which bulletin a task returned."""

@@ -70,8 +70,8 @@ class Phase:
     files: dict[str, str]
 
     def end(self, task_id: str) -> tuple[str | None, int]:
-        """How a task ended, and at which try."""
-        return self.run.tasks[task_id].state, self.run.tasks[task_id].try_number
+        """How a task ended, and at which try of its own."""
+        return self.run.tasks[task_id].state, self.run.tries(task_id)
 
     def tokens(self, task_id: str) -> list[str | None]:
         """The page tokens that an export asked for."""
@@ -214,7 +214,7 @@ class TestExports:
         assert first.end(name)[0] == "up_for_retry"
         assert [request.status for request in first.requests[name]] == [200] * PAGES_BEFORE + [403]
         assert first.files[name] == OLDER
-        log = first.run.log(name, 1)
+        log = first.run.log(name)
         assert "\nQuotaExceededError: " in log
         assert f"Kept {50 * PAGES_BEFORE} subscriptions of {PAGES_BEFORE} pages for the next attempt." in log
 

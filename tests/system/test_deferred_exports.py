@@ -79,6 +79,7 @@ def statuses(platform: SandboxServer) -> list[int | None]:
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_bytes_are_those_of_the_worker(exported: Exported, output: Path, name: str) -> None:
     assert exported.run.states == dict.fromkeys(NAMES, "success")
+    assert exported.run.tries("in_worker") == 1
     folder = output / "deferred_export"
     assert (folder / f"{name}.csv").read_bytes() == (folder / "in_worker.csv").read_bytes()
     own = {"path": "", "resumed": ""}
@@ -93,7 +94,7 @@ def test_a_refusal_costs_one_request_and_no_try(
     exported: Exported, platforms: dict[str, SandboxServer], name: str
 ) -> None:
     assert statuses(platforms[name]) == [200] * PAGES_BEFORE + [429] + [200] * (PAGES - PAGES_BEFORE)
-    assert exported.run.tasks[name].try_number == 1
+    assert exported.run.tries(name) == 1
     assert exported.run.value(name)["resumed"] is True
 
 

@@ -74,7 +74,7 @@ def test_every_row_is_there_once_and_in_order(output: Path) -> None:
 
 def test_the_task_does_not_know_of_the_death(enriched: Enriched) -> None:
     assert enriched.run.states["enrich"] == "success"
-    assert enriched.run.tasks["enrich"].try_number == 1
+    assert enriched.run.tries("enrich") == 1
     assert enriched.state == "deferred"
     summary = enriched.run.value("enrich")
     figures = {name: summary[name] for name in ("rows", "found", "not_found", "invalid", "failed", "resumed")}

@@ -37,6 +37,7 @@ def run(runs: Runs) -> Ended:
 def steps(run: Ended, airflow: WatchedAirflow, sandbox: SandboxServer, output: Path) -> list[str]:
     """Give the steps that the watch has recorded when all triggers and both notifiers have done their work."""
     assert set(run.states.values()) == {"success"}
+    assert {run.tries(name) for name in run.tasks} == {1}
     wait_for(lambda: bool(airflow.run_ids("system_always_hot")), "HighCpuTrigger has started a run")
     wait_for(lambda: "system_event_loop is late." in _posted(sandbox), "the bulletin is posted")
     wait_for((output / "event_loop" / "late.json").is_file, "the capture of the notifier is written")

@@ -7,6 +7,7 @@ Each task looks at a real node and at one that bears its own name, which makes i
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG
@@ -26,7 +27,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "unwritable": {"when_cpu_above": NEVER, "destination": "/proc/version/{{ ti.task_id }}.txt", "retries": 0},
 }
 
-with DAG(dag_id="system_capture", schedule=None, default_args={"retries": 3}):
+with DAG(dag_id="system_capture", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
     for name, arguments in TASKS.items():
         CaptureHotThreadsOperator(
             task_id=name,

@@ -54,7 +54,7 @@ def enrich(task_id: str, isbns: list[str], **arguments: Any) -> None:
 with DAG(
     dag_id="system_clears",
     schedule=None,
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=1)},
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=1)},
 ):
     # What takes longest comes first.
     enrich("enrichment_killed", MANY_ISBNS, pre_execute=tell_process, priority_weight=3)

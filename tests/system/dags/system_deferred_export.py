@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
@@ -10,7 +11,10 @@ from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperato
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 
-with DAG(dag_id="system_deferred_export", schedule=None):
+# For mistakes of Airflow (apache/airflow#71580).
+RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=1)}
+
+with DAG(dag_id="system_deferred_export", schedule=None, default_args=RETRIES):
     for name in ("in_worker", "put_off", "restarted"):
         ExportSubscriptionsOperator(
             task_id=name,

@@ -41,6 +41,8 @@ QUEUED, SOON = DeadlineReference.DAGRUN_QUEUED_AT, timedelta(seconds=1)
 with DAG(
     dag_id="system_event_loop",
     schedule=None,
+    # For mistakes of Airflow (apache/airflow#71580).
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=1)},
     deadline=[DeadlineAlert(QUEUED, SOON, callback) for callback in CALLBACKS],
 ):
     ClusterCpuSensor(task_id="CpuSensorTrigger", threshold=ALWAYS, **SENSOR)

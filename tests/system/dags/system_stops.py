@@ -42,7 +42,7 @@ def enrich(task_id: str, **arguments: Any) -> None:
 with DAG(
     dag_id="system_stops",
     schedule=None,
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=1)},
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=1)},
 ):
     # Those in workers hold all four slots.
     PostBulletinOperator(task_id="stopped_bulletin", text="Hi", video_conn_id="to_stopped_bulletin")
