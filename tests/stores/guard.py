@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import re
 import threading
-import time
-from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Times in answers of the stores, and how each kind is written.
-_TIMES = {
-    re.compile(rb"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT"): "%a, %d %b %Y %H:%M:%S GMT",
-    re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z"): "%Y-%m-%dT%H:%M:%S.%fZ",
-    re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"): "%Y-%m-%dT%H:%M:%SZ",
-}
 _HOPS = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
 
@@ -47,25 +38,7 @@ class Guard(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.store_port, self.answer, self.is_named = port, answer, is_named
         self.methods: list[str] = []
-        self._aged: tuple[datetime, timedelta] | None = None
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
-
-    def age(self, hours: float) -> None:
-        """Let all that the store has look older to those behind this proxy, and nothing that is written from now on."""
-        # Some times are whole seconds.
-        time.sleep(1 - time.time() % 1)
-        self._aged = datetime.now(timezone.utc).replace(microsecond=0), timedelta(hours=hours)
-
-    def aged(self, text: bytes) -> bytes:
-        """Return a text of the store with the times that those behind this proxy see."""
-        for pattern, form in _TIMES.items() if self._aged else ():
-            text = pattern.sub(lambda found, form=form: self._shifted(found[0], form), text)  # type: ignore[misc]
-        return text
-
-    def _shifted(self, text: bytes, form: str) -> bytes:
-        assert self._aged
-        written = datetime.strptime(text.decode(), form).replace(tzinfo=timezone.utc)
-        return (written - self._aged[1]).strftime(form).encode() if written < self._aged[0] else text
 
     def end(self) -> None:
         """Stop it."""
@@ -122,13 +95,10 @@ class _Handler(BaseHTTPRequestHandler):
         # The body of a HEAD has a length, and is not there.
         kept = {"content-length"} if self.command == "HEAD" else set()
         passed = {
-            name: self.server.aged(value.replace(store, own).encode()).decode()
+            name: value.replace(store, own)
             for name, value in response.getheaders()
             if name.lower() not in _HOPS or name.lower() in kept
         }
-        kind = response.getheader("Content-Type", "")
-        if "xml" in kind or ("json" in kind and "/download/" not in self.path and "alt=media" not in self.path):
-            content = self.server.aged(content)
         return Answer(response.status, content, passed)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _pass_on  # noqa: N815 http.server prescribes the names
