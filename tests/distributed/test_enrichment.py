@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 DAG = "distributed_enrichment"
 NO_BOOK = "9783000000003"
 PARTS = 8
-UNIQUE = 125  # ISBNs a part; with five requests a second all parts take 200 s and more
-UNDISTURBED = 300  # requests after all parts have begun, until things begin to go wrong
+UNIQUE = 100  # ISBNs a part; with five requests a second all parts take 160 s and more
+UNDISTURBED = 100  # requests after all parts have begun, until things begin to go wrong
 FAULTS = 3 * 4 + 3 + 2 + 6  # requests that arm_faults() lets fail
 TASKS_OF_A_WORKER = 4
 RATE = plans.PRO.requests_per_second

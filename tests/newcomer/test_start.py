@@ -75,7 +75,7 @@ class Newcomer:
             self._processes.check()
             expired = not again or "failed" in output or time.monotonic() > deadline
             assert not expired, f"`{command.line}` does not print {missing}, but:\n{output}"
-            time.sleep(2)
+            time.sleep(5)
 
 
 @pytest.fixture(scope="module")
