@@ -379,7 +379,7 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "USAGE_DATA_COLLECTION__ENABLED": "False",
         # What is quick here would be wasteful elsewhere: nobody wants to watch an idle screen.
         "SCHEDULER__JOB_HEARTBEAT_SEC": "1",
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
         "TRIGGERER__JOB_HEARTBEAT_SEC": "1",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "2",
         # A changed file is parsed at once. To parse the others every half minute would take a third of the processor
