@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.enrichment.checkpoint import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
@@ -133,6 +132,7 @@ class Attempt:
         now: Callable[[], float] = time.time,
     ) -> None:
         from airflow_provider_mediaops.books.batch.options import RequestBudget
+        from airflow_provider_mediaops.enrichment.checkpoint import resume_point
         from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
 
         _check_version(enrichment)
@@ -145,9 +145,11 @@ class Attempt:
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
         datasets = [] if is_done else enrichment.earlier()
-        self._versions = {dataset.path: dataset.version for dataset in datasets}
+        state = staging.state or {}
         #: The state from which the batch goes on.
-        state, self.resume = self._resumed_state()
+        self.resume = resume_point(staging.records(), state)
+        if staging.resumed:
+            log(f"Resuming after {staging.rows:,} of {enrichment.total:,} ISBNs.")
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
         self._rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
@@ -171,30 +173,8 @@ class Attempt:
         self._source_rows = self._read_source() if self._keeps else iter(())
         self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
 
-    def _resumed_state(self) -> tuple[Mapping[str, Any], ResumePoint]:
-        """Read what earlier attempts have committed. If it cannot be resumed, discard it, but keep its look-ups."""
-        from airflow_provider_mediaops.enrichment.checkpoint import resume_point
-
-        staging, total, state = self._staging, self._enrichment.total, self._staging.state or {}
-        has_changed = bool(self._versions) and state.get("reuse", self._versions) != self._versions
-        resume = resume_point(staging.records(), state, with_reused=not has_changed)
-        if not staging.resumed:
-            return state, resume
-        if not has_changed:
-            self._log(f"Resuming after {staging.rows:,} of {total:,} ISBNs.")
-            return state, resume
-        staging.discard()
-        self._log(
-            f"Writing {counted(total, 'ISBN')} anew instead of resuming an earlier attempt: a dataset of reuse has "
-            "changed since. What was found then is not asked for again."
-        )
-        kept = {name: state[name] for name in ("requests", "spent", "doubts") if name in state}
-        # A kill before the first row would forget what is spent.
-        staging.commit_lines(b"", 0, {**kept, "reuse": self._versions})
-        return kept, resume
-
     def _plan(self, earlier: EarlierIndex) -> None:
-        # Those that were answered before their turn, or before a dataset of reuse changed, cost nothing.
+        # Those that were answered before their turn cost nothing.
         isbns = (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in self.resume.seen)
         new, stale = earlier.plan(isbns, self._budget.left)
         self._log(
@@ -351,7 +331,6 @@ class Attempt:
             "spent": spent,
             "ahead": [*self._ahead.values(), *map(row_of, told)],
             "doubts": last.doubts if last else self.resume.doubts,
-            "reuse": self._versions,
         }
 
 

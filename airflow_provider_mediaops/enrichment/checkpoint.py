@@ -134,17 +134,12 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
     return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
-def resume_point(
-    records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None, *, with_reused: bool = True
-) -> ResumePoint:
+def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any]) -> ResumePoint:
     """Read what earlier attempts have left."""
-    state = state or {}
     seen, last_found = SeenLookups(), None
     for rows in (records, state.get("ahead", ())):
         for row in rows:
             isbn13, status, reused = row["isbn13"], row["status"], row["reused"]
-            if reused and not with_reused:
-                continue
             if status == "found":
                 # What an earlier dataset holds is no evidence of what this connection leads to.
                 last_found = last_found if reused else isbn13

@@ -204,7 +204,7 @@ class TestSaved:
         assert resume.doubts == DOUBTS
 
     def test_a_new_beginning_knows_nothing(self) -> None:
-        resume = resume_point([], None)
+        resume = resume_point([], {})
 
         assert resume.seen.get(CRIME, "x") is None
         assert (resume.last_found, resume.doubts) == (None, {})

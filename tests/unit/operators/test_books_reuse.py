@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, ServiceUnavailableError
 from airflow_provider_mediaops.lineage.facts import enrichment_facts
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
@@ -325,19 +325,31 @@ class TestChanges:
         database.get(address(PROGRAMMING), json=book(PROGRAMMING))
         asked(database)
 
-    def test_rows_of_a_dataset_that_has_changed_since_are_written_anew(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    def test_rows_that_are_saved_stay_although_their_dataset_has_changed_since(
+        self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
-        lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         old = dataset(tmp_path / "old.jsonl", row(CRIME))
         self.staged(database, tmp_path / "new.jsonl", reuse=old)
         dataset(tmp_path / "old.jsonl", row(CRIME, book={"title": "corrected since"}))
 
+        summary = make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context("today"))
+
+        assert (asked(database), summary["resumed"]) == ([PROGRAMMING], True)
+        assert json_rows(tmp_path / "new.jsonl")[0]["book"] == row(CRIME)["book"]
+
+    def test_attempt_that_cannot_read_a_changed_dataset_loses_nothing_that_was_found_before(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CALENDAR))
+        self.staged(database, tmp_path / "new.jsonl", reuse=old)
+        Path(old).write_text(f"{json.dumps(row(CALENDAR))}\nno row\n")
+        with pytest.raises(InvalidArgumentError):
+            make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context("today"))
+        dataset(tmp_path / "old.jsonl", row(CALENDAR))
+
         make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context("today"))
 
         assert asked(database) == [PROGRAMMING]
-        assert json_rows(tmp_path / "new.jsonl")[0]["book"] == {"title": "corrected since"}
-        assert any("a dataset of reuse has changed since" in line for line in lines)
 
     def test_retry_after_publication_returns_its_summary_although_the_destination_is_another_now(
         self, tmp_path: Path, database: requests_mock.Mocker
