@@ -257,7 +257,7 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
 
 
 def _own_rate_backend(fields: ConnectionFields, address: str) -> RateBackend:
-    from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+    from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 
     try:
         backend = backend_at(_in_airflow_home(address))
@@ -294,7 +294,7 @@ def configured_rate_backend() -> RateBackend:
 
     :raises InvalidConnectionError: if its address cannot be used.
     """
-    from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+    from airflow_provider_mediaops.http.rate_limit.backend import backend_at
     from airflow_provider_mediaops.version_compat import conf
 
     # In a worker, Airflow 3.1 may not know a provider's defaults.

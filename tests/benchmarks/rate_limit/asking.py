@@ -13,7 +13,7 @@ from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
-from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import run

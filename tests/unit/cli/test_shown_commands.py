@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit import addresses
+from airflow_provider_mediaops.http.rate_limit import backend as backends
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit.cli.commands import Ended, command
@@ -33,7 +33,7 @@ def use_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteBackend], No
 
     def use(backend: SqliteBackend) -> None:
         backend.where = STORE
-        monkeypatch.setitem(addresses._backends, STORE, backend)  # noqa: SLF001 - the address is not this machine's
+        monkeypatch.setitem(backends._backends, STORE, backend)  # noqa: SLF001 - the address is not this machine's
         monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", STORE)
         monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
 

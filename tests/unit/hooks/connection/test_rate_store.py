@@ -14,7 +14,7 @@ from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.connection.settings import rate_limiter
-from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 from tests.conftest import AIRFLOW_HOME
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book, connection
 from tests.unit.loopback import closed_port

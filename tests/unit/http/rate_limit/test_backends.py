@@ -18,8 +18,7 @@ import pytest
 from redis import Redis
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
-from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
+from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend, backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, from_text
@@ -163,7 +162,7 @@ def test_a_process_that_forks_amid_updates_of_its_threads_locks_out_no_child(bac
 
 _UPDATE_FOR_EVER = """
 import sys
-from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 backend = backend_at(sys.argv[1])
 while True:
     print(backend.update("key", lambda text, now, age: (str(int(text or 0) + 1), int(text or 0) + 1)), flush=True)
