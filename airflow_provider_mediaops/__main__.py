@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from airflow_provider_mediaops.cli.program import main
+from airflow_provider_mediaops.cli.run import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,8 +7,14 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path
-from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
+from airflow_provider_mediaops.cli.terminal import (
+    STANDARD_INPUT,
+    STANDARD_OUTPUT,
+    Line,
+    Result,
+    TextTable,
+    absolute_path,
+)
 from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError

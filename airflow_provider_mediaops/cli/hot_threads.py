@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path, input_bytes
 from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
-from airflow_provider_mediaops.cli.terminal import Result
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
@@ -103,7 +102,7 @@ def _content(file: str, terminal: Terminal) -> bytes:
     # One byte more than a report may have shows that there are more.
     most = MAX_REPORT_BYTES + 1
     if file == STANDARD_INPUT:
-        return input_bytes(terminal).read(most)
+        return terminal.input_bytes().read(most)
     if "://" not in file:
         with Path(file).open("rb") as local:
             return local.read(most)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
-from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, input_bytes
-from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.progress import counted
@@ -92,7 +91,7 @@ def _sources(options: argparse.Namespace, terminal: Terminal) -> Iterator[list[s
     with tempfile.TemporaryDirectory(prefix="mediaops-") as folder:
         path = Path(folder) / f"list.{options.format}"
         with path.open("wb") as file:
-            shutil.copyfileobj(input_bytes(terminal), file)
+            shutil.copyfileobj(terminal.input_bytes(), file)
         yield [str(path)]
 
 

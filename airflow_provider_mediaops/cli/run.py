@@ -1,7 +1,13 @@
-"""Run a command: import its function, write its result, and turn errors into plain words and an exit code."""
+"""
+Run a command: import its function, write its result, and turn errors into plain words and an exit code.
+
+:func:`main` is the command line of ``python -m airflow_provider_mediaops``: for Airflow 3.1, whose own command line
+takes no commands of providers, and for people without Airflow's database.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import logging
@@ -10,12 +16,13 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.cli.commands import COMMANDS, EPILOG, GROUP_HELP, arguments_of
 from airflow_provider_mediaops.cli.terminal import Terminal
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_mediaops.cli.commands import Command
     from airflow_provider_mediaops.cli.terminal import Result
@@ -31,6 +38,28 @@ INTERRUPTED = 130
 READER_GONE = 141
 
 _PASSWORD = re.compile(r"://[^/:@\s]*:([^/\s]+)@")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and return its exit code."""
+    options = parser().parse_args(arguments)
+    return run(next(command for command in COMMANDS if command.name == options.command), options)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    program = argparse.ArgumentParser(
+        prog="python -m airflow_provider_mediaops", description=f"{GROUP_HELP}.", epilog=EPILOG
+    )
+    program.add_argument("--version", action="version", version=f"airflow-provider-mediaops {__version__}")
+    commands = program.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        of_command = commands.add_parser(
+            command.name, help=command.help, description=command.description, epilog=EPILOG
+        )
+        for argument in arguments_of(command):
+            of_command.add_argument(*argument.names, help=argument.help, **argument.settings)
+    return program
 
 
 def run(command: Command, options: argparse.Namespace, terminal: Terminal | None = None) -> int:

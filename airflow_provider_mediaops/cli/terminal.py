@@ -7,7 +7,8 @@ import json
 import re
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.redaction import redacted
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 # In a pipe or a file, no line is wrapped.
 _ANY_WIDTH = 1_000_000
+
+#: The name of the standard input, and of the standard output, among files.
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 
 Style: TypeAlias = Literal["good", "bad", "warning", "title", "plain"]
 _COLOURS: dict[Style, str] = {"good": "green", "bad": "bold red", "warning": "yellow", "title": "bold", "plain": ""}
@@ -93,6 +97,13 @@ class Terminal:
         self._messages.flush()
         return self.answers.readline().strip().lower() in {"y", "yes"}
 
+    def input_bytes(self) -> BinaryIO:
+        """Return the standard input. A person at a terminal is shown how to end it."""
+        if self.answers.isatty():
+            self.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
+        stream: BinaryIO | None = getattr(self.answers, "buffer", None)
+        return stream or io.BytesIO(self.answers.read().encode("utf-8", "surrogateescape"))
+
     def show(self, result: Result, form: str) -> None:
         """Write the result to the standard output, in a form of the option ``--output``."""
         if form in _DOCUMENTS:
@@ -155,6 +166,11 @@ class Terminal:
         return value
 
 
+def absolute_path(file: str) -> str:
+    """Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder."""
+    return file if "://" in file else str(Path(file).expanduser().absolute())
+
+
 def _json(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -177,4 +193,5 @@ def _are_numbers(values: Sequence[object]) -> bool:
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "-" if value is None else str(value)
+    # A tab has another width in each column.
+    return "-" if value is None else str(value).expandtabs()

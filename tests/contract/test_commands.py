@@ -103,7 +103,7 @@ class TestWithoutAirflow:
     def test_our_own_program_lists_the_commands_and_reads_a_report(self) -> None:
         shown, code, with_airflow, with_requests = fresh_python.result_of(
             "import contextlib, io, sys\n"
-            f"from {PROVIDER}.cli.program import main\n"
+            f"from {PROVIDER}.cli.run import main\n"
             "shown = io.StringIO()\n"
             "with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):\n"
             "    main(['--help'])\n"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_mediaops.cli.commands import COMMANDS
-from airflow_provider_mediaops.cli.program import parser
-from airflow_provider_mediaops.cli.run import run
+from airflow_provider_mediaops.cli.run import parser, run
 from airflow_provider_mediaops.cli.terminal import Terminal
 
 

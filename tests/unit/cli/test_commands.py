@@ -9,7 +9,7 @@ import inspect
 import pytest
 
 from airflow_provider_mediaops.cli.commands import COMMANDS, Command, arguments_of
-from airflow_provider_mediaops.cli.program import main, parser
+from airflow_provider_mediaops.cli.run import main, parser
 from airflow_provider_mediaops.cli.sandbox import program_arguments
 from airflow_provider_mediaops.sandbox import __main__ as sandbox_program
 

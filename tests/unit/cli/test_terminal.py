@@ -102,6 +102,12 @@ def test_a_table_fits_the_width_and_loses_nothing(monkeypatch: pytest.MonkeyPatc
     assert sum(line.count("y") for line in lines) == 30
 
 
+def test_a_tab_in_a_value_leaves_the_columns_straight() -> None:
+    table = TextTable(["text", "line"], [["978\t014", "first"], ["x", "second"]])
+    _, first, second = shown(Result(None, [table])).splitlines()
+    assert first.index("first") == second.index("second")
+
+
 def test_brackets_and_colons_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "[bold]not bold[/bold] :smile:"
     assert text in on_screen(Result(None, [Line(text), TextTable([], [["a", text]])]), monkeypatch, TERM="dumb")
