@@ -63,11 +63,7 @@ def _modules(kind: str) -> list[dict[str, Any]]:
 
 
 def get_provider_info() -> dict[str, Any]:
-    """
-    Describe this provider to Airflow (entry point ``apache_airflow_provider``).
-
-    :returns: the provider's metadata, as ``provider_info.schema.json`` of Airflow says.
-    """
+    """Describe this provider to Airflow (entry point ``apache_airflow_provider``)."""
     return {
         "package-name": "airflow-provider-mediaops",
         "name": "MediaOps",

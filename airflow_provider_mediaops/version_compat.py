@@ -92,11 +92,7 @@ def asset_state_store(trigger: object) -> Any:
 
 
 def airflow_stats() -> Any:
-    """
-    Import and return Airflow's metrics. The fallback can go with 3.2: the common-compat of 3.1.0 has no such names.
-
-    :returns: an object with ``incr``, ``timing`` and ``gauge``.
-    """
+    """Return Airflow's metrics. The fallback can go with 3.2: the common-compat of 3.1.0 has no such names."""
     try:
         from airflow.providers.common.compat.sdk import Stats  # noqa: TID251 the fallback is here
     except ImportError:

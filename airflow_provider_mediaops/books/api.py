@@ -141,11 +141,7 @@ class KeyUsage:
 
 
 def get_key_usage() -> Call[KeyUsage]:
-    """
-    Return the call for the key's daily quota; not in the specification, but the public service answers it.
-
-    :returns: the call.
-    """
+    """Return the call for the key's daily quota; not in the specification, but the public service answers it."""
     return Call(Request("GET", "/key", kind="key"), _read_key_usage)
 
 

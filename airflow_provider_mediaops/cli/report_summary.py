@@ -50,11 +50,7 @@ class Summary(NamedTuple):
 
 
 def report_facts(capture: Capture, first_line: int = 1) -> dict[str, Any]:
-    """
-    Return when and where a report was taken, and what of it was not understood, in plain values.
-
-    :param first_line: the number of its first line in its file.
-    """
+    """Return when and where a report was taken, and what of it was not understood, in plain values."""
     report = capture.report
     sampled = next((node for node in report.nodes if node.interval), None)
     failures = [(node_label(node), node.failure) for node in report.nodes if node.failure]

@@ -137,13 +137,7 @@ def node_stats(
 
 
 def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str, Any]]:
-    """
-    Ask once, and not for long, for the heap, the collectors, the thread pools and the cgroup of nodes.
-
-    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :returns: the call; its result is the value of ``nodes`` in the reply, which may hold anything.
-    :raises ValueError: for an empty list.
-    """
+    """Ask once, and not for long, for the heap, the collectors, the thread pools and the cgroup of nodes."""
     path, headers = _path(node_list(nodes), "stats/os,jvm,thread_pool"), {"Accept": "application/json"}
     request = Request(
         "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=MOST_SECONDS_FOR_COUNTERS
@@ -152,13 +146,7 @@ def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str,
 
 
 def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]:
-    """
-    Ask once for the number of processors of nodes; it needs the permission ``cluster:monitor/nodes/info``.
-
-    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :returns: the call; its result is the number by node id, for the nodes that give it.
-    :raises ValueError: for an empty list.
-    """
+    """Ask once for the number of processors by node id; it needs the permission ``cluster:monitor/nodes/info``."""
     headers, path = {"Accept": "application/json"}, _path(node_list(nodes), "os")
     request = Request("GET", path, (("timeout", "5s"),), headers, is_retried=False, kind="cores")
     return Call(request, lambda response: _read_cores(read_json(response)))
@@ -225,13 +213,7 @@ _TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
 
 
 def probe(ask: Ask) -> CallFlow[NodeStats]:
-    """
-    Ask one node for its statistics and its hot threads, which need a privilege each.
-
-    :returns: a call flow whose result is the statistics.
-    :raises PermissionDeniedError: if one of the privileges is missing, or both.
-    :raises MediaOpsError: if the cluster refuses for another reason, or fails.
-    """
+    """Ask one node for its statistics, which are the result, and for its hot threads; each needs a privilege."""
     stats, refusals = None, []
     try:
         stats = yield from ask(node_stats("_local"))

@@ -132,11 +132,7 @@ class Comparison:
 
 
 def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
-    """
-    Sum up the amounts of pools, methods, nodes and threads, for each report.
-
-    :param reports: one or more, in the order in which they were taken.
-    """
+    """Sum up the amounts of pools, methods, nodes and threads of one or more reports, for each report."""
     sums = ComparisonSums(measures(reports)[0], len(reports))
     for report in reports:
         sums.add(report)
@@ -206,11 +202,7 @@ def _details_of(thread: HotThread) -> _Details:
 
 
 def top_method(thread: HotThread) -> str:
-    """
-    Return the method in which a thread's most frequent stack ends.
-
-    :returns: such as `org.x.Y$Z.run`, or :data:`NO_STACK`.
-    """
+    """Return the method in which a thread's most frequent stack ends, such as `org.x.Y$Z.run`, or :data:`NO_STACK`."""
     group = max(thread.groups, key=lambda group: group.snapshots, default=None)
     return method_of(group.frames[0]) if group and group.frames else NO_STACK
 

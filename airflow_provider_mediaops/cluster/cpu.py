@@ -87,11 +87,7 @@ class CpuWatch(Watch):
         return described(value.nodes)
 
     def seen(self, stats: NodeStats) -> str:
-        """
-        Return the state of nodes that are not hot, or not for long enough.
-
-        :returns: words that stay the same while nothing changes.
-        """
+        """Return the state of nodes that are not hot, in words that stay the same while nothing changes."""
         silent = [node.label for node in stats.nodes if node.percent is None]
         if len(silent) == len(stats.nodes):
             if stats.measure == "auto":
@@ -103,11 +99,7 @@ class CpuWatch(Watch):
         return f"{seen}; not known of {name_some(silent)}" if silent else seen
 
     def unknown(self, stats: NodeStats) -> str:
-        """
-        Return how many nodes did not answer, and which of the requested ones.
-
-        :returns: words that stay the same while nothing changes; empty if none is missing.
-        """
+        """Return how many nodes did not answer, and which of the requested ones; empty if none is missing."""
         unknown = name_some(stats.unknown(node_list(self.nodes)))
         if not stats.failed:
             return unknown and f"the cluster knows no node {unknown}"
@@ -116,11 +108,7 @@ class CpuWatch(Watch):
         return f"the cluster gave no statistics of {number}{unknown and f'; not in its reply: {unknown}'}"
 
     def open_question(self) -> str:
-        """
-        Return why the nodes are read again soon.
-
-        :returns: words that stay the same while nothing changes.
-        """
+        """Return why the nodes are read again soon, in words that stay the same while nothing changes."""
         return f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
 
 
@@ -137,11 +125,7 @@ class Streaks:
     _known: dict[str, float] = field(default_factory=dict)
 
     def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
-        """
-        Add a reading.
-
-        :returns: the nodes whose streaks it makes long enough, the hottest first.
-        """
+        """Add a reading; return the nodes whose streaks it makes long enough, the hottest first."""
         reading = {} if stats is None else self._read(stats)
         for whose, hot in reading.items():
             if hot:
@@ -163,11 +147,7 @@ class Streaks:
         return bool(self._since)
 
     def pause(self, now: float) -> float:
-        """
-        Return the seconds until the next reading, while streaks run.
-
-        :returns: no more than until the first streak is long enough; those that are wait for a reading that says so.
-        """
+        """Return the seconds until the next reading, while streaks run: at most until the first is long enough."""
         rests = [self.watch.sustained_for - (now - start) for start in self._since.values()]
         return min([self.watch.reading_interval, *(rest for rest in rests if rest > 0)])
 
@@ -206,11 +186,7 @@ class Hysteresis(Streaks):
         self._hot: dict[str, None] = {}
 
     def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
-        """
-        Add a reading.
-
-        :returns: the nodes whose streaks it makes long enough, but for those that are hot already; the hottest first.
-        """
+        """Add a reading; return the nodes that it makes hot, the hottest first."""
         if stats is None:
             return super().add(None, now)
         for whose in self._cooled(stats):
@@ -228,20 +204,11 @@ class Hysteresis(Streaks):
         return tuple(self._hot)
 
     def to_dict(self) -> dict[str, Any]:
-        """
-        Return the state that a restart needs, as plain values.
-
-        :returns: the nodes that are hot, and a version.
-        """
+        """Return the state that a restart needs, as plain values: the nodes that are hot, and a version."""
         return {"version": _VERSION, "hot": list(self._hot)[-_MOST:]}
 
     def restore(self, stored: object) -> bool:
-        """
-        Restore what :meth:`to_dict` returned before a restart.
-
-        :param stored: the stored state, perhaps of another version of this package, or foreign.
-        :returns: whether it was understood; if not, nothing changes.
-        """
+        """Restore what :meth:`to_dict` returned; return False, and change nothing, if it is something else."""
         if not isinstance(stored, dict) or stored.get("version") != _VERSION:
             return False
         hot = stored.get("hot")
@@ -313,11 +280,7 @@ class SpikeVerdict:
 
 
 def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
-    """
-    Return nodes and their CPU as plain values, for XCom and events.
-
-    :returns: a dictionary for each, in their order; of very many nodes the first, as many as fit into 40 kB.
-    """
+    """Return nodes and their CPU as plain values, for XCom and events: as many as fit into 40 kB."""
     return fitting(
         [
             {
@@ -334,11 +297,7 @@ def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """
-    Return names of nodes for a sentence.
-
-    :returns: some of them, and how many more there are.
-    """
+    """Return some names of nodes for a sentence, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -39,11 +39,7 @@ class CgroupUse:
 
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
-        """
-        Read the counters of a node.
-
-        :returns: the counters; None without a limit, and if the node does not give them.
-        """
+        """Read the counters of a node; None without a limit, and if the node does not give them."""
         machine = mapping_of(node.get("os"))
         group = mapping_of(machine.get("cgroup"))
         limit = mapping_of(group.get("cpu"))
@@ -80,12 +76,7 @@ class CgroupUse:
 def measured(
     node: Mapping[str, Any], wanted: CpuMeasure, before: CgroupUse | None = None
 ) -> tuple[float | None, Measure | None]:
-    """
-    Return the CPU of a node in percent, and the measure that it is by.
-
-    :param wanted: the measure; with ``auto`` the highest figure counts, and of equal ones that of the machine.
-    :returns: twice None if the node does not give it, which is not the same as zero.
-    """
+    """Return the CPU of a node in percent, and its measure; twice None if the node does not give it."""
     machine, own = mapping_of(node.get("os")), mapping_of(mapping_of(node.get("process")).get("cpu"))
     cpu, use = mapping_of(machine.get("cpu")), CgroupUse.read(node)
     figures: dict[Measure, float | None] = {

@@ -49,11 +49,7 @@ class Measure:
     unit: Unit
 
     def amount(self, thread: HotThread) -> float:
-        """
-        Return how much a thread used.
-
-        :returns: the amount in this unit, never below zero; 1 if it is unknown.
-        """
+        """Return how much a thread used, in this unit and never below zero; 1 if it is unknown."""
         amount = thread.amount
         return 1.0 if self.unit == "threads" or amount is None else max(0.0, amount)
 
@@ -89,38 +85,22 @@ class Stack:
 
 
 def kind_of(thread: HotThread) -> Kind:
-    """
-    Return the kind of sample of a thread.
-
-    :returns: the kind; `cpu`, the servers' default, if the thread's line was not understood.
-    """
+    """Return the kind of sample of a thread; `cpu`, the servers' default, if its line was not understood."""
     return thread.kind or "cpu"
 
 
 def node_label(node: HotNode) -> str:
-    """
-    Return the label of a node.
-
-    :returns: its name, else its id, else its header.
-    """
+    """Return the label of a node: its name, else its id, else its header."""
     return node.name or node.node_id or node.header or "(no node)"
 
 
 def pool_label(thread: HotThread) -> str:
-    """
-    Return the label under which a thread is summed with others.
-
-    :returns: its pool; for a thread in no pool (`C2 CompilerThread0`), its name without its number.
-    """
+    """Return the label under which a thread is summed with others: its pool, else its name without its number."""
     return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
 
 
 def tally_of(report: HotThreadsReport) -> Tally:
-    """
-    Count the threads of a report by their kinds.
-
-    :returns: the counts, from which :func:`measures_of` decides.
-    """
+    """Count the threads of a report by their kinds."""
     tally: dict[Kind, tuple[int, bool]] = {}
     for thread in (thread for node in report.nodes for thread in node.threads):
         threads, measured = tally.get(kind := kind_of(thread), (0, False))
@@ -129,11 +109,7 @@ def tally_of(report: HotThreadsReport) -> Tally:
 
 
 def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
-    """
-    Return the measures of a list of reports.
-
-    :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.
-    """
+    """Return a measure for each kind of thread in the reports, that of the most threads first."""
     total: dict[Kind, tuple[int, bool]] = {}
     for kind, (threads, measured) in (item for tally in tallies for item in tally.items()):
         before, measured_before = total.get(kind, (0, False))
@@ -179,9 +155,6 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
     A line is `node;pool;thread;outermost frame;...;innermost frame weight`. :func:`on_one_line` describes how a frame
     is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
     add up: if there are several, each line begins with its kind.
-
-    :param kinds_first: begins each line with the kind of work of its stack.
-    :returns: the lines, each with its end, in characters that UTF-8 can encode; an empty text if nothing was used.
     """
     reports = tuple(reports)
     kinds = measures(reports)
@@ -214,8 +187,6 @@ def on_one_line(text: str) -> str:
 
     A semicolon becomes `\x3b`, a backslash two. Invisible characters (line ends, controls, marks that turn the
     direction of writing) are written as Python writes them, and so is each byte that is no UTF-8: `\n` is `\x0a`.
-
-    :returns: one line of visible characters, from which the text can be restored.
     """
     if _PLAIN.fullmatch(text):
         return text
@@ -223,12 +194,7 @@ def on_one_line(text: str) -> str:
 
 
 def visible(sign: str) -> str:
-    r"""
-    Return one character in a visible form.
-
-    :param sign: a character; a surrogate, as :func:`os.fsdecode` makes it, stands for a byte that is no UTF-8.
-    :returns: the character, or if it is invisible its number: `\x0a`, `\u2028`.
-    """
+    r"""Return one character in a visible form: itself, or its number, such as `\x0a` or `\u2028`."""
     if sign.isprintable():
         return sign
     number = ord(sign)

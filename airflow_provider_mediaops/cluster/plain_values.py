@@ -16,11 +16,7 @@ HIGHEST_FIGURE = 9e18
 
 
 def number_of(value: object, largest: float = _LARGEST) -> float | None:
-    """
-    Return a number.
-
-    :returns: the number; None for another type, for NaN, and for one that is too large.
-    """
+    """Return a number; None for another type, for NaN, and for one that is too large."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     # The comparison is false for NaN, too.
@@ -28,40 +24,23 @@ def number_of(value: object, largest: float = _LARGEST) -> float | None:
 
 
 def figure_of(value: object) -> float | None:
-    """
-    Return a figure of a cluster.
-
-    :returns: the figure; None for another type, for NaN, for one that is too large, and for one below zero, which means
-        that the cluster does not know it.
-    """
+    """Return a figure of a cluster; None for no number, for one too large, and below zero, which means unknown."""
     number = number_of(value, HIGHEST_FIGURE)
     return number if number is not None and number >= 0 else None
 
 
 def text_of(value: object) -> str | None:
-    """
-    Return a text.
-
-    :returns: the text; None for another type, and for an empty one.
-    """
+    """Return a text; None for another type, and for an empty one."""
     return value if isinstance(value, str) and value else None
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """
-    Return an object of JSON.
-
-    :returns: the object; an empty one for another type.
-    """
+    """Return an object of JSON; an empty one for another type."""
     return value if isinstance(value, Mapping) else {}
 
 
 def list_of(value: object) -> list[Any]:
-    """
-    Return a list.
-
-    :returns: the list; an empty one for another type.
-    """
+    """Return a list; an empty one for another type."""
     return value if isinstance(value, list) else []
 
 

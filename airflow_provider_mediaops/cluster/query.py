@@ -117,12 +117,7 @@ QUERY_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(
 
 
 def check_show_queries(*, running_tasks: bool, show_queries: bool) -> None:
-    """
-    Make sure that ``show_queries`` comes with ``running_tasks``.
-
-    :param running_tasks: whether the tasks of the nodes are looked at.
-    :raises InvalidArgumentError: if it does not.
-    """
+    """Make sure that ``show_queries`` comes with ``running_tasks``."""
     if show_queries and not running_tasks:
         raise InvalidArgumentError("show_queries shows the queries of running tasks: give running_tasks=True, too.")
 

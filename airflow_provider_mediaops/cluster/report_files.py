@@ -44,13 +44,7 @@ class FileReport(NamedTuple):
 
 
 def read_reports(data: bytes) -> list[FileReport]:
-    """
-    Read the reports of a file: one, or several that were appended to one another.
-
-    :param data: the file; bytes that are no UTF-8 are kept.
-    :returns: the reports in the order of the file.
-    :raises NoReportError: if nothing of it is a report; the message says what it is.
-    """
+    """Read the reports of a file in their order: one, or several that were appended to one another."""
     if not data.strip():
         raise NoReportError("it is empty")
     if len(data) > MAX_REPORT_BYTES:

@@ -23,8 +23,6 @@ def is_plain(selection: Selection) -> bool:
 
     The rest only the cluster can resolve: ``_local`` and its kin, ``attribute:value``, roles (which may also take nodes
     out of the list) and addresses.
-
-    :returns: whether a reading of all nodes may serve it.
     """
     return all(
         not entry.startswith("_") and ":" not in entry and (entry == "*" or not _ADDRESS.fullmatch(entry))

@@ -145,8 +145,6 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
 
     They are an extra: neither an error nor a stop of the task costs the report that is at hand. The next request of a
     stopped task raises again.
-
-    :returns: a call flow with the statistics; None if the cluster does not give them.
     """
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
@@ -163,12 +161,7 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
 
 
 def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[NodeStatistics, ...]:
-    """
-    Parse the statistics of nodes.
-
-    :param before: those of an earlier reply; without a node, its counters are since its start.
-    :returns: the nodes that give any of the figures, the fullest heap first.
-    """
+    """Parse the statistics of nodes, the fullest heap first; without an earlier reply, counters are since the start."""
     found = [
         _node(node_id, mapping_of(node), _counters_of(mapping_of(before.get(node_id))))
         for node_id, node in nodes.items()
@@ -178,11 +171,7 @@ def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[
 
 
 def alarms(statistics: Sequence[NodeStatistics]) -> list[str]:
-    """
-    Return sentences about hot collectors and full queues, without a full stop.
-
-    :returns: three at most, and the number of others.
-    """
+    """Return at most three sentences about hot collectors and full queues, and the number of others."""
     found = [f"{readable(node['node'])}: {sentence}" for node in statistics for sentence in _alarms_of(node)]
     more = [f"{len(found) - _MOST_ALARMS} more nodes or thread pools"] if len(found) > _MOST_ALARMS else []
     return [*found[:_MOST_ALARMS], *more]

@@ -14,11 +14,7 @@ _DISTRIBUTIONS = {"opensearch": "OpenSearch"}
 
 
 def cluster_version() -> Call[str | None]:
-    """
-    Ask for the product and version, which needs the permission ``cluster:monitor/main``.
-
-    :returns: the call; its result is for example ``OpenSearch 2.19.1``, or None if the reply has no version.
-    """
+    """Ask for product and version, such as ``OpenSearch 2.19.1``, with the permission ``cluster:monitor/main``."""
     request = Request("GET", "/", headers={"Accept": "application/json"}, is_retried=False, kind="version")
     return Call(request, lambda response: _read_version(response, read_json(response)))
 

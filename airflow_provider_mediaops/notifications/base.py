@@ -82,10 +82,6 @@ class ServiceNotifier(BaseNotifier):
 
         Airflow 3.1 calls no callable, and keeps a template that renders to nothing as it is; this does the same in all
         versions.
-
-        :param context: the names that templates can use.
-        :param jinja_env: the environment of the templates; by default that of the DAG.
-        :raises InvalidArgumentError: if a template cannot be rendered.
         """
         environment = jinja_env or self.get_template_env(context.get("dag"))
         for name in self.template_fields:

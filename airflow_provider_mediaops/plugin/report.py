@@ -102,12 +102,7 @@ def report_page(
     choices: Sequence[TaskInstanceFacts] = (),
     list_url: str,
 ) -> str:
-    """
-    Make the page of a task instance's captures.
-
-    :param before: an earlier instance of the task with its first capture, to compare with; None for none.
-    :param choices: the earlier instances that can be chosen for comparison.
-    """
+    """Make the page of a task instance's captures."""
     shown = [capture.shown(fields.cause) for capture in own.found]
     if before is not None:
         earlier, capture = before

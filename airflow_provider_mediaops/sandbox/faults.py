@@ -76,11 +76,7 @@ class FaultBoard:
         return list(self._faults)
 
     def arm(self, fault: Fault) -> None:
-        """
-        Arm a fault.
-
-        :param fault: what goes wrong, where and how often.
-        """
+        """Arm a fault."""
         self._faults.append(fault)
 
     def clear(self) -> None:
@@ -88,13 +84,7 @@ class FaultBoard:
         self._faults.clear()
 
     def take(self, service: Service, path: str) -> Fault | None:
-        """
-        Find the fault that befalls a request: the first that matches and has nothing more to let pass.
-
-        :param service: the service that was asked.
-        :param path: the request's path.
-        :returns: the fault, or None.
-        """
+        """Find the fault that befalls a request: the first that matches and has nothing more to let pass."""
         for position, fault in enumerate(self._faults):
             if fault.service != service or (fault.path or "") not in path:
                 continue

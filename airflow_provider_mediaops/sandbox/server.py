@@ -118,12 +118,7 @@ class SandboxServer:
         return f"http://{self._host}:{self._port}"
 
     def connections(self, *, video_auth: VideoAuth = "bearer") -> dict[str, str]:
-        """
-        Return the Airflow connections with which the provider finds it.
-
-        :param video_auth: the kind of credential in the connection of the video platform.
-        :returns: the names of environment variables, each with a connection in JSON.
-        """
+        """Return the Airflow connections with which the provider finds it."""
         prefix = self.state.settings.kind_prefix
         video = {"conn_type": "mediaops_video", "host": f"{self.url}/video", **self._video_login(video_auth)}
         video["extra"] |= {"auth": video_auth, "kind_prefix": prefix}

@@ -80,12 +80,7 @@ class SandboxState:
         self._limit_replies = 0
 
     def limit_refusal(self, service: Service) -> RefusedError:
-        """
-        Return a service's error for a limit that is reached.
-
-        :param service: the service.
-        :returns: the refusal; the book database's two replies, 404 and 429, take turns.
-        """
+        """Return a service's error for a limit that is reached; the book database's two replies take turns."""
         self._limit_replies += service == "books"
         return limit_refusal(service, books_status=404 if self._limit_replies % 2 else 429)
 

@@ -171,11 +171,7 @@ class Backend(Protocol):
 
 
 def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
-    """
-    Return the operations for a file.
-
-    :param clock: returns seconds since 1970.
-    """
+    """Return the operations for a file."""
     if is_local(path):
         from airflow_provider_mediaops.storage.local import LocalBackend
 

@@ -149,19 +149,11 @@ class Staging:
         return map(parse_json, self.lines())
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
-        """
-        Yield the committed records in order, as JSON without a line end.
-
-        :param start: where to begin, in bytes: each record takes its length and one more.
-        """
+        """Yield the committed records from a place on, in bytes, as JSON without a line end."""
         return self._log.lines(start)
 
     def line(self, start: int, size: int) -> bytes:
-        """
-        Return a committed record as JSON.
-
-        :param start: where it begins, in bytes.
-        """
+        """Return the committed record that begins at a place, in bytes, as JSON."""
         return self._log.read(start, size)
 
     @property

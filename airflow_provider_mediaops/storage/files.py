@@ -184,11 +184,7 @@ def target_of(path: ObjectStoragePath) -> Path:
 
 
 def irregular_kind(path: ObjectStoragePath) -> str | None:
-    """
-    Return what a path on the local disk leads to, if that is no regular file.
-
-    :returns: the kind in words, for example ``a named pipe``; None for a regular file, and if there is none.
-    """
+    """Return the kind of what a path on the local disk leads to, such as ``a named pipe``; None for a regular file."""
     with suppress(FileNotFoundError, NotADirectoryError):
         # The system follows links that have no path, too, such as /dev/stdout.
         return _KINDS_OF_NO_FILE.get(stat.S_IFMT(_local_path_of(path).stat().st_mode))
@@ -196,11 +192,7 @@ def irregular_kind(path: ObjectStoragePath) -> str | None:
 
 
 def beside(name: str, kind: str) -> str:
-    """
-    Return the name of a file's hidden companion.
-
-    :returns: a name that no companion of another file has.
-    """
+    """Return the name of a file's hidden companion, which no companion of another file has."""
     hidden = f".{name}.{kind}"
     if len(os.fsencode(hidden)) <= _MAX_NAME_BYTES:
         return hidden
@@ -372,12 +364,7 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
 
 
 def _with_message(error: OSError, message: str) -> OSError:
-    """
-    Return an error like another one, with another message.
-
-    :returns: an error with the same number, and of the same class if that is one of Python's own: the classes of
-        stores' clients cannot all be constructed from a text.
-    """
+    """Return an error like another one with another message, of the same class if that is one of Python's own."""
     if error.errno:
         return OSError(error.errno, message)
     return type(error)(message) if type(error).__module__ == "builtins" else OSError(message)

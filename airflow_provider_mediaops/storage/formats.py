@@ -64,11 +64,7 @@ class FlatView:
     parse: Callable[[bytes], Mapping[str, Any]] = parse_json
 
     def cells(self, records: Iterable[Mapping[str, Any]]) -> list[_Column]:
-        """
-        Return records as columns.
-
-        :returns: for each column its values in the order of the records, each of the column's type, or None.
-        """
+        """Return records as columns: their values in the order of the records, of the column's type or None."""
         rows = list(map(self.flatten, records))
         return [_column(kind, [row.get(name) for row in rows]) for name, kind in self.columns.items()]
 
@@ -169,9 +165,6 @@ def json_lines(values: Iterable[object]) -> bytes:
 
     Integers of any size keep their values; NaN and infinity are null. A float may have another form than
     :func:`json_line` gives it (1e90 and 1e+90); its value is the same.
-
-    :returns: the lines in UTF-8, each with its line end.
-    :raises ValueError: if a value is nested too deep.
     """
     listed = list(values)
     encode, errors = _lines_encoder()

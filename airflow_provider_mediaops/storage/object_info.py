@@ -18,21 +18,13 @@ _TAGS = ("generation", "ETag", "etag", "e_tag", "md5Hash", "md5", "checksum", *_
 
 
 def content_tag(info: Mapping[str, Any]) -> str:
-    """
-    Return the property that changes with the content of a file.
-
-    :returns: its tag or checksum, or else its time; an empty text if the store has none.
-    """
+    """Return the tag or checksum of a file's content, else its time; an empty text if the store has none."""
     tag = _first(info, _TAGS)
     return "" if tag is None else str(tag)
 
 
 def modified_time(info: Mapping[str, Any]) -> float | None:
-    """
-    Return the time of a file's last write, by the store's clock.
-
-    :returns: seconds since 1970; None if the client does not report it.
-    """
+    """Return the time of a file's last write by the store's clock, in seconds since 1970; None if it is unknown."""
     value = _first(info, _TIMES)
     if isinstance(value, str):
         value = read_iso_time(value)

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def task_of(context: Mapping[str, Any]) -> str | None:
-    """
-    Return the task instance of a context: DAG, run, task and map index.
-
-    :returns: the text; None outside of a task.
-    """
+    """Return the task instance of a context: DAG, run, task and map index; None outside of a task."""
     instance = context.get("ti")
     if instance is None:
         return None
@@ -71,12 +67,7 @@ class Owner:
         return [self.clears, self.run_start]
 
     def is_mapped_beside(self, other: Owner) -> bool:
-        """
-        Return whether both are instances of one mapped task in one run, which may not replace each other's datasets.
-
-        :returns: True if the map index and the parameters differ, but nothing else; after a clear both are new
-            attempts at the whole.
-        """
+        """Return whether both are instances of one mapped task in one run: they may not replace each other's files."""
         task, _, index = self.task.rpartition("/")
         its_task, _, its_index = other.task.rpartition("/")
         if self.parameters == other.parameters or index == its_index:

@@ -232,12 +232,7 @@ def _place(path: ObjectStoragePath) -> str:
 
 
 def is_same_file(one: object, other: object) -> bool:
-    """
-    Return whether two paths name one file.
-
-    :param other: another path. Two stores that are reached by different connections count as different.
-    :raises InvalidArgumentError: if one of them can never name a file.
-    """
+    """Return whether two paths name one file."""
     first, second = path_of(one), path_of(other)
     if is_local(first) != is_local(second):
         return False
@@ -251,11 +246,7 @@ def is_same_file(one: object, other: object) -> bool:
 
 
 def is_same_store(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
-    """
-    Return whether two paths that are not local are on one store, and reached by one connection.
-
-    :param other: another path. One without a connection may be reached by that of the other.
-    """
+    """Return whether two paths that are not local are on one store, and reached by one connection."""
     connections = {conn_id_of(one), conn_id_of(other)} - {None}
     schemes = {_PACKAGES.get(path.protocol, path.protocol) for path in (one, other)}
     return len(connections) <= 1 and len(schemes) == 1

@@ -40,20 +40,12 @@ _NO_RIGHT = "the key of the connection has no right to do that{said}. The page â
 
 
 def code_of(error: BaseException) -> str:
-    """
-    Return the code of a store's answer.
-
-    :returns: the code, such as ``NoSuchBucket``, or the HTTP status; empty if there is neither.
-    """
+    """Return the code of a store's answer, such as ``NoSuchBucket``, or the HTTP status; empty without either."""
     return next(filter(None, map(_own_code, _chain(error))), "")
 
 
 def refusal_of(error: BaseException) -> OSError | None:
-    """
-    Return an error that says why a store refuses a request.
-
-    :returns: an error with a number, so that it keeps its class; None if the store does not refuse, or says no reason.
-    """
+    """Return an error that says why a store refuses a request; None if it does not, or says no reason."""
     if isinstance(error, MediaOpsError):
         return None
     code = code_of(error)

@@ -60,11 +60,7 @@ class ScratchFile:
         self.close = weakref.finalize(self, self._file.close)
 
     def append(self, data: bytes) -> int:
-        """
-        Append data.
-
-        :returns: where it begins, in bytes.
-        """
+        """Append data; return where it begins, in bytes."""
         try:
             self._file.write(data)
         except OSError as error:

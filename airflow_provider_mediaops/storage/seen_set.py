@@ -87,12 +87,7 @@ class SeenSet:
 
 
 def _added(database: sqlite3.Connection, hashes: set[int], batch: int) -> set[int]:
-    """
-    Add hashes to the database, in one statement.
-
-    :param hashes: at most 500 of them.
-    :returns: those that were not there before.
-    """
+    """Add at most 500 hashes, in one statement; return those that were not there before."""
     if not hashes:
         return hashes
     numbers = range(2, 2 + len(hashes))

@@ -67,20 +67,12 @@ def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int
 
 
 def left_out(wanted: Sequence[str] | None, names: Sequence[str], places: Sequence[int]) -> set[int]:
-    """
-    Return the places of the columns that are read and not kept: all that the user names, or the one of the name ISBN.
-
-    :param wanted: the names that were looked for; None for those of exports.
-    """
+    """Return the places of columns that are read and not kept: all that the user names, or that of the name ISBN."""
     return {place for place in places if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
 
 
 def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
-    """
-    Return the error of a file that lacks the columns.
-
-    :param wanted: the names that were looked for; None for those of exports.
-    """
+    """Return the error of a file that lacks the columns."""
     listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     what = " or ".join(map(repr, wanted or ["isbn"]))
@@ -168,11 +160,7 @@ def clean(name: str) -> str:
 
 
 def finite(value: Any) -> Any:
-    """
-    Return a value without NaN and infinity, which JSON does not have.
-
-    :returns: the same with None in their place.
-    """
+    """Return a value with None in the place of NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

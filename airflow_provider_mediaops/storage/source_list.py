@@ -70,11 +70,7 @@ class ListSource:
 
     @classmethod
     def of(cls, source: str | Sequence[str], *options: Any) -> ListSource:
-        """
-        Return the list of a source.
-
-        :param source: a path, or several.
-        """
+        """Return the list of a source."""
         return cls([source] if isinstance(source, str) else list(source), *options)
 
     def files(self) -> list[ListFile]:
@@ -213,11 +209,7 @@ class ListReading:
 
 
 def format_of_list(path: str) -> str | None:
-    """
-    Return the format of a file by its suffix.
-
-    :returns: None if the suffix says none.
-    """
+    """Return the format of a file by its suffix; None if that says none."""
     name = path.lower()
     for suffix, format in _FORMATS.items():
         if name.endswith(suffix) or (format not in _PACKED and name.endswith(suffix + GZIP)):

@@ -44,11 +44,7 @@ def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Kee
 def rows_in(
     path: ObjectStoragePath, role: FileRole, format: str, options: ReadOptions, facts: FileFacts
 ) -> Iterator[SourceRow]:
-    """
-    Read a file of a format.
-
-    :param format: ``csv``, ``json``, ``jsonl``, ``parquet``, ``txt`` or ``xlsx``.
-    """
+    """Read a file of a format."""
     # pyarrow and openpyxl are imported only for their own formats.
     if format == "parquet":
         from airflow_provider_mediaops.storage.source_parquet import read_parquet

@@ -40,12 +40,7 @@ def capture_paths(destination: str, formats: str | Sequence[str], number: int | 
 
 
 def read_formats(formats: object) -> tuple[str, ...]:
-    """
-    Read the formats of a capture.
-
-    :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
-    :raises InvalidArgumentError: for an unknown format, or none at all.
-    """
+    """Read the formats of a capture."""
     wanted = read_texts("formats", formats)
     if not set(wanted) <= set(FORMATS) or len(set(wanted)) != len(wanted):
         raise refused("formats", formats, f"lists one or more of {', '.join(FORMATS)}, each once")

@@ -56,12 +56,7 @@ class CaptureFiles:
             check_writable(path)
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
-        """
-        Write the files of a capture, its text first.
-
-        :returns: its ``paths`` by format, absolute if they are local; the time when it was ``taken``, and its summary.
-        :raises OSError: if a file cannot be written; the message names it.
-        """
+        """Write the files of a capture, its text first; return their ``paths`` by format, the time and the summary."""
         paths = {name: lasting(path_of(path)) for name, path in self._destination.paths(number).items()}
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
@@ -73,12 +68,7 @@ class CaptureFiles:
         return {"paths": paths, "taken": taken, **capture.summary()}
 
     def finish(self, cores: Mapping[str, int] | None = None) -> None:
-        """
-        Write the page of all captures, if HTML was asked for.
-
-        :param cores: the number of processors of each node, by its id or name.
-        :raises OSError: if it cannot be written; the message names it.
-        """
+        """Write the page of all captures, if HTML was asked for."""
         if not self._for_page:
             return
         from airflow_provider_mediaops.cluster.page.document import page

@@ -44,11 +44,7 @@ class JsonHead:
         return text_of(mapping_of(self.values.get("capture")).get("reason"))
 
     def is_cut_in(self, name: str) -> bool:
-        """
-        Return whether a value is there, and does not end within the text.
-
-        :param name: its name.
-        """
+        """Return whether a value is there, and does not end within the text."""
         return not self.is_whole and name in self.values and self.values[name] is None
 
 
@@ -57,9 +53,6 @@ def read_head(start: str) -> JsonHead:
     Read the values before ``statistics``, ``kinds`` and ``nodes``.
 
     Nothing is raised: what is not understood is left out.
-
-    :param start: the beginning of the file, or all of it.
-    :returns: the head; that of another JSON has neither time nor reason.
     """
     values: dict[str, Any] = {}
     position, end = start.find("{") + 1, 0

@@ -168,11 +168,7 @@ class Capture:
         return summary_of(self)
 
     def warnings(self) -> list[str]:
-        """
-        Return sentences about everything unusual in this capture.
-
-        :returns: the remarks, missing nodes, and pieces of the text that were not understood.
-        """
+        """Return sentences about everything unusual in this capture."""
         warnings = [*self.all_remarks, *self.task_warnings]
         if not self.report.understood:
             warnings.append("Nothing of the text was understood as a report of hot threads. It is kept as it came.")
@@ -211,12 +207,6 @@ def take_capture(
     Ask for the CPU of the nodes, unless it has just been read, then for their hot threads.
 
     The CPU is optional: if the cluster refuses or fails to return it, the capture is taken without it.
-
-    :param reading: the CPU that was just read; None reads it first.
-    :param sampler: looks at the tasks of the nodes meanwhile; None if nobody wants to know them.
-    :returns: a call flow whose result is the capture.
-    :raises ReplyTimeoutError: if none of the nodes that were asked for by name is in the report.
-    :raises MediaOpsError: if the cluster returns no hot threads.
     """
     if reading is None:
         reading = yield from _read_cpu(ask, query)
@@ -264,11 +254,7 @@ def _read_cpu(ask: Ask, query: HotThreadsQuery) -> CallFlow[Reading]:
 
 
 def read_cores(ask: Ask, query: HotThreadsQuery) -> CallFlow[Mapping[str, int] | None]:
-    """
-    Ask for the number of processors of the nodes, which neither statistics nor hot threads contain.
-
-    :returns: a call flow with the number by node id; None if the cluster does not give it, for it is an extra.
-    """
+    """Ask for the number of processors by node id, which is an extra: None if the cluster does not give it."""
     try:
         return (yield from ask(node_cores(query.nodes)))
     except MediaOpsError:

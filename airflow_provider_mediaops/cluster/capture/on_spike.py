@@ -128,14 +128,7 @@ def capture_at_once(
     clock: Clock | None = None,
     timed_out: bool = False,
 ) -> CallFlow[dict[str, Any]]:
-    """
-    Capture the hot threads of all nodes that the plan names, with no wait before.
-
-    :param log: called with a level of :mod:`logging` and a sentence.
-    :param timed_out: whether this takes the place of a spike that did not come.
-    :raises MediaOpsError: if the first capture fails.
-    :raises OSError: if a capture cannot be kept.
-    """
+    """Capture the hot threads of all nodes that the plan names, with no wait before."""
     series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out)
     yield Blocking(keeper.check)
     return (yield from series.all_of(plan.query))

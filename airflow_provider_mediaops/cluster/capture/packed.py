@@ -42,11 +42,7 @@ class PackedCapture:
 
     @classmethod
     def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
-        """
-        Pack a capture.
-
-        :param path: the file that holds its text; None if there is none.
-        """
+        """Pack a capture."""
         return cls(
             packed=_packed(capture.text),
             tally=tally_of(capture.report),

@@ -51,11 +51,7 @@ class TakenFor:
 
 
 def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
-    """
-    Return why a capture is taken, in words for the page.
-
-    :param watch: the spike that was waited for; None if the capture did not wait.
-    """
+    """Return why a capture is taken, in words for the page."""
     if watch is None:
         return "at once, without waiting for high CPU"
     long = f" for {watch.sustained_for:g} s" if watch.sustained_for else ""
@@ -64,11 +60,7 @@ def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
 
 
 def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
-    """
-    Return why a capture is taken, in a word for programs.
-
-    :param watch: the spike that was waited for; None if the capture did not wait.
-    """
+    """Return why a capture is taken, in a word for programs."""
     if watch is None:
         return "at_once"
     return "time_limit" if timed_out else "spike"

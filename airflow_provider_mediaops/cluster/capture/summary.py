@@ -81,12 +81,7 @@ def summary_of(capture: Capture) -> dict[str, Any]:
 
 
 def hottest_sentence(capture: Capture) -> str:
-    """
-    Return hot collectors and full queues, the hottest thread and the hottest kinds of work in one line of a log.
-
-    :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step; work: 75 % Script run for
-        each document, 25 % Merging segments: logs, shard 3``.
-    """
+    """Return hot collectors and full queues, the hottest thread and the hottest kinds of work in one line of a log."""
     return "; ".join([*alarms(capture.statistics or ()), *_hottest_words(capture)])
 
 

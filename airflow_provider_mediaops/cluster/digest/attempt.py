@@ -90,16 +90,7 @@ class DigestAttempt:
         self._dataset = Dataset(plan.paths["json"], view=_NO_TABLE, format="jsonl")
 
     def run(self) -> dict[str, Any]:
-        """
-        Make the digest, and write its files.
-
-        :returns: a few plain values; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
-        :raises PermanentError: if there is no capture of that time.
-        :raises InvalidArgumentError: if the files would replace those of a capture.
-        :raises OSError: if a file cannot be read or written; the message names it.
-        :raises DestinationInUseError: if a newer attempt of the task has begun.
-        :raises DestinationReplacedError: if another task has written the same digest meanwhile.
-        """
+        """Make the digest, and write its files; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`."""
         published = self._dataset.published(self._owner)
         if published is not None:
             self._log(f"An earlier attempt of this task has written {self._plan.paths['html']} already.")

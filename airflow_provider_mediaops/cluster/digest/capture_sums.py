@@ -168,12 +168,7 @@ def sums_of(
 
 
 def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
-    """
-    Return the groups of tasks that ran during a capture.
-
-    :param running: ``running_tasks`` of its JSON file; what is something else has none.
-    :returns: a row for each group, by action, opaque id, index and shape; those of several nodes are one.
-    """
+    """Return a row for each group of tasks that ran during a capture, by action, opaque id, index and shape."""
     try:
         nodes = RunningTasks.from_dict(running).nodes
     except ValueError:
@@ -196,21 +191,12 @@ def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
 
 @lru_cache(_REMEMBERED_FRAMES)
 def stable_method(frame: str) -> str:
-    """
-    Return the method of a frame without anything that changes from run to run or from build to build.
-
-    :param frame: such as `app//org.x.Y.lambda$run$3(Y.java:12)`.
-    :returns: class and method, without module, line, and the numbers of lambdas, proxies and accessors.
-    """
+    """Return the method of a frame without anything that changes from run to run or from build to build."""
     return _NUMBERED.sub(r"\1", method_of(frame))
 
 
 def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
-    """
-    Return the methods of a stack, as :func:`stable_method` does.
-
-    :returns: the methods; of a very deep stack, the outermost and the innermost ones.
-    """
+    """Return the methods of a stack, as :func:`stable_method` does; of a very deep one, only its two ends."""
     if len(frames) > _DEEPEST:
         half = _DEEPEST // 2
         return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))

@@ -52,22 +52,13 @@ def keys_of(digest: Digest) -> list[ProfileKey]:
 
 
 def series_label(series: str, kind: str, number: int | None = None) -> str:
-    """
-    Return how the captures of a profile are called.
-
-    :param number: the number of captures that stands before it; None if there is none.
-    :returns: such as ``captures at spikes``, with the kind if it is not CPU.
-    """
+    """Return how the captures of a profile are called, such as ``captures at spikes``, after so many of them."""
     one, several = _SERIES_WORDS[series]
     return (one if number == 1 else several) + ("" if kind == "cpu" else f" ({kind})")
 
 
 def unit_of(amount: float, kind: str) -> str:
-    """
-    Return the unit of a profile's figures.
-
-    :returns: ``percent`` or ``bytes``; ``threads`` if no report printed a figure above zero.
-    """
+    """Return the unit of a profile's figures; ``threads`` if no report printed a figure above zero."""
     return "threads" if not amount else "bytes" if kind == "mem" else "percent"
 
 
@@ -276,11 +267,7 @@ def short_name(method: str) -> str:
 
 
 def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]:
-    """
-    Return the result of a task: a few plain values.
-
-    :returns: the values; the text of queries is not among them.
-    """
+    """Return the result of a task: a few plain values, without the text of queries."""
     facts, profiles = document["digest"], document["profiles"]
     series = dict.fromkeys(_SERIES_WORDS, 0)
     for profile in profiles:
@@ -330,8 +317,6 @@ def folded_of(digest: Digest) -> str:
     Return the stacks for flame-graph tools: ``series;pool;outermost frame;…;innermost frame weight``.
 
     The weight is the sum over all captures. Captures of different series or kinds are under different roots.
-
-    :returns: the lines, the heaviest first; those of a pool that were pruned are one.
     """
     lines: list[str] = []
     for key in keys_of(digest):

@@ -179,11 +179,7 @@ class Profile:
         return int(time // self.width) * self.width
 
     def widen(self, width: int) -> None:
-        """
-        Join spans to longer ones.
-
-        :param width: the new length, a multiple of the old one.
-        """
+        """Join spans to longer ones, whose width is a multiple of the old one."""
         if width == self.width:
             return
         self.width = width

@@ -35,11 +35,7 @@ class Period:
         return 2 * self.since - self.until, self.since
 
     def place_of(self, time: float, slack_seconds: float = 0.0) -> Place:
-        """
-        Return where a time is.
-
-        :param slack_seconds: the error of the time, either way. It is outside only if it is so with any such error.
-        """
+        """Return where a time is that may be wrong by so many seconds, either way."""
         before = self.before
         earliest = before[0] if before else self.since
         if earliest is not None and time < earliest - slack_seconds:

@@ -56,11 +56,6 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
 
     Its JSON file says when and why it was taken; if there is none, the report says when, and if it does not, the time
     of the file counts. The JSON file also holds the report: it is read if the text is gone, or is another one by now.
-
-    :param period: the time that counts. Files that are certainly of another time are not read to their end.
-    :param warn: logs a warning about a text that does not count.
-    :returns: the sums of each; or why there are none.
-    :raises OSError: if a file cannot be read for another reason than that it is gone or forbidden.
     """
     try:
         return _read(files, period, warn)

@@ -108,12 +108,7 @@ def is_whole_thread(content: str) -> bool:
 
 
 def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
-    """
-    Return the values of a thread's line.
-
-    :param section: the name of the node in whose section the line stands.
-    :returns: the values by the names of `HotThread`'s attributes.
-    """
+    """Return the values of a thread's line, by the names of `HotThread`'s attributes."""
     usage = _measure_of(match)
     usage["name"] = name = match["thread_name"]
     usage["node_name"], usage["pool"] = read_origin(name, section)
@@ -121,13 +116,7 @@ def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
 
 
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
-    """
-    Return the values of a thread's line of another form, as far as it can be understood.
-
-    :param content: the line; a name that holds line ends comes with them.
-    :param section: the name of the node in whose section the line stands.
-    :returns: the values, and the reason why the line was not understood as a whole, if so.
-    """
+    """Return the values of a thread's line of another form, and why it was not understood as a whole, if so."""
     head, mark, name = content.partition(THREAD_NAME)
     head = " ".join(head.split())
     if not mark:
@@ -210,12 +199,7 @@ def sampling_of(match: re.Match[str]) -> dict[str, Any]:
 
 
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
-    """
-    Return the values of a sampling line in another form.
-
-    :param content: the line, complete or not, such as `Hot threads at <time>, interval=500ms, busiestThreads=3:`.
-    :returns: the values that are there, and the reason why the line was not understood as a whole, if so.
-    """
+    """Return the values of a sampling line of another form, and why it was not understood as a whole, if so."""
     when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
     sampling: dict[str, Any] = {"timestamp_text": when.strip()}
     reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
@@ -254,13 +238,7 @@ def read_timestamp(text: str) -> datetime | None:
 
 
 def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]:
-    """
-    Return the node and the pool in a thread's name.
-
-    :param name: such as `opensearch[node][search][T#3]`, `elasticsearch[node][[timer]]`, `[write]`.
-    :param section: the name of the node in whose section it stands; it may itself hold brackets.
-    :returns: node and pool, each None if the name has none.
-    """
+    """Return the node and the pool in a name such as `opensearch[node][search][T#3]`; None for what it lacks."""
     product, bracket, _ = name.partition("[")
     if not bracket or product not in ("", "elasticsearch", "opensearch"):
         return None, None

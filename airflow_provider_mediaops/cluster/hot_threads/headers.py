@@ -62,12 +62,7 @@ def header_of(match: re.Match[str]) -> dict[str, Any]:
 
 
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
-    """
-    Return the values of a header, as far as it gives them.
-
-    :param header: the line without `:::`; a part of it gives the values of the slots that are closed.
-    :returns: the values by the names of `HotNode`'s attributes; if it was not understood as a whole, also the reason.
-    """
+    """Return the values of a header by the names of `HotNode`'s attributes, and why it was not understood, if so."""
     whole = is_whole_header(header)
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)

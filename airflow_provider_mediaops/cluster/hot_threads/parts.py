@@ -95,11 +95,7 @@ Remark = Callable[[int, int, str], None]
 
 
 def read_node(source: str, remark: Remark) -> dict[str, Any]:
-    """
-    Read the lines from a node's header, or from the place of a missing one, to the first thread.
-
-    :returns: the values that are there, by the names of `HotNode`'s attributes.
-    """
+    """Read the lines from a node's header, or from the place of a missing one, to the first thread."""
     return _NodeReader(source, remark).read()
 
 
@@ -170,12 +166,7 @@ class _NodeReader:
 
 
 def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, Any]:
-    """
-    Read the lines from a thread's own to its first group.
-
-    :param section: the name of the node in whose section they stand.
-    :returns: the values that are there, by the names of `HotThread`'s attributes.
-    """
+    """Read the lines from a thread's own to its first group."""
     if match := THREAD.match(source):
         usage, end = usage_of(match, section), match.end()
     else:

@@ -34,23 +34,14 @@ class Stacks:
         self._frames: dict[str, str] = {}
 
     def at(self, text: str, start: int) -> tuple[StackGroup] | None:
-        """
-        Return the group whose lines stand at a place, if it was read before without a remark.
-
-        :returns: the group, in a tuple that threads with this group alone share; None if the lines are new.
-        """
+        """Return the group whose lines stand at a place, if it was read before without a remark; else None."""
         for known in self._known.get(text[start : start + _HEAD], ()):
             if text.startswith(known[0].source, start):
                 return known
         return None
 
     def read(self, source: str, remark: Remark, *, regular: bool) -> tuple[StackGroup]:
-        """
-        Read a group of snapshots.
-
-        :param source: its lines, from its own to the next group, thread or node.
-        :returns: the group, in a tuple as :meth:`at` returns it.
-        """
+        """Read a group of snapshots; it comes in a tuple, as from :meth:`at`."""
         if regular and (known := self.at(source, 0)) and len(known[0].source) == len(source):
             return known
         line_end = source.find("\n") + 1 or len(source)

@@ -192,11 +192,7 @@ class KindSums:
 
 
 def hot_kinds(report: HotThreadsReport, measure: Measure) -> tuple[HotKind, ...]:
-    """
-    Return the kinds of work of one report, the hottest first.
-
-    :param measure: the threads that count, and the meaning of their amounts.
-    """
+    """Return the kinds of work of one report, the hottest first."""
     sums = KindSums(measure)
     sums.add(report)
     return sums.hottest_first()
@@ -204,11 +200,9 @@ def hot_kinds(report: HotThreadsReport, measure: Measure) -> tuple[HotKind, ...]
 
 def works_of(thread: HotThread) -> tuple[Work, ...]:
     """
-    Return the kinds of work that the stacks of a thread show, the largest share first.
+    Return the kinds of work that the stacks of a thread show, the largest share first; the shares add up to 1.
 
     Snapshots in which it was idle do not count beside busy ones: the servers measure the use before they take stacks.
-
-    :returns: one part or more, whose shares add up to 1.
     """
     pool = pool_label(thread)
     shown: dict[Label, int] = {}
@@ -224,12 +218,7 @@ def works_of(thread: HotThread) -> tuple[Work, ...]:
 
 
 def label_of(frames: Sequence[str], pool: str = "") -> Label:
-    """
-    Return the kind of work that one stack shows.
-
-    :param frames: the frames as the servers print them, innermost first.
-    :param pool: the thread's pool, which decides if no frame does.
-    """
+    """Return the kind of work that one stack shows: by its frames, innermost first, else by the thread's pool."""
     told = _told_by_frames(tuple(frame[:_LONGEST_FRAME] for frame in frames))
     if told is not None:
         return told
@@ -240,12 +229,7 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
 
 
 def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
-    """
-    Return the index and the shard that a merge thread works for.
-
-    :param thread: a thread such as `[index][0]: Lucene Merge Thread #3`.
-    :returns: both; None and None if the name does not say, as in Elasticsearch 9.1 and newer.
-    """
+    """Return the index and the shard that a merge thread works for; twice None if its name does not say."""
     match = _MERGED_SHARD.search(thread.name or "")
     return (match[1], int(match[2])) if match else (None, None)
 

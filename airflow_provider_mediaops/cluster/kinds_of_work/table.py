@@ -88,11 +88,7 @@ def kinds_of_work() -> tuple[KindOfWork, ...]:
 
 
 def label_of_id(kind_id: str) -> str:
-    """
-    Return a kind in words.
-
-    :param kind_id: its id; that of a kind that this version does not have stands for itself.
-    """
+    """Return a kind in words; an id that this version does not know stands for itself."""
     return next((kind.label for kind in (*kinds_of_work(), OTHER, WAIT) if kind.id == kind_id), kind_id)
 
 

@@ -73,33 +73,20 @@ def style(*, of_digest: bool = False) -> str:
 
 @cache
 def scripts(*, with_flame_graph: bool, of_digest: bool = False) -> tuple[str, ...]:
-    """
-    Return the page's scripts.
-
-    :returns: each script, in the order in which they have to run.
-    """
+    """Return the page's scripts, in the order in which they have to run."""
     libraries = (*(f"vendor/{name}" for name in _LIBRARIES), "flame.js") if with_flame_graph else ()
     return tuple(map(_read, (*libraries, "tables.js", *(["digest.js"] if of_digest else []))))
 
 
 @cache
 def licenses() -> dict[str, str]:
-    """
-    Return the licences of third-party scripts.
-
-    :returns: the text of each licence, by the name of its script.
-    """
+    """Return the licences of third-party scripts, by the names of these."""
     return {name: _read(f"vendor/{file}") for name, file in _LICENSES.items()}
 
 
 @cache
 def policy(scripts: tuple[str, ...], styles: str, *, has_forms: bool = False) -> str:
-    """
-    Return the content security policy: nothing but the page's own scripts and styles, by their digests.
-
-    :param has_forms: whether the page may send forms to its own server.
-    :returns: the policy, for a ``meta`` element or a header.
-    """
+    """Return the content security policy: nothing but the page's own scripts and styles, by their digests."""
     brought = [found for script in scripts for found in _OWN_STYLE.findall(script)]
     return "; ".join(
         [

@@ -62,11 +62,7 @@ class _Room:
 
 
 def digest_data(digest: Digest, page: str) -> DigestData:
-    """
-    Return the figures of a digest for the scripts of its page.
-
-    :param page: the path of the page, from which links to captures begin.
-    """
+    """Return the figures of a digest for the scripts of its page."""
     keys = keys_of(digest)
     prefix = _common_folder(digest)
     names: dict[str, int] = {}

@@ -45,12 +45,7 @@ _EMPTY_FLAME: dict[str, Any] = {"labels": [], "unit": "percent", "places": ["poo
 
 
 def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
-    """
-    Return the page of a digest.
-
-    :param path: the path of the page, from which links to captures begin.
-    :returns: a whole HTML document, in characters that UTF-8 can encode.
-    """
+    """Return the page of a digest."""
     from airflow_provider_mediaops.cluster.page import assets
 
     facts = document["digest"]

@@ -120,12 +120,6 @@ def page(
     Return the page of one or several captures.
 
     Each report is read once, one after the other, and none is kept.
-
-    :param captures: one or more, in the order in which they were taken.
-    :param cores: the number of processors of each node, by its id or name, as far as it is known.
-    :param within: what stands around it; None for a page that is kept as a file.
-    :returns: a whole HTML document, in characters that UTF-8 can encode.
-    :raises ValueError: if there is no capture.
     """
     # Only those who write pages import Jinja2 and read the scripts.
     from airflow_provider_mediaops.cluster.page import assets as page_assets

@@ -77,12 +77,7 @@ def table_of(
     falls_by: int | None = 1,
     has_signs: bool = False,
 ) -> Table:
-    """
-    Return a table with a row for each entry.
-
-    :param columns: by heading, what makes the cell of an entry.
-    :param more: the number of further entries that are not given.
-    """
+    """Return a table with a row for each entry."""
     return Table(
         caption=caption,
         columns=tuple(columns),
@@ -152,13 +147,7 @@ def thread_table(found: Comparison) -> Table:
 
 
 def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | None], cores: Mapping[str, int]) -> Table:
-    """
-    Return the table of nodes: how busy each was, and how much of that the threads in the report explain.
-
-    :param readings: the CPU of the nodes by the name of the capture; None if it is unknown.
-    :param cores: the number of processors by a node's name or id, as far as it is known.
-    :returns: a row for each node with a section in a report, or a reading.
-    """
+    """Return the table of nodes: how busy each was, and how much of that the threads in the report explain."""
     heats = {heat.name: heat for heat in found.nodes}
     read = {
         f"Node's CPU, {label}" if len(readings) > 1 else "Node's CPU": {_name_of(cpu, heats): cpu for cpu in reading}
@@ -180,11 +169,7 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
 
 
 def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: Sequence[str]) -> Table:
-    """
-    Return the table of heap, collectors, thread pools and throttling.
-
-    :param found: the statistics of the nodes of each capture; None if they are unknown.
-    """
+    """Return the table of heap, collectors, thread pools and throttling."""
     several = len(labels) > 1
     pairs = [(label, node) for label, nodes in zip(labels, found, strict=True) for node in nodes or ()]
     columns: dict[str, Callable[[tuple[str, NodeStatistics]], Cell]] = {
@@ -256,11 +241,7 @@ def _threads_amount(heat: Heat | None, highest: float, measure: Measure, cores: 
 
 
 def number_cell(number: int | None, unknown: str = "unknown") -> Cell:
-    """
-    Return the cell of a whole number.
-
-    :param unknown: the text in its place if it is None.
-    """
+    """Return the cell of a whole number, or of a text in the place of None."""
     return Cell(text=unknown, number=-1) if number is None else Cell(text=f"{number:,}", number=number)
 
 
@@ -321,22 +302,14 @@ def _cpu_of(cpus: Mapping[str, NodeCpu], node: str) -> Cell:
 
 
 def columns_of(captures: int) -> list[int]:
-    """
-    Choose the captures that get a column of their own.
-
-    :returns: the positions of the first and the last, and of some between, evenly spread.
-    """
+    """Choose the captures that get a column: the first, the last, and some between, evenly spread."""
     if captures <= _MOST_COLUMNS:
         return list(range(captures))
     return [round(step * (captures - 1) / (_MOST_COLUMNS - 1)) for step in range(_MOST_COLUMNS)]
 
 
 def change_tables(found: Comparison, labels: Sequence[str]) -> tuple[Table, ...]:
-    """
-    Return the tables of pools, top frames and threads that changed, most changed first.
-
-    :returns: the tables that have rows; none if nothing changed.
-    """
+    """Return the tables of pools, top frames and threads that changed, most changed first; none is empty."""
     tables = (
         _change_table("Thread pool", found.measure, found.pools, labels, name_of_heat),
         _change_table("Top frame", found.measure, found.methods, labels, method_of_heat),

@@ -37,21 +37,13 @@ class Excerpt(NamedTuple):
 
 
 def readable(name: str, longest: int = _LONGEST_NAME) -> str:
-    r"""
-    Make one line of a name or a frame that may hold anything.
-
-    :returns: with `\x0a` and the like for invisible characters, and an ellipsis after the longest text.
-    """
+    r"""Make one line of a name or a frame that may hold anything; invisible characters become `\x0a` and the like."""
     shown = _UNSURE.sub(_seen, name[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def excerpt(text: str, most: int) -> Excerpt:
-    """
-    Take the beginning of a long text.
-
-    :returns: its first lines, as :func:`readable` writes names, but with their ends.
-    """
+    """Take the first lines of a long text, as :func:`readable` writes names, but with their ends."""
     if len(text) > most:
         # A line longer than all the room is cut wherever the room ends.
         cut = text.rfind("\n", 0, most) + 1 or most
@@ -64,11 +56,7 @@ def _seen(match: re.Match[str]) -> str:
 
 
 def figure(amount: float, measure: Measure) -> str:
-    """
-    Write an amount with its unit.
-
-    :returns: such as `96.1 %`, `1.2 MB`, `0.4 threads`.
-    """
+    """Write an amount with its unit: `96.1 %`, `1.2 MB`, `0.4 threads`."""
     if measure.unit == "percent":
         return f"{amount:.1f} %"
     if measure.unit == "threads":
@@ -82,11 +70,7 @@ def figure(amount: float, measure: Measure) -> str:
 
 
 def difference(amount: float, measure: Measure) -> str:
-    """
-    Write by how much something grew.
-
-    :returns: as :func:`figure` does, with a sign; of percentages, in percentage points.
-    """
+    """Write by how much something grew, with a sign; of percentages, in percentage points."""
     written = figure(abs(amount), measure)
     is_zero = written == figure(0.0, measure)
     if measure.unit == "percent":
@@ -96,32 +80,19 @@ def difference(amount: float, measure: Measure) -> str:
 
 
 def share_in_words(percent: float) -> str:
-    """
-    Write a share of a text.
-
-    :returns: such as `62 %`; a small share is not called none, nor a large one all.
-    """
+    """Write a share of a text, such as `62 %`; a small one is not called none, nor a large one all."""
     if 0 < percent < 1:
         return "less than 1 %"
     return "more than 99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004
 
 
 def in_what_was_read(percent: float) -> str:
-    """
-    Say how much of a text the figures are about.
-
-    :param percent: the share of the text that was understood, in percent.
-    :returns: such as ` in what was read, 62 % of the text`; empty if that is nearly all.
-    """
+    """Say how much of a text the figures are about, in percent; empty if that is nearly all."""
     return "" if percent >= _NEARLY_ALL_PERCENT else f" in what was read, {share_in_words(percent)} of the text"
 
 
 def listed(names: tuple[str, ...], most: int = 3) -> str:
-    """
-    Join names as a sentence does.
-
-    :returns: such as `a, b and 3 more`.
-    """
+    """Join names as a sentence does: `a, b and 3 more`."""
     *rest, last = [readable(name) for name in names[:most]]
     if len(names) > most:
         return f"{', '.join([*rest, last])} and {len(names) - most} more"
@@ -134,11 +105,7 @@ def count(number: int, thing: str) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """
-    Write a duration.
-
-    :returns: such as `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`.
-    """
+    """Write a duration: `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`."""
     if milliseconds is None:
         return "unknown"
     if milliseconds < _SECOND_MS:

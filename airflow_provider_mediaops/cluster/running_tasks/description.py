@@ -50,11 +50,7 @@ def query_of(kind: str, description: str) -> str | None:
 
 
 def expression_of(kind: str, description: str) -> str | None:
-    """
-    Return the indices that the client named, as the task that coordinates a request describes them.
-
-    :returns: their names and patterns, with commas; None if it names none.
-    """
+    """Return the indices that the client named, with commas, as the task that coordinates a request has them."""
     names: list[str] = []
     if kind in _ESQL:
         found = _ESQL_FROM.match(_ESQL_COMMENTS.sub("", description, count=1))

@@ -222,11 +222,7 @@ def task_group(
 
 
 def cpu_of(group: GroupedRequests, window: Window | None) -> float | None:
-    """
-    Return the CPU of a group's tasks within a window.
-
-    :returns: milliseconds; None if the cluster does not say: it counts that of searches only.
-    """
+    """Return the CPU of a group's tasks within a window, in milliseconds; None if the cluster does not say."""
     if window is None or not group.requests[0].root.kind.startswith("indices:data/read/"):
         return None
     used = [history.cpu_within(window) for history in group.histories]

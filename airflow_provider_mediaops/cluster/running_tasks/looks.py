@@ -102,11 +102,7 @@ class TaskSampling:
         return self.shapes[query]
 
     def cache_shapes(self, tasks: Iterable[Task]) -> None:
-        """
-        Work out the shapes of queries while the report is awaited. Done afterwards, this would delay it.
-
-        :param tasks: the tasks whose descriptions contain the queries. Megabytes of them take tenths of a second.
-        """
+        """Work out the shapes of queries while the report is awaited. Done afterwards, this would delay it."""
         for task in tasks:
             if query := query_of(task.kind, task.description):
                 self.cached_shape(query)

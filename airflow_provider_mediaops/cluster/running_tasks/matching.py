@@ -65,8 +65,6 @@ def match(threads: Sequence[ThreadCpu], tasks: Sequence[TaskCpu]) -> tuple[Likel
 
     Threads and tasks whose figures lie so near that they could be one another form a cluster. Its threads are claimed
     for the group of its tasks, if all of them are of one group and there are no fewer of them than threads.
-
-    :returns: the threads in their order; those without a claim say why.
     """
     found: dict[int, LikelyGroup] = {}
     candidates: list[tuple[float, int]] = []

@@ -167,11 +167,7 @@ def _read_list(body: Mapping[str, Any], size: int) -> TaskList:
 
 
 def single_task(task_id: str) -> Call[Task | None]:
-    """
-    Ask for one task, which needs the permission ``cluster:monitor/task/get``.
-
-    :returns: the call; its result is None if the reply names no task. It raises NotFoundError for one that has ended.
-    """
+    """Ask for one task, which needs the permission ``cluster:monitor/task/get``; None if the reply names none."""
     request = _request(f"/_tasks/{escape_segment(task_id)}", max_bytes=_MAX_TASK_BYTES)
     return Call(request, lambda response: _read_task(mapping_of(read_json(response).get("task"))))
 
@@ -238,11 +234,7 @@ def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, 
 
 
 def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, ShardTimes]]]:
-    """
-    Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``.
-
-    :returns: the call; its result has the counters by node id and name of the index.
-    """
+    """Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``."""
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"
     params = (("level", "shards"), ("filter_path", "nodes.*.indices.shards"))
     request = _request(path, *params, max_bytes=_MAX_STATISTICS_BYTES)

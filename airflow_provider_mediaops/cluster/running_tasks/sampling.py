@@ -48,12 +48,7 @@ _ID = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def task_sampler(ask: Ask, clock: Clock, *, running_tasks: bool, show_queries: bool) -> TaskSampler | None:
-    """
-    Return a sampler of tasks; None without ``running_tasks``.
-
-    :param running_tasks: whether the tasks of the nodes are looked at.
-    :raises InvalidArgumentError: if ``show_queries`` comes without ``running_tasks``.
-    """
+    """Return a sampler of tasks; None without ``running_tasks``."""
     check_show_queries(running_tasks=running_tasks, show_queries=show_queries)
     return TaskSampler(ask, clock, shows_queries=show_queries) if running_tasks else None
 
@@ -75,13 +70,7 @@ class TaskSampler:
     def beside(
         self, report: CallFlow[T], query: HotThreadsQuery, stats: NodeStats | None
     ) -> CallFlow[tuple[T, TaskSampling]]:
-        """
-        Ask for a report, and look at the tasks meanwhile.
-
-        :param stats: the CPU of the nodes that are captured; None if it is not known.
-        :returns: a call flow with the result of ``report``, and what was seen.
-        :raises MediaOpsError: those of ``report``.
-        """
+        """Ask for a report, and look at the tasks meanwhile; the result is that of ``report``, and what was seen."""
         sampling = self.begin(stats, node_list(query.nodes))
         looks = self.looks(sampling, query.interval_seconds, query.snapshots)
         text, error = yield Beside(report, looks, GRACE_SECONDS)
@@ -109,11 +98,7 @@ class TaskSampler:
         return sampling
 
     def looks(self, sampling: TaskSampling, interval_seconds: float, snapshots: int) -> CallFlow[None]:
-        """
-        Look at the tasks until the report should be there.
-
-        :returns: a call flow that raises no error of the cluster: it is noted in the sampling.
-        """
+        """Look at the tasks until the report should be there. An error of the cluster is noted, not raised."""
         if not sampling.nodes:
             return
         begun = self._clock.monotonic()
