@@ -70,7 +70,6 @@ class Demo:
         """
         Start the sandbox and Airflow, run the examples and print a report. No process is left behind.
 
-        :param keep: leave Airflow and the sandbox running until Ctrl-C.
         :returns: whether all examples succeeded.
         """
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -93,7 +92,6 @@ class Demo:
         """
         Run the examples on an Airflow that is up, and print what they made.
 
-        :param airflow: Airflow, with the connections of the examples.
         :returns: their runs, which have ended unless time is up.
         """
         output = self._scratch / "output"
@@ -183,14 +181,7 @@ class Demo:
 
 
 def start_sandbox(processes: Processes, log: Path) -> dict[str, str]:
-    """
-    Start the stand-in for the services.
-
-    :param processes: the set of processes that it joins.
-    :param log: the file for its output.
-    :returns: the environment variables with the connections to it.
-    :raises DemoError: if it does not start.
-    """
+    """Start the stand-in for the services."""
     command = [sys.executable, "-m", "airflow_provider_mediaops.sandbox", "--port", "0"]
     processes.start("The sandbox", command, env=os.environ, log=log)
     deadline = time.monotonic() + SANDBOX_SECONDS
@@ -206,13 +197,7 @@ def start_sandbox(processes: Processes, log: Path) -> dict[str, str]:
 
 
 def demo_params(dag_id: str, output: Path) -> dict[str, Any]:
-    """
-    Return the parameters with which an example runs: its own are those of production, and would take minutes here.
-
-    :param dag_id: the example; its files go into a folder of its name.
-    :param output: the folder of all files.
-    :returns: the configuration of a run; an example ignores what is not among its parameters.
-    """
+    """Return the parameters with which an example runs: its own are of production, and would take minutes here."""
     return {"folder": f"{output.as_uri()}/{dag_id}", "sustained_for": SUSTAINED_SECONDS}
 
 

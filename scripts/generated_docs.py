@@ -38,12 +38,7 @@ _IMPORTED = {"version_compat": ["RetryDecision", "RetryPolicy", "TaskDeferralErr
 
 
 def filled(page: str) -> str:
-    """
-    Put what the code says after the comments of a page.
-
-    :param page: the page.
-    :returns: the page with a table after each such comment, or with the reference of the modules that it names.
-    """
+    """Put what the code says after the comments of a page."""
 
     def made(mark: re.Match[str]) -> str:
         make = _MAKERS.get(mark["kind"])
@@ -53,21 +48,13 @@ def filled(page: str) -> str:
 
 
 def class_of(name: str) -> Any:
-    """
-    Return a class of the package.
-
-    :param name: its name, with its module's below the package.
-    """
+    """Return a class of the package."""
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)
 
 
 def parameters_of(cls: Any) -> dict[str, Any]:
-    """
-    Return the class's own arguments with their defaults.
-
-    :param cls: an operator, a sensor, a notifier or a trigger.
-    """
+    """Return the class's own arguments with their defaults."""
     parameters = dict(inspect.signature(cls).parameters)
     if issubclass(cls, ServiceSensor):
         parameters["deferrable"] = inspect.signature(ServiceSensor).parameters["deferrable"]
@@ -77,11 +64,7 @@ def parameters_of(cls: Any) -> dict[str, Any]:
 
 
 def meanings_of(cls: Any) -> dict[str, str]:
-    """
-    Return what the docstrings of a class and of its bases say of each field, in Markdown.
-
-    :param cls: the class.
-    """
+    """Return what the docstrings of a class and of its bases say of each field, in Markdown."""
     found: dict[str, str] = {}
     for base in reversed(getattr(cls, "__mro__", (cls,))):
         found |= {name: _markdown(text) for name, text in _FIELD.findall(inspect.cleandoc(base.__doc__ or ""))}
@@ -127,11 +110,7 @@ def _fields(name: str) -> str:
 
 
 def type_in_words(hint: Any) -> str:
-    """
-    Return how the pages write a type.
-
-    :param hint: the annotation.
-    """
+    """Return how the pages write a type."""
     kind = get_origin(hint) or hint
     if kind is NotRequired:
         return type_in_words(get_args(hint)[0])
@@ -262,11 +241,7 @@ def _table(header: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def statsd_mapping() -> str:
-    """
-    Return the mapping by which the exporter of StatsD makes labels of the words in names.
-
-    :returns: the file's text.
-    """
+    """Return the mapping by which the exporter of StatsD makes labels of the words in names."""
     from airflow_provider_mediaops.metrics import METRICS
 
     lines = ["mappings:"]

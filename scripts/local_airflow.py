@@ -120,11 +120,7 @@ class LocalAirflow:
         return f"http://127.0.0.1:{self.port}"
 
     def check(self) -> None:
-        """
-        Make sure that all components are running.
-
-        :raises ProcessEndedError: if one is not, with the end of its log.
-        """
+        """Make sure that all components are running."""
         self._processes.check()
 
     def log_of(self, component: str) -> Path:
@@ -132,7 +128,6 @@ class LocalAirflow:
         Find the log of a component.
 
         :param component: its name, such as `dag-processor`, `scheduler`, `triggerer` or `api-server`.
-        :returns: the file.
         """
         return self.home / f"{component}.log"
 
@@ -142,8 +137,6 @@ class LocalAirflow:
 
         :param arguments: the arguments of `airflow`.
         :param timeout: the time limit in seconds.
-        :returns: its standard output.
-        :raises LocalAirflowError: if it fails, with its output.
         """
         done = subprocess.run(
             [*_AIRFLOW, *arguments],
@@ -158,14 +151,7 @@ class LocalAirflow:
         return done.stdout
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """
-        Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
-
-        :param dag_id: the DAG.
-        :param conf: the run's configuration.
-        :returns: the id of the run.
-        :raises LocalAirflowError: if there is no such DAG, with the import errors of the DAG files.
-        """
+        """Start a run of a DAG, once its file is parsed, and let its tasks be scheduled."""
         self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
         self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
         # An id of our own, so that a second try cannot start a second run.
@@ -178,8 +164,6 @@ class LocalAirflow:
         """
         Look up the state of a run.
 
-        :param dag_id: the DAG.
-        :param run_id: the run.
         :returns: `queued`, `running`, `success` or `failed`.
         """
         return str(self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
@@ -188,11 +172,8 @@ class LocalAirflow:
         """
         Wait for the end of a run.
 
-        :param dag_id: the DAG.
-        :param run_id: the run.
         :param timeout: the seconds to wait.
         :returns: `success` or `failed`.
-        :raises LocalAirflowError: if it has not ended by then.
         """
         self._wait_until(
             lambda: self.state(dag_id, run_id) in FINAL_STATES,
@@ -202,13 +183,7 @@ class LocalAirflow:
         return self.state(dag_id, run_id)
 
     def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
-        """
-        List the tasks of a run.
-
-        :param dag_id: the DAG.
-        :param run_id: the run.
-        :returns: one entry a task and map index, in the order in which they started.
-        """
+        """List the tasks of a run."""
         reply = self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         rows = sorted(reply["task_instances"], key=lambda row: row["start_date"] or "9999")
         return [
@@ -223,16 +198,7 @@ class LocalAirflow:
         ]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
-        """
-        Read an XCom of a task.
-
-        :param dag_id: the DAG.
-        :param run_id: the run.
-        :param task_id: the task.
-        :param key: the key; that of the return value by default.
-        :param map_index: the index of a mapped task; -1 for any other.
-        :returns: the value.
-        """
+        """Read an XCom of a task."""
         path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
@@ -240,12 +206,7 @@ class LocalAirflow:
         """
         Read the log of a task, with that of its trigger.
 
-        :param dag_id: the DAG.
-        :param run_id: the run.
-        :param task_id: the task.
         :param try_number: the number of the try, from 1.
-        :param map_index: the index of a mapped task; -1 for any other.
-        :returns: one line an event; errors with their stack.
         """
         path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         reply = self._call("GET", path, params={"map_index": map_index, "full_content": True})

@@ -41,12 +41,7 @@ class LeftRunningError(RuntimeError):
 
 
 def free_port() -> int:
-    """
-    Find a TCP port of the loopback address that nothing listens on, for a program that is started later.
-
-    :returns: a port number. Until this process ends, nobody else who asks here gets it; and the system gives it to no
-        connection and to no server that has it choose a port.
-    """
+    """Find a TCP port of the loopback address that nothing listens on, for a program that is started later."""
     for port in _ports_in_random_order():
         # Other processes that ask here see who has a name, which ends with its process; only Linux has such names.
         name = socket.socket(socket.AF_UNIX)
@@ -76,9 +71,7 @@ def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
     """
     Read the end of a log file.
 
-    :param log: the file, which may be missing.
     :param lines: how many lines at most.
-    :returns: the lines, without a final line break.
     """
     if not log.exists():
         return f"({log} was never written)"
@@ -117,14 +110,7 @@ class Processes:
             self.stop()
 
     def start(self, name: str, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
-        """
-        Start a program in the background.
-
-        :param name: its name in messages.
-        :param command: the program and its arguments.
-        :param env: its whole environment.
-        :param log: the file for its output.
-        """
+        """Start a program in the background."""
         # A signal between the two steps would end the block without this program.
         with log.open("wb") as output, _held(signal.SIGINT, signal.SIGTERM):
             process = subprocess.Popen(
@@ -138,31 +124,18 @@ class Processes:
             self._running[name] = (process, log)
 
     def check(self) -> None:
-        """
-        Make sure that everything started is still running.
-
-        :raises ProcessEndedError: if one is not, with the end of its log.
-        """
+        """Make sure that everything started is still running."""
         for name, (process, log) in self._running.items():
             code = process.poll()
             if code is not None:
                 raise ProcessEndedError(f"{name} ended with exit code {code}. The end of {log}:\n{tail(log)}")
 
     def pid(self, name: str) -> int:
-        """
-        Return the process id of a program.
-
-        :param name: the name that it was started with.
-        """
+        """Return the process id of a program."""
         return self._running[name][0].pid
 
     def kill(self, name: str) -> None:
-        """
-        End a program and everything that it started at once, as a machine that is switched off does.
-
-        :param name: the name that it was started with.
-        :raises LeftRunningError: if a process survives even that.
-        """
+        """End a program and everything that it started at once, as a machine that is switched off does."""
         process, _ = self._running[name]
         _wait_until(lambda: not _kill(_members({process.pid})), KILL_SECONDS)
         process.wait(KILL_SECONDS)
@@ -170,11 +143,7 @@ class Processes:
             raise LeftRunningError(f"Processes {sorted(left)} could not be ended: end them by hand.")
 
     def stop(self) -> None:
-        """
-        End everything: politely first, by force what is left.
-
-        :raises LeftRunningError: if a process survives even that.
-        """
+        """End everything: politely first, by force what is left."""
         processes = [process for process, _ in self._running.values()]
         for process in processes:
             process.terminate()

@@ -43,12 +43,7 @@ def environment_bom() -> Bom:
 
 
 def needed_packages(package: str) -> set[str]:
-    """
-    Return the packages that an installed one needs with all its extras; of others only the extras that are asked for.
-
-    :param package: its name.
-    :returns: their normalized names.
-    """
+    """Return the packages that an installed one needs with all its extras, and others with those asked for."""
     own = {"", *(distribution(package).metadata.get_all("Provides-Extra") or [])}
     found, seen = [(package, extra) for extra in own], set[tuple[str, str]]()
     while found:
@@ -64,13 +59,7 @@ def needed_packages(package: str) -> set[str]:
 
 
 def only_needed(bom: Bom, names: set[str]) -> Bom:
-    """
-    Leave out other packages: the tool takes in what only tests of a package need.
-
-    :param bom: a bill of materials with its dependencies.
-    :param names: the normalized names of the packages to keep.
-    :returns: the same without what only contributors need.
-    """
+    """Leave out other packages: the tool takes in what only tests of a package need."""
     kept = [each for each in bom["components"] if canonicalize_name(each["name"]) in names]
     references = {each["bom-ref"] for each in (*kept, bom["metadata"]["component"])}
     dependencies = [
@@ -82,12 +71,7 @@ def only_needed(bom: Bom, names: set[str]) -> Bom:
 
 
 def embedded_scripts(table: str) -> list[Bom]:
-    """
-    Return the components that the package brings along as files.
-
-    :param table: the text with the table of these files.
-    :returns: one component for each package, with the digest of its script.
-    """
+    """Return the components that the package brings along as files."""
     lines = [line for line in _LINE.findall(table) if line[2].endswith(".js") or line[0] in _EMBEDDED]
     return [
         {
@@ -104,14 +88,7 @@ def embedded_scripts(table: str) -> list[Bom]:
 
 
 def with_scripts(bom: Bom, scripts: list[Bom], version: str) -> Bom:
-    """
-    Add scripts to the main component, and its version.
-
-    :param bom: the bill of materials.
-    :param scripts: the components to add.
-    :param version: the version of the main component.
-    :returns: a bill of materials with both.
-    """
+    """Add scripts to the main component, and its version."""
     main = {**bom["metadata"]["component"], "version": version}
     references = [script["bom-ref"] for script in scripts]
     dependencies = [

@@ -26,28 +26,18 @@ def with_code(page: str) -> str:
     Fill the code blocks of a page.
 
     :param page: the page, with a comment such as `<!-- docs/snippets/capture.py -->` before the block of each file.
-    :returns: the page with these files in its blocks, without their module docstrings.
     """
     filled = _BLOCK.sub(lambda block: f"{block['head']}{code_of(ROOT / block['file'])}\n```", page)
     return _LAYERS_BLOCK.sub(lambda block: f"{block['head']}{_layers()}\n```", filled)
 
 
 def files_of(page: str) -> list[str]:
-    """
-    List the files that a page shows.
-
-    :param page: the page.
-    :returns: their paths below the root of the repository.
-    """
+    """List the files that a page shows."""
     return [*(block["file"] for block in _BLOCK.finditer(page)), *_LINKED.findall(page)]
 
 
 def code_of(file: Path) -> str:
-    """
-    Return the code of a file without its docstring.
-
-    :param file: the file.
-    """
+    """Return the code of a file without its docstring."""
     return _DOCSTRING.sub("", file.read_text(encoding="utf-8")).strip()
 
 

@@ -40,17 +40,12 @@ def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> Abst
 
     :param delay: seconds before each reply.
     :param most_a_second: how many requests are admitted in any second; None for any number.
-    :returns: a context manager that gives the server.
     """
     return running(BookServer, partial(_Server, delay, most_a_second))
 
 
 def record(isbn13: str) -> dict[str, Any]:
-    """
-    Give a record with the fields and the size of the public service's.
-
-    :param isbn13: the ISBN that tells it from the others.
-    """
+    """Give a record with the fields and the size of the public service's."""
     return {
         "title": f"The Book {isbn13}: Überblick",
         "title_long": f"The Book {isbn13}: Überblick (Collected Works)",

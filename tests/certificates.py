@@ -42,7 +42,6 @@ def make_certificate(name: str, issuer: Certificate | None = None, *, expired: b
     """
     Make a certificate for the address 127.0.0.1, and for no host name.
 
-    :param name: its common name.
     :param issuer: the authority that signs it; None for a certificate that signs itself and may sign others.
     :param expired: whether its two days ended yesterday, instead of tomorrow.
     """

@@ -46,17 +46,12 @@ def page_server(pages: int, delay: float = 0.0, changed_every: int = 0) -> Abstr
     :param delay: seconds from a request to its reply.
     :param changed_every: serve another version, in which of so many subscriptions one has another title, and one is
         gone and another new in its place; 0 for the first version. None of those that are gone is found by its id.
-    :returns: a context manager that gives the server.
     """
     return running(Pages, partial(_Server, pages, delay, changed_every))
 
 
 def record(number: str) -> dict[str, Any]:
-    """
-    Give a subscription with the fields and the size of the public service's.
-
-    :param number: digits that tell it from the others.
-    """
+    """Give a subscription with the fields and the size of the public service's."""
     channel = f"UC{number}abcdefghijklmn"
     image = f"https://images.example/{number}abcdefghijklmnopqrstuvwxyz0123456789="
     return {

@@ -12,11 +12,6 @@ NOTHING = "–"  # noqa: RUF001 - a dash
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
-    """
-    Return a table in Markdown.
-
-    :param header: the names of the columns.
-    :param rows: the cells of each row.
-    """
+    """Return a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -20,11 +20,7 @@ class Server(Protocol):
     """What runs in the process."""
 
     def listen(self, tell: Callable[[int], None]) -> None:
-        """
-        Answer requests on a loopback port until the process ends.
-
-        :param tell: is told the port.
-        """
+        """Answer requests on a loopback port until the process ends."""
         ...
 
     def seen(self) -> Any:
@@ -67,13 +63,7 @@ P = TypeVar("P", bound=ServerProcess)
 
 @contextmanager
 def running(kind: type[P], make: Callable[[], Server]) -> Iterator[P]:
-    """
-    Run a server.
-
-    :param kind: what the caller asks it by.
-    :param make: makes the server, in its process.
-    :returns: a context manager that gives one of that kind.
-    """
+    """Run a server."""
     # A process of its own from the start: a fork would keep what this one has open.
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

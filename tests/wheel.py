@@ -12,11 +12,7 @@ PACKAGE = "airflow_provider_mediaops"
 
 
 def built_wheel(folder: Path) -> Path:
-    """
-    Build the wheel.
-
-    :param folder: an empty folder for it, and for a copy of the sources.
-    """
+    """Build the wheel."""
     source = folder / "source"
     shutil.copytree(ROOT / PACKAGE, source / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):

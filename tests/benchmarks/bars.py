@@ -17,11 +17,7 @@ _STYLE = "width:100%;max-width:40rem;font-size:12px"
 
 
 def bars(rows: Iterable[Row]) -> str:
-    """
-    Return a picture: for each figure a bar as long as its share of the largest of figure, peer and limit.
-
-    :param rows: the figures; those with neither a peer nor a limit are left out.
-    """
+    """Return a picture: for each figure a bar as long as its share of the largest of figure, peer and limit."""
     parts, y = [], 0
     for row in rows:
         if row.peer_figure is None and row.limit is None:

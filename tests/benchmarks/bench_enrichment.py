@@ -57,9 +57,7 @@ def enrich(source: Path, *, bulk: bool) -> Figure:
     """
     Enrich in this process.
 
-    :param source: the list; the dataset goes beside it.
     :param bulk: whether many books are asked for in one request.
-    :returns: what it took, beyond what a process takes once.
     """
     from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
@@ -80,9 +78,6 @@ def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> F
     """
     Enrich in a fresh process, and make sure that all is there.
 
-    :param base: the server.
-    :param rate: requests a second.
-    :param rows: the list.
     :param bulk: whether many books are asked for in one request.
     """
     extra = {"requests_per_second": rate, "plan": "pro", "rate_limit_store": "memory://"}

@@ -208,14 +208,7 @@ class Figure(NamedTuple):
 
 
 def export(name: str, base: str, practice: str, file: Path) -> Figure:
-    """
-    Export in this process.
-
-    :param name: the contender.
-    :param base: the server.
-    :param practice: a server of one page; an export of it imports what is needed.
-    :param file: where the records go.
-    """
+    """Export in this process."""
     run = CONTENDERS[name][0]
     run(practice, file.with_name("practice.jsonl"))
     before = peak_memory_mb()

@@ -20,9 +20,6 @@ def environment(home: Path | str, **variables: str) -> dict[str, str]:
     Return the environment of a fresh process, in which nothing is left of the Airflow of whoever starts it.
 
     Byte code is kept on the disk, as in an installed package, whatever this process was told.
-
-    :param home: the folder of its Airflow.
-    :param variables: what it has besides.
     """
     clean = {
         name: value
@@ -37,10 +34,6 @@ def last_line_of(arguments: Sequence[object], env: dict[str, str], *, seconds: f
     Run Python in a fresh process, and return the last line that it writes.
 
     :param arguments: those of Python, such as ``-m`` and the name of a module.
-    :param env: its environment.
-    :param seconds: it is killed after so long.
-    :param folder: where it runs.
-    :raises RuntimeError: if it fails; the message ends with what it said.
     """
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)

@@ -142,12 +142,7 @@ class Row:
 
 
 def record(name: str, rows: Sequence[Row]) -> None:
-    """
-    Print a benchmark's rows; if that is asked for, write them to its file.
-
-    :param name: the benchmark.
-    :param rows: its rows.
-    """
+    """Print a benchmark's rows; if that is asked for, write them to its file."""
     sys.stdout.write(f"\n{table(_HEAD, map(_cells, rows))}{_verdict(rows)}\n")
     sys.stdout.flush()
     if os.environ.get("WRITE_RESULTS") != "1":
@@ -177,7 +172,6 @@ def glance(name: str, results: Path = RECORDED) -> str:
     Return a table of docs/performance.md.
 
     :param name: the table, one of ``GLANCE``, or ``missed``: the limits of all benchmarks that are not kept.
-    :param results: the folder of the results.
     """
     if name == "missed":
         return table(["benchmark", *_HEAD], _missed(_runs(results)))
@@ -189,7 +183,6 @@ def glance_rows(name: str, results: Path = RECORDED) -> list[Row]:
     Return the rows of a table of docs/performance.md.
 
     :param name: the table, one of ``GLANCE``.
-    :param results: the folder of the results.
     """
     runs = _runs(results)
     return [_row_of(runs, named) for named in GLANCE[name]]
@@ -200,11 +193,7 @@ def _runs(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def figures(results: Path = RECORDED) -> str:
-    """
-    Return all that was recorded, with how it is measured: what the benchmark's module says of itself.
-
-    :param results: the folder of the results.
-    """
+    """Return all that was recorded, with how it is measured: what the benchmark's module says of itself."""
     runs = _runs(results)
     text = f"{table(['date', 'machine', 'versions', 'benchmarks, each with the load before'], _about(runs))}\n"
     for name, run in runs.items():
@@ -290,7 +279,6 @@ def with_unit(figure: float, unit: str) -> str:
     """
     Write a figure with three digits that count, and its unit.
 
-    :param figure: the figure.
     :param unit: its unit; empty if it has none.
     """
     return f"{_digits(figure)} {unit}".rstrip()

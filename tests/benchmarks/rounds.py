@@ -16,10 +16,8 @@ def in_rounds(
     """
     Measure each contender once a round.
 
-    :param contenders: what measures each, by its name.
     :param rounds: how many rounds count.
     :param has_practice: whether a round goes before them, which writes byte code and loads what is loaded once.
-    :returns: what was measured of each.
     """
     if has_practice:
         for measure in contenders.values():

@@ -49,8 +49,6 @@ class TerminalAirflow(LocalAirflow):
         Run a command of Airflow's command line in a terminal.
 
         :param arguments: the arguments of `airflow`.
-        :param columns: how wide the terminal is.
-        :returns: what it prints, with its colors.
         """
         leader, follower = pty.openpty()
         env = {**self._env, "COLUMNS": str(columns), "TERM": "xterm-256color"}
@@ -81,12 +79,7 @@ def sign_in(page: Page, url: str, name: str) -> None:
 
 
 def trigger(page: Page, url: str, dag_id: str, params: dict[str, str]) -> str:
-    """
-    Start a run by the form of a DAG.
-
-    :param params: what to write into the fields of its parameters.
-    :returns: the id of the run.
-    """
+    """Start a run by the form of a DAG."""
     page.goto(f"{url}/dags/{dag_id}")
     page.get_by_role("button", name="Trigger Dag").click()
     form = page.get_by_role("dialog")
@@ -137,8 +130,6 @@ def arrive(page: Page, url: str, milliseconds: float | None = None) -> None:
     """
     Wait until the browser is at an address. Airflow quotes fewer characters of a run's id than it need.
 
-    :param page: a page of Airflow's.
-    :param url: the address.
     :param milliseconds: the longest wait; None for that of the page.
     """
     page.wait_for_url(lambda address: unquote(address) == unquote(url), timeout=milliseconds)
@@ -149,11 +140,6 @@ def choose_in_menu(page: Page, menu: str, item: str, url: str) -> None:
     Choose an entry of Airflow's navigation, and wait until the browser is at its address.
 
     Airflow's page was seen to lose a click, and to stay where it was. As a person would, this clicks again.
-
-    :param page: a page of Airflow's.
-    :param menu: the name of the menu.
-    :param item: the name of the entry.
-    :param url: where it leads.
     """
     from playwright import sync_api
 
@@ -188,13 +174,7 @@ def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
 
 
 def write_in_editor(page: Page, within: Locator, text: str) -> None:
-    """
-    Replace the text of an editor of Airflow's.
-
-    :param page: the page that it is on.
-    :param within: the part of the page that has this editor only.
-    :param text: the text.
-    """
+    """Replace the text of an editor of Airflow's."""
     # Newer versions of the editor take what is typed in an element of their own, and keep the other one for some keys.
     within.locator(".monaco-editor").locator(".native-edit-context, textarea.inputarea").first.focus()
     page.keyboard.press("ControlOrMeta+a")

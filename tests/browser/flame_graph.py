@@ -13,7 +13,6 @@ def bars(page: Page | Frame, *, still_for: int = 100) -> dict[str, float]:
     Wait until nothing moves any more, and return the bars.
 
     :param still_for: how many milliseconds without a change show that.
-    :returns: their widths by what they say first.
     """
     # What an earlier wait saw says nothing of this one: what was clicked may not have begun to move yet. As long as D3
     # has a step to do, however late it comes to it, the element knows.

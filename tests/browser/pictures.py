@@ -28,7 +28,6 @@ def keep(name: str, picture: bytes) -> None:
     Write a picture.
 
     :param name: the name of its file in `docs/images`.
-    :param picture: the picture as PNG.
     """
     assert len(picture) < MAX_BYTES, f"{name}.png has {len(picture):,} bytes: show less"
     FOLDER.mkdir(exist_ok=True)
@@ -36,12 +35,7 @@ def keep(name: str, picture: bytes) -> None:
 
 
 def stacked(page: Page, pictures: Sequence[bytes]) -> bytes:
-    """
-    Put pictures below each other.
-
-    :param page: an empty page, to draw on.
-    :param pictures: pictures as PNG.
-    """
+    """Put pictures below each other."""
     images = "".join(f'<img src="data:image/png;base64,{base64.b64encode(each).decode()}">' for each in pictures)
     style = "display: inline-flex; flex-direction: column; align-items: center; gap: 8px"
     page.set_content(f'<body style="margin: 0"><div id="all" style="{style}">{images}</div></body>')
@@ -49,14 +43,7 @@ def stacked(page: Page, pictures: Sequence[bytes]) -> bytes:
 
 
 def of_terminal(page: Page, printed: str, *, title: str) -> bytes:
-    """
-    Draw a terminal.
-
-    :param page: an empty page, to draw on.
-    :param printed: what was printed, with its colors as ANSI escape codes.
-    :param title: the title of the window.
-    :returns: the picture as PNG.
-    """
+    """Draw a terminal."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=TERMINAL_COLUMNS, file=nowhere, force_terminal=True, legacy_windows=False)
         console.print(Text.from_ansi(printed), soft_wrap=False)

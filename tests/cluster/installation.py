@@ -65,10 +65,7 @@ class Installation:
         """
         Write the files of a node.
 
-        :param folder: a new folder, for this node alone.
-        :param settings: its settings.
         :param authority: signs its certificates; None for a server without users and TLS.
-        :returns: what starts it.
         """
         if self._kind.distribution:
             return self._distribution(folder, settings, authority)

@@ -43,11 +43,7 @@ class Kind:
         return self.product == "elasticsearch"
 
     def jdk(self) -> Jdk:
-        """
-        Find a JDK that it runs on.
-
-        :raises UnavailableError: if there is none.
-        """
+        """Find a JDK that it runs on."""
         jdks = list(installed_jdks())
         for jdk in jdks:
             if jdk.version in self.java:
@@ -56,22 +52,12 @@ class Kind:
         raise UnavailableError(f"{self} needs a JDK of Java {self.java.start} or later; found: {found}.")
 
     def class_path(self, jdk: Jdk) -> str:
-        """
-        Resolve the class path of a node.
-
-        :param jdk: runs Maven.
-        :raises UnavailableError: if there is no Maven, or it could not get the artifacts.
-        """
+        """Resolve the class path of a node."""
         options = ["--activate-profiles", self.product, f"-Dserver.version={self.version}"]
         return resolved_class_path(f"{self.product}-{self.version}", POM, CACHE, jdk, options)
 
     def zip(self, jdk: Jdk) -> Path:
-        """
-        Resolve the distribution of Elasticsearch, or the security plugin of OpenSearch.
-
-        :param jdk: runs Maven.
-        :raises UnavailableError: if there is no Maven, or it could not get the artifact.
-        """
+        """Resolve the distribution of Elasticsearch, or the security plugin of OpenSearch."""
         group, artifact = (
             ("org.elasticsearch.distribution.integ-test-zip", "elasticsearch")
             if self.is_elasticsearch

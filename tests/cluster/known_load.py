@@ -77,21 +77,13 @@ class Work:
 
 
 def aggregation(copies: int) -> dict[str, Any]:
-    """
-    Return a search that visits all documents: its stacks are in aggregators.
-
-    :param copies: how often it does so.
-    """
+    """Return a search that visits all documents: its stacks are in aggregators."""
     one = {"terms": {"field": "label", "size": 1}, "aggs": {"spread": {"percentiles": {"field": "value"}}}}
     return {"size": 0, "track_total_hits": True, "aggs": {f"labels-{number}": one for number in range(copies)}}
 
 
 def expressions(clauses: int) -> dict[str, Any]:
-    """
-    Return a search that visits all terms: its stacks are in automata.
-
-    :param clauses: how often it does so, with an expression that no cache has.
-    """
+    """Return a search that visits all terms: its stacks are in automata."""
     letters = ["".join(random.sample(_LETTERS, 4)) for _ in range(clauses)]
     should = [{"regexp": {"label": f".*[{one}].*[{one}].*[{one}].*0"}} for one in letters]
     return {"size": 0, "track_total_hits": False, "query": {"bool": {"should": should}}}
@@ -141,19 +133,11 @@ class KnownLoad:
         self._clause_seconds = self._seconds_per_part(expressions)
 
     def copies(self, seconds: float) -> int:
-        """
-        Return how many copies of :func:`aggregation` take about a given time.
-
-        :param seconds: the time.
-        """
+        """Return how many copies of :func:`aggregation` take about a given time."""
         return _parts(seconds, self._copy_seconds)
 
     def clauses(self, seconds: float) -> int:
-        """
-        Return how many clauses of :func:`expressions` take about a given time.
-
-        :param seconds: the time.
-        """
+        """Return how many clauses of :func:`expressions` take about a given time."""
         return _parts(seconds, self._clause_seconds)
 
     def _seconds_per_part(self, make: Callable[[int], dict[str, Any]]) -> float:
@@ -175,21 +159,13 @@ class KnownLoad:
         """
         Describe a kind of searches.
 
-        :param name: its name.
-        :param make: returns the next search.
-        :param threads: the number of searches at a time.
         :param own_ids: whether each has an X-Opaque-Id of its own.
         """
         path = f"{self.index}/_search?request_cache=false&filter_path=took"
         return Work(name, path, lambda: json.dumps(make()).encode(), threads, own_ids)
 
     def indexing(self, name: str, *, threads: int = 1) -> Work:
-        """
-        Describe bulk requests, which write the same documents again and again.
-
-        :param name: its name.
-        :param threads: the number of requests at a time.
-        """
+        """Describe bulk requests, which write the same documents again and again."""
         bodies = itertools.cycle(batches())
         path = f"{self.written}/_bulk?refresh=true&filter_path=errors"
         return Work(name, path, lambda: next(bodies), threads)
@@ -197,19 +173,12 @@ class KnownLoad:
     def merging(self, name: str = "merging") -> Work:
         """
         Describe merges. Each bulk request of :meth:`indexing` makes a segment, so that there is something to merge.
-
-        :param name: its name.
         """
         return Work(name, f"{self.written}/_forcemerge?max_num_segments=1", lambda: b"")
 
     @contextmanager
     def doing(self, *works: Work) -> Iterator[None]:
-        """
-        Do work until the ``with`` block ends, and wait for the last requests then.
-
-        :param works: the kinds of work.
-        :raises RuntimeError: if some work failed.
-        """
+        """Do work until the ``with`` block ends, and wait for the last requests then."""
         ended = threading.Event()
         begun = [threading.Event() for work in works for _ in range(work.threads)]
         threads = [
@@ -225,11 +194,7 @@ class KnownLoad:
             yield
 
     def under_way(self, since: float) -> set[str]:
-        """
-        Return the X-Opaque-Ids of the requests that were sent before a time and are not answered yet.
-
-        :param since: the monotonic time.
-        """
+        """Return the X-Opaque-Ids of the requests that were sent before a time and are not answered yet."""
         return {opaque_id for _, opaque_id, started in list(self._under_way.values()) if started < since}
 
     def listed(self) -> set[str]:
@@ -240,11 +205,7 @@ class KnownLoad:
         return {task["headers"]["X-Opaque-Id"] for task in listed if "X-Opaque-Id" in task.get("headers", {})}
 
     def wait_until_listed(self, names: Sequence[str]) -> None:
-        """
-        Wait until the busy node lists a request of each kind.
-
-        :param names: the names of the kinds.
-        """
+        """Wait until the busy node lists a request of each kind."""
         waiting = set(names)
 
         def seen() -> set[str]:
@@ -327,15 +288,7 @@ def _batch(numbers: range) -> bytes:
 
 
 def post(session: requests.Session, url: str, body: bytes, opaque_id: str) -> None:
-    """
-    Send work to the cluster, and wait until it is done.
-
-    :param session: a client.
-    :param url: where it is sent.
-    :param body: a search, or documents.
-    :param opaque_id: the header X-Opaque-Id, by which a cluster lists whose work it is.
-    :raises RuntimeError: if the cluster refused some of the documents.
-    """
+    """Send work to the cluster, and wait until it is done."""
     headers = {
         "Content-Type": "application/x-ndjson" if "/_bulk" in url else "application/json",
         "X-Opaque-Id": opaque_id,

@@ -105,23 +105,12 @@ class Cluster:
         return session
 
     def get(self, path: str, **parameters: str) -> requests.Response:
-        """
-        Ask the cluster as the operator.
-
-        :param path: the path.
-        :param parameters: the query.
-        """
+        """Ask the cluster as the operator."""
         with self.session() as session:
             return session.get(f"{self.url}{path}", params=parameters, timeout=REPLY_SECONDS)
 
     def get_from(self, node: Node, path: str, **parameters: str) -> requests.Response:
-        """
-        Ask one node as the operator.
-
-        :param node: the node.
-        :param path: the path.
-        :param parameters: the query.
-        """
+        """Ask one node as the operator."""
         with self.session() as session:
             return session.get(f"{node.url}{path}", params=parameters, timeout=REPLY_SECONDS)
 
@@ -143,11 +132,7 @@ class Cluster:
 
 
 def existing_cluster(url: str) -> Cluster:
-    """
-    Describe a cluster that was started elsewhere.
-
-    :param url: its base address.
-    """
+    """Describe a cluster that was started elsewhere."""
     url = url.rstrip("/")
     reply = requests.get(f"{url}/_nodes/os", timeout=REPLY_SECONDS)
     reply.raise_for_status()
@@ -160,12 +145,6 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
     Start a cluster, and stop it at the end.
 
     The first node is the manager, hence the others may be stopped.
-
-    :param kind: the kind of server.
-    :param size: the number of nodes, 1 or 2.
-    :raises UnavailableError: if this machine cannot start it.
-    :raises RuntimeError: if a node ended while starting; the end of its log is in the message.
-    :raises TimeoutError: if the cluster was not complete in time.
     """
     with tempfile.TemporaryDirectory(prefix=f"{kind}-") as scratch, ExitStack() as running:
         installation = Installation(kind, Path(scratch))

@@ -73,11 +73,7 @@ class Authority:
         self.file.write_bytes(self._root.pem)
 
     def write_to(self, config: Path) -> None:
-        """
-        Write the certificates of a node: one for other nodes, and one for clients.
-
-        :param config: the node's folder of configuration.
-        """
+        """Write the certificates of a node: one for other nodes, and one for clients."""
         (config / "authority.pem").write_bytes(self._root.pem)
         _write(config, "node", make_certificate("node", self._root))
         _write(config, "http", make_certificate("node", self._root))
@@ -89,12 +85,7 @@ def _write(folder: Path, name: str, certificate: Certificate) -> None:
 
 
 def secure_opensearch(security: Path) -> dict[str, str]:
-    """
-    Write the users of OpenSearch's security plugin.
-
-    :param security: the plugin's folder of configuration.
-    :returns: the settings of a node.
-    """
+    """Write the users of OpenSearch's security plugin."""
     users = {
         user.name: {
             "hash": _HASHES[user.password],
@@ -128,12 +119,7 @@ def secure_opensearch(security: Path) -> dict[str, str]:
 
 
 def secure_elasticsearch(config: Path) -> dict[str, str]:
-    """
-    Write the users of Elasticsearch.
-
-    :param config: the node's folder of configuration.
-    :returns: the settings of a node.
-    """
+    """Write the users of Elasticsearch."""
     users = (*_COMMON_USERS, ELASTICSEARCH_MONITOR, DOCUMENTED)
     roles = {user.name: {"cluster": user.privileges} for user in users if user.privileges}
     roles[DOCUMENTED.name] = _documented("elasticsearch")

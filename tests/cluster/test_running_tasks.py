@@ -45,11 +45,7 @@ class Taken(NamedTuple):
     outlasting: set[str]
 
     def groups(self, opaque_id: str) -> list[TaskGroup]:
-        """
-        Return the groups of a client.
-
-        :param opaque_id: its X-Opaque-Id.
-        """
+        """Return the groups of a client."""
         return [group for group in self.node.groups if group.opaque_id == opaque_id]
 
 

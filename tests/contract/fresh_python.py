@@ -31,13 +31,7 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Com
 
 
 def printed_by(module: str, *arguments: str, home: Path) -> Any:
-    """
-    Run a program of the tests, and return the plain values that it prints.
-
-    :param module: its module.
-    :param arguments: its arguments.
-    :param home: the folder of its Airflow.
-    """
+    """Run a program of the tests, and return the plain values that it prints."""
     done = run("-m", module, *arguments, env={"AIRFLOW_HOME": str(home)})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

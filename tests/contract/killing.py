@@ -64,11 +64,7 @@ def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -
     """
     Run a program that kills its attempts.
 
-    :param program: the name of its module.
-    :param practice: the address of a server for the part.
-    :param base: the address of a server for the whole.
     :param folder: where the destination is; the undisturbed one is in ``whole`` below it.
-    :param name: the destination's name.
     :returns: for each kind of file the ``deaths`` at each step of the part, as :func:`_die_at_each_step` returns them;
         the ``kills`` of the whole, its ``summary``, and that of the ``undisturbed`` run.
     """
@@ -149,8 +145,6 @@ def is_killed(attempt: Callable[[], None], steps: Steps) -> bool:
     """
     Run an attempt in a fork.
 
-    :param attempt: the attempt.
-    :param steps: the step at which it is to die.
     :returns: whether it has got to that step.
     """
     child = os.fork()

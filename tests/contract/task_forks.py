@@ -108,15 +108,7 @@ class TaskForks:
         self._log.close()
 
     def start(self, name: str, folder: Path, env: dict[str, str], *, number: int = 1, run: str = "run") -> TaskFork:
-        """
-        Start a task.
-
-        :param name: its name, for the module.
-        :param folder: a folder for its files.
-        :param env: its environment, with its connections.
-        :param number: the number of its try.
-        :param run: the id of its run.
-        """
+        """Start a task."""
         self._started += 1
         folder.mkdir(parents=True, exist_ok=True)
         outcome = folder / f"outcome_{self._started}.json"

@@ -19,15 +19,7 @@ WORKERS = ("worker-1", "worker-2")
 def celery_airflow(
     home: Path, *, dags: Path, env: Mapping[str, str], database: str, broker: RedisServer
 ) -> WatchedAirflow:
-    """
-    Describe an Airflow with two workers of four tasks each; it is started by its ``with`` block.
-
-    :param home: the scratch folder for its logs.
-    :param dags: the folder of DAG files.
-    :param env: environment variables to add for all components.
-    :param database: the address of a PostgreSQL database, without a scheme.
-    :param broker: the Redis that carries the tasks to the workers.
-    """
+    """Describe an Airflow with two workers of four tasks each; it is started by its ``with`` block."""
     settings = {
         "CORE__EXECUTOR": "CeleryExecutor",
         "DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{database}",

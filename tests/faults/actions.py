@@ -342,10 +342,7 @@ def connection(service: str, address: str, *, slow: Slow = "", auth: str = "", *
     Return a connection as an environment variable holds it.
 
     :param service: `video`, `cluster` or `books`.
-    :param address: its base address.
-    :param slow: the time limit that is to be reached. The others are beyond any exchange, so that it alone expires.
     :param auth: the kind of authentication, if not the usual.
-    :param more: further fields of extra.
     """
     from tests.faults import canaries
 

@@ -25,12 +25,7 @@ SECRETS = (PASSWORD, HEADER, REFRESH_TOKEN, ACCESS_TOKEN)
 
 @lru_cache(maxsize=64)
 def forms_of(secret: str) -> dict[str, str]:
-    """
-    Return a secret in every form in which a service may echo it.
-
-    :param secret: the secret.
-    :returns: the forms by name.
-    """
+    """Return a secret in every form in which a service may echo it."""
     forms = {
         "raw": secret,
         "JSON": json.dumps(secret)[1:-1],
@@ -57,12 +52,7 @@ def _base64(text: str) -> str:
 
 
 def leaks(text: str) -> list[str]:
-    """
-    Find secrets in a text.
-
-    :param text: the text.
-    :returns: where each begins, and its form; no secret.
-    """
+    """Find secrets in a text."""
     return [
         f"{form} of secret {number} at {text.index(value)}"
         for number, secret in enumerate(SECRETS)
@@ -84,22 +74,14 @@ class Witness(logging.Handler):
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """
-    Yield the texts by which a value may be shown: in JSON, as Airflow keeps it, and as Python prints it.
-
-    :param value: what a task returned, a trigger's arguments, a rendered field.
-    """
+    """Yield the texts by which a value may be shown: in JSON, as Airflow keeps it, and as Python prints it."""
     yield repr(value)
     yield json.dumps(value, default=str)
     yield json.dumps(value, default=str, ensure_ascii=False)
 
 
 def files_below(folder: Path) -> Iterator[tuple[Path, str]]:
-    """
-    Yield the files below a folder, each with its path and content.
-
-    :param folder: the folder; it may be gone.
-    """
+    """Yield the files below a folder, each with its path and content."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield path, f"{path}\n{path.read_bytes().decode('latin-1')}"

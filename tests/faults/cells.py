@@ -49,7 +49,6 @@ class Outcome:
         """
         Compare with an outcome of the table.
 
-        :param expected: the outcome.
         :param shows_class: whether the class of an error can be seen.
         """
         cls, _, advice = expected.partition(": ")

@@ -166,11 +166,7 @@ class Guard:
         self.see(getattr(error, "__dict__", {}))
 
     def found(self, *printed: str) -> list[str]:
-        """
-        Return the leaks so far: what holds a secret, and in which form.
-
-        :param printed: what was printed.
-        """
+        """Return the leaks so far: what holds a secret, and in which form."""
         files = (f"{path}: {leak}" for path, text in canaries.files_below(self.folder) for leak in canaries.leaks(text))
         texts = (*self.witness.lines, *self.texts, *printed)
         return [*files, *(f"{text[:200]!r}: {leak}" for text in texts for leak in canaries.leaks(text))]
@@ -220,10 +216,7 @@ class Bench:
         """
         Let the connection of an action lead to its cell.
 
-        :param action: the action.
-        :param cell: the cell at the server.
         :param fault: the fault, if it is one of the address or of time.
-        :param fields: further fields of the connection's extra.
         """
         address = self.addresses.of(cell, fault.address if fault else "")
         cell.exceed_limits = self.made_up.exceed_limits

@@ -121,12 +121,7 @@ class MadeUpTime:
         return Noting
 
     def pause(self, seconds: float) -> None:
-        """
-        End a pause.
-
-        :param seconds: its length.
-        :raises StillWaitingError: if there were too many.
-        """
+        """End a pause."""
         if self.patience is not None:
             self.patience -= 1
             if self.patience < 0:

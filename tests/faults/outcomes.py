@@ -187,12 +187,7 @@ _NO_SUCH_CALL = ("BadRequestError", "PermissionDeniedError", "NotFoundError", "I
 
 
 def expected(action: Action, fault: Fault) -> str:
-    """
-    Return how an action ends at a fault.
-
-    :param action: the action.
-    :param fault: the fault.
-    """
+    """Return how an action ends at a fault."""
     # The connection test asks once, whatever the number of attempts.
     name = fault.name.removesuffix(", once") if action.shown == "answered" else fault.name
     outcome = _MISSING_BOOK.get((action.name, name)) or TABLE[name].of(action.kind)

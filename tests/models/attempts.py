@@ -155,12 +155,7 @@ class Attempt(Paced):
 
 
 def rendered(task: T, **fields: Any) -> T:
-    """
-    Return a task as one of its tries has it: Airflow parses a task once, then copies it and renders its fields.
-
-    :param task: the task as it was parsed.
-    :param fields: the values of its templates.
-    """
+    """Return a task as one of its tries has it: Airflow parses a task once, then copies it and renders its fields."""
     copy = task.prepare_for_execution()
     for name, value in fields.items():
         setattr(copy, name, value)
@@ -215,12 +210,7 @@ _CLOCKS: dict[Any, tuple[str, ...]] = {
 
 
 def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
-    """
-    Let datasets, clients and files be of the made-up time, and each call that changes a file be a step.
-
-    :param patch: undoes it.
-    :param scratch: the folder for temporary files.
-    """
+    """Let datasets, clients and files be of the made-up time, and each call that changes a file be a step."""
     patch.setattr(tempfile, "tempdir", str(scratch))
     for made, clocks in _CLOCKS.items():
         # A default of another name would be ignored, and the real time would count.

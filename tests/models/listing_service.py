@@ -123,8 +123,6 @@ def fault_of(records: list[tuple[int, int]], snapshots: list[Records], *, comple
     """
     Return what is wrong with a dataset.
 
-    :param records: its records.
-    :param snapshots: what the service has had while they were listed.
     :param complete: whether the service has not cut the listing short.
     :param in_order: whether the listing has never started over.
     :returns: empty if the dataset is right.

@@ -52,8 +52,6 @@ def failure_in(machine: type[RuleBasedStateMachine], history: Callable[[Any, int
     """
     Return what a model says about a history that is written down, for a fault that few examples of chance meet.
 
-    :param machine: the model.
-    :param history: calls its rules; with each number of steps up to 60, until the model fails.
     :returns: the message of its assertion; empty if none fails.
     """
     for steps in range(60):

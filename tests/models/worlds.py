@@ -38,12 +38,7 @@ class World:
     history: Callable[[Any, int], None] | None = None
 
     def check(self, machine: type[RuleBasedStateMachine], monkeypatch: pytest.MonkeyPatch) -> None:
-        """
-        Assert that a model finds the fault, and nothing else.
-
-        :param machine: the model.
-        :param monkeypatch: undoes the fault.
-        """
+        """Assert that a model finds the fault, and nothing else."""
         assert self.message, "an empty pattern lets any failure pass"
         # Else the history itself might be what fails.
         assert self.history is None or failure_in(machine, self.history) == ""

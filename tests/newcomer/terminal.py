@@ -52,12 +52,7 @@ class Terminal:
         self._output.close()
 
     def type(self, line: str) -> str:
-        """
-        Type a line, and wait for its end.
-
-        :param line: the command.
-        :returns: what it printed.
-        """
+        """Type a line, and wait for its end."""
         mark = uuid.uuid4().hex
         before = self._log.stat().st_size
         assert self._shell.stdin is not None

@@ -125,7 +125,6 @@ class _Runs:
         Start a run of each DAG whenever its last one has ended, and yield the seconds since the beginning meanwhile.
 
         :param runs: how many runs of each DAG have to end.
-        :param seconds: how long it lasts at least.
         """
         begin = time.monotonic()
         self._start_next()

@@ -84,11 +84,7 @@ class PageReader(Background):
             self._browser.close()
 
     def has_shown(self, page: str) -> bool:
-        """
-        Return whether a page has been shown.
-
-        :param page: which page, as an outcome names it.
-        """
+        """Return whether a page has been shown."""
         return any(outcome.page == page and outcome.status == HTTPStatus.OK for outcome in list(self.outcomes))
 
     def work(self) -> None:

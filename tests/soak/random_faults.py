@@ -22,13 +22,7 @@ _ANSWERED_BETWEEN = (2, 8)
 
 
 def random_fault(dice: random.Random, service: Service) -> Fault:
-    """
-    Make a fault after which another try succeeds.
-
-    :param dice: decides which.
-    :param service: the service that fails.
-    :returns: the fault, after some requests that are answered.
-    """
+    """Make a fault after which another try succeeds."""
     after = dice.randint(*_ANSWERED_BETWEEN)
     makers: list[Callable[[], Fault]] = [
         lambda: StatusFault(service=service, after=after, status=dice.choice([500, 502, 503, 504])),

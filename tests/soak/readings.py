@@ -30,9 +30,6 @@ def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, 
     Read what components hold, with the processes that they start themselves.
 
     The triggerer starts a runner, the scheduler workers. The process of a task is below a worker, and is not read.
-
-    :param components: the process of each component.
-    :returns: megabytes, descriptors, threads and connections by component; and the megabytes of what it has started.
     """
     figures: dict[str, float] = {}
     for name, process in components.items():
@@ -45,12 +42,7 @@ def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, 
 
 
 def figures_of_tables(home: Path) -> dict[str, float]:
-    """
-    Count the rows of Airflow's tables.
-
-    :param home: the folder of the Airflow.
-    :returns: the rows by table; of what is kept about each run, the rows for each run that has ended.
-    """
+    """Count the rows of Airflow's tables."""
     address = f"file:{home / 'airflow.db'}?mode=ro"
     with closing(sqlite3.connect(address, uri=True, timeout=240)) as database:
         [(ended,)] = database.execute(f"SELECT count(*) {_OF_ENDED_RUNS}")
@@ -75,9 +67,6 @@ def figures_of_files(folders: Iterable[Path]) -> dict[str, float]:
     Count files, hidden ones too.
 
     For seven days, the log of each run keeps what its retry returns: there, the run with the most files counts.
-
-    :param folders: the folders; their names are those of the figures.
-    :returns: the number of files and their megabytes by folder.
     """
     figures: dict[str, float] = {}
     for folder in folders:

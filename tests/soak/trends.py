@@ -40,14 +40,7 @@ class Trend:
 
 
 def trend_of(seconds: Sequence[float], values: Sequence[float]) -> Trend:
-    """
-    Fit a line to a figure.
-
-    :param seconds: the times of the readings.
-    :param values: the readings.
-    :returns: the trend.
-    :raises ValueError: if there are too few readings.
-    """
+    """Fit a line to a figure."""
     size = math.ceil(len(values) / _BLOCKS)
     starts = range(0, len(values), size) if size else range(0)
     if len(starts) < _FEWEST_BLOCKS:

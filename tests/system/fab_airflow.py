@@ -89,7 +89,6 @@ class FabAirflow(LocalAirflow):
         """
         Sign somebody in.
 
-        :param role: the role.
         :param by: `token` for a program that sends its token, `cookie` for a browser after the form.
         """
         session = requests.Session()

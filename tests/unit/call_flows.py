@@ -91,15 +91,7 @@ def replay(
     steps: list[Step] | None = None,
     clock: FakeClock | None = None,
 ) -> T:
-    """
-    Carry out a call flow whose requests get the given replies, one after the other.
-
-    :param flow: what to carry out.
-    :param replies: what comes back; all of them must be asked for.
-    :param steps: filled with every step that the call flow takes.
-    :param clock: moved on by the call flow's waits.
-    :returns: what the call flow returns.
-    """
+    """Carry out a call flow whose requests get the given replies, one after the other."""
     left = list(replies)
     value = _replay(flow, left, [] if steps is None else steps, clock)
     assert not left, f"the call flow ended with {len(left)} replies left"

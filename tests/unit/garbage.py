@@ -13,11 +13,7 @@ _OURS = ("airflow_provider_mediaops", "jinja2")
 
 
 def garbage_of(work: Callable[[], Any]) -> set[str]:
-    """
-    Return the types of what work leaves in cycles, of this package and of Jinja2.
-
-    :param work: the work; it is done once before, because modules and templates that are loaded leave cycles.
-    """
+    """Return the types of what work leaves in cycles, of this package and of Jinja2."""
     work()
     gc.collect()
     gc.disable()

@@ -23,13 +23,7 @@ class _Lines(logging.Handler):
 
 
 def log_lines(patch: pytest.MonkeyPatch, owner: type) -> list[str]:
-    """
-    Have the log lines of a class's objects.
-
-    :param patch: undoes it after the test.
-    :param owner: the class: a hook, operator, sensor, trigger or notifier.
-    :returns: the lines, each with its level; filled as they are written.
-    """
+    """Have the log lines of a class's objects."""
     handler = _Lines()
     # Of no family, so that no setting of Airflow's reaches it.
     logger = logging.Logger(owner.__name__, logging.INFO)  # noqa: LOG001

@@ -55,7 +55,6 @@ class Paced(ABC):
         Wait for the next step.
 
         :returns: what goes wrong at it; empty if nothing does.
-        :raises DeathError: if the work is dead.
         """
         # Nobody looks at what is between the steps of one call, and each change of threads takes as long as a step.
         self._left -= 1

@@ -36,9 +36,7 @@ def run(make: Callable[..., Any], form: str) -> Any:
     """
     Run a sensor to its end.
 
-    :param make: makes the sensor of further arguments; each time anew, as each process of a real run does.
     :param form: one of :data:`FORMS`.
-    :returns: what the task returns; what it raises is raised.
     """
     return _deferred(make) if form == "deferrable" else _in_worker(make, form)
 

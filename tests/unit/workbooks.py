@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 def workbook(
     file: Path, sheets: Mapping[str, Sequence[Sequence[Any]]], *, computed: Mapping[str, str] | None = None
 ) -> None:
-    """
-    Write a workbook.
-
-    :param file: its path.
-    :param sheets: the rows of each sheet.
-    :param computed: the values of formulas, which openpyxl does not compute.
-    """
+    """Write a workbook."""
     book = Workbook()
     book.remove(book.active)
     for name, rows in sheets.items():

@@ -18,8 +18,6 @@ def compared(
     """
     Measure each ratio, again if it is too much worse than the recorded one.
 
-    :param measures: what to measure, by name.
-    :param recorded: the recorded ratios.
     :returns: each ratio, the best that was measured, and whether it is good.
     """
     found = {}

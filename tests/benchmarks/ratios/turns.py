@@ -19,10 +19,7 @@ def undisturbed_ratio(ours: Callable[[], float], peer: Callable[[], float], turn
     What else a machine does makes a turn longer: another program takes the caches, or the processor slows down. Both
     have many short turns in each state of the machine, so their fast turns are of the same state.
 
-    :param ours: does our work once, and returns the time that it took.
-    :param peer: does the peer's.
     :param turns: how many turns each has.
-    :returns: our time divided by the peer's.
     """
     # What is imported or opened once is no part of a turn, nor is looking through it for garbage.
     ours()

@@ -41,7 +41,6 @@ def command(*arguments: object, answer: str | None = None, stdin: bytes = b"") -
     """
     Run a command.
 
-    :param arguments: its name, arguments and options.
     :param answer: what somebody types at the terminal; None if nobody sits there.
     :param stdin: the standard input, if nobody sits there.
     """

@@ -61,11 +61,7 @@ TASKS = RunningTasks(nodes=(NODE,), remarks=("The shard statistics were refused.
 
 
 def hostile_tasks(size: int = 0) -> RunningTasks:
-    """
-    Return tasks with an attack in each text.
-
-    :param size: the number of characters by which each text is longer.
-    """
+    """Return tasks with an attack in each text."""
     return RunningTasks(
         nodes=tuple(
             NodeTasks(

@@ -102,7 +102,6 @@ class World:
 
         :param written: the text at its destination; None writes none.
         :param fields: its rendered fields; None for those of the operator with the arguments; empty for none.
-        :returns: the address of its report.
         """
         run_id = run_id or f"run-{len(self._dags)}-{self._next_run()}"
         self._add_run(dag_id, run_id)

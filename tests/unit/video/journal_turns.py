@@ -118,7 +118,6 @@ def channel_of(kind: str, folder: Path) -> Channel:
     Return a channel with an empty journal.
 
     :param kind: ``disk``, ``store`` or ``store that checks creation``.
-    :param folder: the folder of one on the disk.
     """
     kinds = {"store": FakeStore, "store that checks creation": CreationOnly}
     return DiskChannel(folder) if kind == "disk" else Channel(kinds[kind])

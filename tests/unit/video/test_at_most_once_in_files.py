@@ -248,10 +248,7 @@ def _switched(channel: Channel, pair: str, before: int, between: int) -> tuple[b
     """
     Check two tasks of which the first makes some requests, then the second, then the first the rest of its own.
 
-    :param channel: the channel.
     :param pair: the second task, a key of :data:`PAIRS`.
-    :param before: the number of the requests that the first makes before the switch.
-    :param between: the number of those that the second makes before the switch back.
     :returns: whether the first had ended at the switch, and the second at the switch back.
     """
     rules, seconds, failures = PAIRS[pair]

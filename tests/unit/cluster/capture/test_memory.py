@@ -31,12 +31,7 @@ LOG = logging.getLogger(__name__)
 
 
 def captured(nodes: int, *, line: int = 0) -> Capture:
-    """
-    Return a capture with three threads a node.
-
-    :param nodes: the number of nodes.
-    :param line: the length of a line at the end that is no part of a report.
-    """
+    """Return a capture with three threads a node."""
     names = [f"node-{number}" for number in range(nodes)]
     frames = [f"org.example.Search.run{number}(Search.java:{number})" for number in range(20)]
     text = "".join(
@@ -58,14 +53,7 @@ def captured(nodes: int, *, line: int = 0) -> Capture:
 
 
 def peak_of(folder: Path, captures: int, *, nodes: int, line: int = 0) -> float:
-    """
-    Return the peak of the memory that all files of a series take, in lengths of the text of one capture.
-
-    :param folder: the folder of the files.
-    :param captures: the number of captures.
-    :param nodes: the number of nodes in each.
-    :param line: the length of a line at the end of each.
-    """
+    """Return the peak of the memory that all files of a series take, in lengths of the text of one capture."""
     files = CaptureFiles(CaptureDestination(f"{folder}/hot.txt", FORMATS, captures), LOG)
     size = len(captured(nodes, line=line).text)
     tracemalloc.start()
