@@ -58,7 +58,6 @@ class Demo:
     Runs the examples and prints their progress.
 
     :param console: the terminal or file to print to.
-    :param scratch: the folder for all files.
     """
 
     def __init__(self, console: Console, scratch: Path = SCRATCH) -> None:

@@ -69,7 +69,6 @@ class LocalAirflow:
     administrator, unless there are accounts. Used in a `with` block; the files below `home` are left afterwards.
 
     :param home: the scratch folder for its database and logs; created if missing.
-    :param dags: the folder of DAG files.
     :param env: environment variables to add for all components, such as `AIRFLOW_CONN_...`.
     :param parallelism: how many tasks run at the same time.
     :param components: the arguments of `airflow` for each component.

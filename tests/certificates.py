@@ -15,12 +15,7 @@ _DAY = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Certificate:
-    """
-    A certificate and its private key.
-
-    :param certificate: the certificate.
-    :param key: the private key.
-    """
+    """A certificate and its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey

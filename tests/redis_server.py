@@ -22,12 +22,7 @@ START_SECONDS = 240.0
 
 @dataclass
 class RedisServer:
-    """
-    A Redis that can be stopped and started again.
-
-    :param folder: where it keeps what it keeps.
-    :param options: options of its command line.
-    """
+    """A Redis that can be stopped and started again."""
 
     folder: Path
     options: tuple[str, ...] = ()

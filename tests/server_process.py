@@ -34,12 +34,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """
-    A server that runs.
-
-    :param base: its address.
-    :param control: the way to its process.
-    """
+    """A server that runs."""
 
     base: str
     control: Connection

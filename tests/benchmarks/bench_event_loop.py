@@ -37,7 +37,6 @@ class Step(NamedTuple):
 
     :param cpu: milliseconds on the processor.
     :param elapsed: milliseconds on the clock.
-    :param name: what was run.
     """
 
     cpu: float

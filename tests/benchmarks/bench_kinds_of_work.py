@@ -78,14 +78,10 @@ class KnownLoad:
     """
     Requests of one kind.
 
-    :param name: the load in words.
     :param right: the kinds, or beginnings of kinds, that are right for it.
-    :param path: where its requests are sent.
     :param body: returns the body of the next request.
-    :param method: the method of its requests.
     :param threads: the number of requests at a time.
     :param only_on: the product that can do it; empty for both.
-    :param before: requests that make what it needs.
     :param beside: where bulk requests are sent at the same time; empty for none.
     :param is_login: whether each request logs in as somebody else, so that no password is remembered.
     """
@@ -267,9 +263,6 @@ class Told(NamedTuple):
     """
     A label that a report gave under a load.
 
-    :param load: the load.
-    :param kind: the kind of work.
-    :param told_by: the sign that told it.
     :param amount: the processor time in percent of an interval.
     """
 

@@ -58,7 +58,6 @@ class Case:
     """
     A case to measure.
 
-    :param kind: the kind of back end.
     :param backend: the address of a back end for this case alone.
     :param processes: how many ask at the same time.
     :param rate: the requests a second that the service admits.
@@ -129,13 +128,7 @@ def started(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 class BackEnds:
-    """
-    Back ends that nobody else uses.
-
-    :param folder: where they are.
-    :param kinds: which kinds are wanted.
-    :param stack: ends them.
-    """
+    """Back ends that nobody else uses."""
 
     def __init__(self, folder: Path, kinds: list[str], stack: ExitStack) -> None:
         self.kinds = [kind for kind in kinds if kind != "redis" or PROGRAM]

@@ -62,9 +62,7 @@ class Figures:
     What the triggers of one process cost.
 
     :param triggers: how many there are.
-    :param requests: statistics requests in an interval.
     :param delays: the median, the 99th percentile and the highest delay of the event loop, in milliseconds.
-    :param kilobytes: memory a trigger.
     :param cpu: time on the processor, in percent of one.
     """
 

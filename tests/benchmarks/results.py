@@ -84,7 +84,6 @@ class Limit:
     A bound that a figure has to keep.
 
     :param bound: whether it is the most or the least.
-    :param value: the bound.
     :param of: whether it holds for our figure or for its ratio to the peer's.
     """
 
@@ -98,11 +97,7 @@ class Row:
     """
     A figure beside its peer and its limit.
 
-    :param what: what was measured.
-    :param unit: the unit of the figures.
-    :param ours: our figure.
     :param peer: what it is compared with, if there is a peer.
-    :param peer_figure: the peer's figure.
     :param limit: the bound, if one was set.
     """
 

@@ -54,7 +54,6 @@ class Opened:
     """
     A page in the browser.
 
-    :param page: Playwright's page.
     :param requests: the addresses it asked for, without those that its policy held back.
     :param complaints: errors and warnings of the console, and exceptions.
     :param still_for: how many milliseconds without a change show that nothing moves any more.
@@ -220,7 +219,6 @@ class ExamplesRun:
     The runs of the example DAGs.
 
     :param printed: what the demo printed of them, as a terminal gets it.
-    :param runs: the last run of each DAG.
     """
 
     printed: str

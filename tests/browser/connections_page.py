@@ -19,7 +19,6 @@ class ConnectionsPage:
     Buttons are pressed on the keyboard: what Airflow says stands on top of them for a while.
 
     :param page: a page of somebody who may edit connections.
-    :param url: Airflow's address.
     """
 
     def __init__(self, page: Page, url: str) -> None:

@@ -17,13 +17,7 @@ _STANDARD = {"host": "Host", "port": "Port", "login": "Login", "password": "Pass
 
 
 class Entry:
-    """
-    A connection on its way through the form.
-
-    :param page: the list of connections.
-    :param conn_id: its id.
-    :param kind: its type.
-    """
+    """A connection on its way through the form."""
 
     def __init__(self, page: ConnectionsPage, conn_id: str, kind: str) -> None:
         self._page = page

@@ -44,13 +44,7 @@ class Program:
 
 
 class Installation:
-    """
-    The files that the nodes of one cluster share.
-
-    :param kind: the kind of server.
-    :param scratch: a folder of this cluster.
-    :raises UnavailableError: if this machine has no fitting JDK, no Maven, or not the artifacts.
-    """
+    """The files that the nodes of one cluster share."""
 
     def __init__(self, kind: Kind, scratch: Path) -> None:
         self._kind = kind

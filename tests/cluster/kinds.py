@@ -18,7 +18,6 @@ class Kind:
     One kind of server.
 
     :param product: ``opensearch`` or ``elasticsearch``, which is also the profile of pom.xml.
-    :param version: the version of its artifacts.
     :param java: the versions of Java that it runs on.
     :param secured: whether it has users with passwords, and speaks TLS.
     :param distribution: whether it is started from a whole distribution, not from a class path.

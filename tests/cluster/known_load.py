@@ -45,8 +45,6 @@ class SentRequest(NamedTuple):
     """
     A request that was answered.
 
-    :param kind: the kind of work.
-    :param opaque_id: its header X-Opaque-Id.
     :param started: the monotonic time at which it was sent.
     :param ended: the monotonic time at which the reply had arrived.
     """
@@ -62,8 +60,6 @@ class Work:
     """
     A kind of work.
 
-    :param name: its name.
-    :param path: where its requests are sent.
     :param body: returns the body of the next request.
     :param threads: the number of requests at a time.
     :param own_ids: whether each request has an X-Opaque-Id of its own; else all have the name of the kind.
@@ -90,11 +86,7 @@ def expressions(clauses: int) -> dict[str, Any]:
 
 
 class KnownLoad:
-    """
-    Work under way; :func:`known_load` makes and ends it.
-
-    :param cluster: the cluster.
-    """
+    """Work under way; :func:`known_load` makes and ends it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

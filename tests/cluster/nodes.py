@@ -45,14 +45,7 @@ NODE_NAMES = ("node-1", "node 2")
 
 @dataclass(frozen=True)
 class Node:
-    """
-    A running node.
-
-    :param name: its name.
-    :param url: the address for clients.
-    :param transport_address: the address for other nodes.
-    :param process: its process.
-    """
+    """A running node."""
 
     name: str
     url: str
@@ -77,8 +70,6 @@ class Cluster:
     """
     A cluster that answers.
 
-    :param url: the address for clients.
-    :param node_names: the names of all nodes.
     :param nodes: the nodes started here; none if the cluster is someone else's.
     :param kind: its kind; None if the cluster is someone else's.
     :param authority: the file with the certificate of its authority; None if it speaks no TLS.

@@ -19,7 +19,6 @@ class Proxy(ThreadingHTTPServer):
     """
     Passes requests on to a cluster, as its operator.
 
-    :param cluster: the cluster.
     :param same_for_all: whether a request that came before is answered with the cluster's answer of that time.
     """
 

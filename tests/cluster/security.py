@@ -23,8 +23,6 @@ class User:
     """
     A user of the secured servers.
 
-    :param name: the login.
-    :param password: the password.
     :param privileges: the privileges of the user, in the words of the product.
     :param is_admin: whether the user may do everything.
     """
@@ -61,11 +59,7 @@ DOCUMENTED = User("documented")
 
 
 class Authority:
-    """
-    A certificate authority of one cluster.
-
-    :param folder: where its certificate is written.
-    """
+    """A certificate authority of one cluster."""
 
     def __init__(self, folder: Path) -> None:
         self._root = make_certificate("test authority")

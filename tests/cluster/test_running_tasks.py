@@ -37,7 +37,6 @@ class Taken(NamedTuple):
     """
     A capture of the busy node.
 
-    :param node: what is known of its tasks.
     :param outlasting: the X-Opaque-Ids of the requests that were under way from before it to after it.
     """
 

@@ -24,8 +24,6 @@ class DiskObjects(MutableMapping[str, MemoryFile]):
 
     One call of the system makes an object appear, takes the place of an older one, or removes it. So a process that is
     killed has done each of its requests, or has not.
-
-    :param folder: the folder of the files.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -46,12 +46,7 @@ _HIDDEN = re.compile(r"/\.[^/]+\.[0-9a-f]{8,16}\.(part|probe)$|(^|/)\.[^/]+\.sta
 
 @dataclass(frozen=True)
 class Version:
-    """
-    What the platform has when a run asks.
-
-    :param listed: the subscriptions in its pages.
-    :param unlisted: those that its pages leave out.
-    """
+    """What the platform has when a run asks."""
 
     listed: Mapping[int, dict[str, Any]]
     unlisted: Mapping[int, dict[str, Any]]
@@ -84,7 +79,6 @@ class Scene:
     """
     A folder on a disk or on a store.
 
-    :param form: where it is.
     :param root: the folder of this scene on the disk.
     """
 

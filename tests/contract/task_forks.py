@@ -37,7 +37,6 @@ class Ended:
 
     :param state: the state that the runner reported, or None if it was killed before.
     :param value: what the task returned, if it succeeded.
-    :param error: the name of the exception.
     :param seconds: the seconds from the signal, or from the start if there was none, to the end.
     """
 
@@ -79,7 +78,6 @@ class TaskForks:
     The program that forks tasks; a context manager.
 
     :param module: the module whose function ``make(name, folder)`` makes a task.
-    :param home: a folder for its Airflow.
     """
 
     def __init__(self, module: str, home: Path) -> None:

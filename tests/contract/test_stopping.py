@@ -50,8 +50,6 @@ class Case:
     """
     A task, and the phase in which it is stopped.
 
-    :param name: the operator and the phase.
-    :param faults: what keeps it in this phase.
     :param extra: of its connection, for the first try.
     :param requests: how many requests it has sent when it is stopped; the fewest, if ``several`` may be under way.
     :param resumed: how many requests the next try needs; None if the task is not tried again here.

@@ -29,7 +29,6 @@ class Installation:
     Everything that runs.
 
     :param airflow: the components, among them the two workers.
-    :param sandbox: the service.
     :param redis: carries tasks to the workers and keeps the key's rate.
     :param output: the folder that the tasks read from and write to.
     """

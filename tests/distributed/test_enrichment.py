@@ -42,13 +42,7 @@ def texts_of(part: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Disturbed:
-    """
-    The run that had a bad minute.
-
-    :param run: how it ended.
-    :param began: when the minute began.
-    :param killed: when a worker was dead.
-    """
+    """The run that had a bad minute."""
 
     run: Ended
     began: datetime

@@ -47,7 +47,6 @@ class Desk:
     """
     Where an action works, and what it leaves with Airflow.
 
-    :param folder: for its files.
     :param rows: filled with what Airflow keeps: rendered fields, triggers, events and results.
     :param place: the address of its files, if that is another than the folder.
     """
@@ -84,10 +83,7 @@ class Action:
     :param name: the public name; the method of a hook, or the class.
     :param form: in a worker or on an event loop.
     :param service: `video`, `cluster` or `books`.
-    :param kind: the column of the table.
     :param run: does it; returns what the user gets.
-    :param shown: how its outcome shows.
-    :param auth: how the connection authenticates.
     :param reads_text: whether the reply that it needs is no JSON.
     :param files: the files that it leaves in the end.
     """

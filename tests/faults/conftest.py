@@ -56,7 +56,6 @@ class Addresses:
     Where connections lead.
 
     :param services: the services behind the server that answers.
-    :param service: the base address of the server.
     :param others: base addresses by the name of their fault.
     """
 
@@ -144,13 +143,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
 
 @dataclass
 class Guard:
-    """
-    Everything that a cell leaves behind.
-
-    :param witness: the log.
-    :param folder: what was written.
-    :param texts: what else was seen.
-    """
+    """Everything that a cell leaves behind."""
 
     witness: canaries.Witness
     folder: Path

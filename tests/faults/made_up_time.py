@@ -173,11 +173,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.DefaultSelector):
-    """
-    Looks for what happens, and ends a pause if nothing does.
-
-    :param made_up: the clock.
-    """
+    """Looks for what happens, and ends a pause if nothing does."""
 
     def __init__(self, made_up: MadeUpTime) -> None:
         super().__init__()

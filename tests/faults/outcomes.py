@@ -53,7 +53,6 @@ class Row:
     """
     How work ends at one fault.
 
-    :param read: reading once.
     :param write: posting a bulletin; None as reading.
     :param waiting: a wait of a sensor or of a capture; None as reading.
     :param report: a report of hot threads, which is no JSON; None as reading.

@@ -33,9 +33,6 @@ class Asked:
     """
     A request as it arrived.
 
-    :param method: its method.
-    :param path: the path below the base address.
-    :param params: the query.
     :param headers: the headers, by name in lower case.
     """
 
@@ -60,12 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """
-    A good reply.
-
-    :param body: its body.
-    :param content_type: the header of this name.
-    """
+    """A good reply."""
 
     body: bytes
     content_type: str = "application/json"
@@ -78,14 +70,7 @@ class Answer:
 
 @dataclass
 class Exchange:
-    """
-    One request and what becomes of it.
-
-    :param peer: the server's end of the connection.
-    :param cell: the cell that asks.
-    :param asked: the request.
-    :param answer: the good reply.
-    """
+    """One request and what becomes of it."""
 
     peer: Peer
     cell: Cell
@@ -108,7 +93,6 @@ class Cell:
     :param times: how many requests it befalls.
     :param after: how many it lets pass first.
     :param acts: whether the service has carried out a request that it befalls.
-    :param on_request: called before each request is answered.
     :param exceed_limits: has the time limits of exchanges pass, as soon as all have sent their requests; returns
         whether they have.
     """

@@ -68,9 +68,7 @@ class _Storage:
     """
     The storage of one cell.
 
-    :param desk: where the task works.
     :param store: the object store, if the files go there.
-    :param patch: undone when the storage works again.
     """
 
     desk: Desk

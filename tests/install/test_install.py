@@ -40,7 +40,6 @@ class Environment:
     An environment with one Airflow and the wheel.
 
     :param folder: the folder of the environment; Airflow's home is in it.
-    :param airflow: Airflow's version.
     """
 
     folder: Path

@@ -103,10 +103,7 @@ class Attempt(Paced):
     """
     One attempt at a task.
 
-    :param clock: its time.
-    :param task: the task.
     :param client: the client of the service that it uses.
-    :param send: answers its requests.
     :param act: does the task's work, and returns its result.
     """
 

@@ -77,13 +77,9 @@ class BulletinTask:
     """
     A task, as Airflow knows it.
 
-    :param name: its id.
-    :param tries: the number of its tries.
     :param max_tries: the number of the last try that it may have.
-    :param latest: its latest attempt.
     :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param is_to_post: whether it was cleared to post again, and has not since.
-    :param state: its state store.
     """
 
     name: str

@@ -34,10 +34,6 @@ class DatasetTask:
     """
     A task that writes a dataset, as Airflow and the model know it.
 
-    :param run: its run.
-    :param clears: how often it was cleared.
-    :param beginnings: how often its run began anew.
-    :param latest: its latest attempt.
     :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param interruptions: how many of its attempts have ended otherwise than by success, since it was cleared.
     """

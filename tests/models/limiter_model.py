@@ -31,8 +31,6 @@ class Caller:
     """
     A caller that acquires a permit.
 
-    :param asking: what it does.
-    :param step: the step at which it is.
     :param answer: the answer of the store that has not reached it yet.
     :param wakes_at: when it wakes up, if it sleeps.
     """

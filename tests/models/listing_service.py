@@ -34,8 +34,6 @@ class ListingService:
     """
     The platform.
 
-    :param page_size: the records of a page.
-    :param records: what it has.
     :param snapshots: what it has had, the last one now.
     :param faults: what is wrong with its next replies.
     :param served: the number of pages that it has sent to each task.

@@ -24,11 +24,7 @@ _BUCKET = "/bucket/"
 
 
 class ModelPlace(ABC):
-    """
-    A folder.
-
-    :param clock: the time of the example.
-    """
+    """A folder."""
 
     #: The address of the folder.
     folder: str

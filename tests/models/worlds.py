@@ -24,7 +24,6 @@ class World:
 
     :param owner: what has the fault: a class or a module; a tuple of them, if each has it.
     :param name: the name of what is replaced there.
-    :param fault: what takes its place.
     :param message: a pattern of what the model says.
     :param place: the only place of all examples, for the model of a dataset; None if the examples choose.
     :param history: calls rules of the model, for a fault that few examples of chance meet; None if the examples do.

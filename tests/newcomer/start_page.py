@@ -18,7 +18,6 @@ class Command:
     """
     A line to type.
 
-    :param line: it, with its continuation lines.
     :param printed: the lines that the page shows as its output; `…` stands for anything.
     """
 
@@ -32,8 +31,6 @@ class Step:
     A block of the page.
 
     :param language: `console`: lines to type; `bash`: values of one's own; `python`: a file to save.
-    :param content: the block.
-    :param words: the paragraph before it.
     :param section: the heading of the second level that it is under.
     """
 

@@ -23,8 +23,6 @@ class Terminal:
     """
     A shell that runs for as long as its ``with`` block lasts.
 
-    :param folder: where it starts.
-    :param env: its whole environment.
     :param log: the file for all that is printed in it.
     """
 

@@ -57,12 +57,9 @@ class Soak:
     """
     What was seen.
 
-    :param sandbox: the services.
     :param tasks: the task instances of the runs that have ended.
     :param failures: the ends of the logs of those that failed, by task and run.
     :param readings: the times in seconds since the warm-up, with the figures of each.
-    :param faults: the number of faults.
-    :param pages: what came of opening pages.
     """
 
     sandbox: SandboxServer

@@ -40,7 +40,6 @@ class RandomFaults(Background):
     """
     Arms a fault of a service whenever a request has met its last one, for as long as its `with` block lasts.
 
-    :param arm: arms a fault.
     :param is_armed: returns whether a service has a fault still to come.
     """
 

@@ -18,13 +18,7 @@ _FEWEST_BLOCKS = 4
 
 @dataclass(frozen=True)
 class Trend:
-    """
-    The trend of a figure.
-
-    :param level: the mean of the readings.
-    :param per_hour: the growth in an hour.
-    :param error: the standard error of the growth.
-    """
+    """The trend of a figure."""
 
     level: float
     per_hour: float

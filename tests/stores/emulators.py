@@ -40,9 +40,7 @@ class Cloud:
     """
     A cloud of the tests.
 
-    :param scheme: how a path on it begins.
     :param package: the Airflow provider that registers the scheme.
-    :param port: the emulator's.
     :param connection: makes the connection's JSON from an address and whether the key is right.
     :param no_right: the answer to a request without the right.
     :param expired: the answer to a request with a key that has expired.

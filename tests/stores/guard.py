@@ -25,7 +25,6 @@ class Guard(ThreadingHTTPServer):
     """
     The proxy.
 
-    :param port: the store's own port.
     :param answer: returns the answer to a request (its method, path and body) that is not passed on; otherwise None.
     :param is_named: whether the store answers under its own address only. Signatures of S3 include the client's.
     """

@@ -26,12 +26,7 @@ TASK_SECONDS = 240
 
 
 class Other(NamedTuple):
-    """
-    Who comes between.
-
-    :param number: the number of its try.
-    :param run: its run.
-    """
+    """Who comes between."""
 
     number: int
     run: str
@@ -43,11 +38,7 @@ others = pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 
 @dataclass
 class Held:
-    """
-    A task in a thread, which is held at one of its requests.
-
-    :param request: the number of that request.
-    """
+    """A task in a thread, which is held at one of its requests."""
 
     request: int
     requests: Iterator[int] = field(default_factory=lambda: itertools.count(1))

@@ -34,7 +34,6 @@ class Watch(NamedTuple):
     What came of the watch.
 
     :param runs_at: how many runs it had started at each stage.
-    :param runs: they, in the end.
     :param log: what the triggerer wrote before it was killed.
     """
 

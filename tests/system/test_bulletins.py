@@ -52,7 +52,6 @@ class Outcome:
     """
     How the run has ended, once or again.
 
-    :param run: the run.
     :param posted: the ids of the bulletins on each task's own platform.
     :param asked: how many requests it got.
     :param records: what the state store says of each task's bulletin.

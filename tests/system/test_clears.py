@@ -60,8 +60,6 @@ class Phase:
 
     :param run: the run, which may be waiting for one of them.
     :param requests: what each service was asked in this phase.
-    :param summaries: what those returned that succeeded.
-    :param files: what is at each destination.
     """
 
     run: Ended

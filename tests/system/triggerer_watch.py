@@ -62,11 +62,7 @@ def install(home: Path) -> None:
 
 
 class TriggererWatch:
-    """
-    Records each blocking step that the provider's code takes on an event loop, in a file.
-
-    :param file: the path.
-    """
+    """Records each blocking step that the provider's code takes on an event loop, in a file."""
 
     def __init__(self, file: str) -> None:
         self._file = file

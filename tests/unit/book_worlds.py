@@ -37,7 +37,6 @@ class World:
     Something that answers at the address of a connection.
 
     :param name: a few words; ``tests/unit/books/test_docs.py`` knows its row in ``docs/guides/not_found.md``.
-    :param answer: its reply to a path.
     :param error: what a look-up of an existing book raises there, whichever way it is asked for; None if the look-up
         is right to say ``not_found``.
     :param sensor: what the sensor raises; None if it waits.
@@ -109,11 +108,7 @@ WITH_CANARY = (
 
 
 class WorldServer(Loopback):
-    """
-    A world that can be asked.
-
-    :param world: the world.
-    """
+    """A world that can be asked."""
 
     def __init__(self, world: World) -> None:
         super().__init__(self._talk)

@@ -44,7 +44,6 @@ class ReplayedReadings:
     Readings of a wait without a hook.
 
     :param read: returns the call flow of a reading.
-    :param monotonic: the clock of the wait.
     """
 
     read: Callable[[], CallFlow[Any]]

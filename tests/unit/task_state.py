@@ -13,7 +13,6 @@ class KeptState:
     """
     A store whose values pass through JSON, as Airflow's do, and whose calls can be told to fail.
 
-    :param values: what it holds from the start.
     :param failing: the calls that fail: ``get``, ``set``, ``delete``; or one of a state, as ``set posted``.
     """
 

@@ -51,7 +51,6 @@ class PlainLimiter:
     """
     Keeps the times of the latest requests of a key in a SQLite file, as JSON.
 
-    :param path: the file.
     :param limit: how many requests are admitted in a second.
     """
 

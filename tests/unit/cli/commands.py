@@ -17,7 +17,6 @@ class Ended:
     """
     What a command left.
 
-    :param code: its exit code.
     :param output: what it wrote to the standard output.
     :param messages: what it wrote to the standard error.
     """

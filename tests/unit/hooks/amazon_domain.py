@@ -31,9 +31,6 @@ class Domain:
     One domain, and what it has been asked.
 
     :param keys: the secret access keys by access key.
-    :param region: its region.
-    :param clock_is_ahead: how far its clock is ahead.
-    :param expired: session tokens that are over.
     :param answer: what it replies to a request that is signed right.
     """
 

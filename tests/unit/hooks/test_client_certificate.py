@@ -25,13 +25,7 @@ PASSWORD = "the key's own password"
 
 @dataclass
 class Files:
-    """
-    Files of an authority, of a server and of a client that it has signed.
-
-    :param folder: where they are.
-    :param authority: signs both.
-    :param client: the client's certificate and key.
-    """
+    """Files of an authority, of a server and of a client that it has signed."""
 
     folder: Path
     authority: Certificate

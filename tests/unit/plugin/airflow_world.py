@@ -71,11 +71,7 @@ class Readers(SimpleAuthManager):
 
 
 class World:
-    """
-    Airflow with what a test puts into it.
-
-    :param folder: where captures are written.
-    """
+    """Airflow with what a test puts into it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -28,11 +28,7 @@ class FakeClock:
 
 
 class Sandbox:
-    """
-    A sandbox and what a test needs to talk to it.
-
-    :param settings: settings other than the defaults.
-    """
+    """A sandbox and what a test needs to talk to it."""
 
     def __init__(self, **settings: object) -> None:
         self.clock = FakeClock()

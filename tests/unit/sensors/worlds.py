@@ -112,7 +112,6 @@ class World:
     :param script: from which second on it is in which state.
     :param max_attempts: how often the connection has a request sent.
     :param now: the time in seconds.
-    :param asked: when it was asked for what.
     """
 
     service: str

@@ -27,9 +27,7 @@ class Life:
     """
     Counts the calls that change files or objects, and ends the process at one of them.
 
-    :param patch: replaces the calls for the test.
     :param left: the number of calls before the process dies; None if it does not die.
-    :param steps: the number of calls so far.
     :param torn: whether a last write was cut in half.
     """
 

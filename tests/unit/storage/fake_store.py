@@ -60,7 +60,6 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     :param conditional: whether it checks conditions as S3 does; otherwise it knows none.
     :param clock: its time in seconds since 1970; without one it does not say when an object was written.
-    :param objects: shared with other clients.
     """
 
     cachable = False

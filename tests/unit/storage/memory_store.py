@@ -26,11 +26,7 @@ class ReplyError(OSError):
 
 
 class MemoryStore(AbstractFileSystem):  # type: ignore[misc]  # fsspec publishes no types
-    """
-    Objects in memory.
-
-    :param kind: which conditions it checks.
-    """
+    """Objects in memory."""
 
     cachable = False
 

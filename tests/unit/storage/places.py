@@ -50,11 +50,7 @@ class Place:
     """
     A folder on the local disk, or below a bucket.
 
-    :param prefix: the address of the folder.
     :param names: returns the names of all files there, the hidden ones included.
-    :param read: returns the content of one.
-    :param remove: removes one.
-    :param write: writes one, as another program does.
     """
 
     prefix: str

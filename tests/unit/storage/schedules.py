@@ -200,15 +200,7 @@ TWO_PAGES = Plan()
 
 @dataclass(eq=False)
 class Attempt:
-    """
-    One attempt.
-
-    :param world: where it works.
-    :param name: its name, which its records have.
-    :param owner: the task.
-    :param token: the token of its claim.
-    :param plan: what it does.
-    """
+    """One attempt."""
 
     world: World
     name: str

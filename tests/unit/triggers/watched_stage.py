@@ -30,12 +30,7 @@ def threads_of(patch: pytest.MonkeyPatch, method: str) -> list[int]:
 
 
 class HalfWritten:
-    """
-    A step of a backend that does not end before it may.
-
-    :param patch: undoes it after the test.
-    :param method: the step.
-    """
+    """A step of a backend that does not end before it may."""
 
     def __init__(self, patch: pytest.MonkeyPatch, method: str) -> None:
         self.begun = threading.Event()

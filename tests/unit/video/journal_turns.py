@@ -88,11 +88,7 @@ class Channel:
 
 
 class DiskChannel(Channel):
-    """
-    A channel whose journal is on the local disk.
-
-    :param folder: the folder of the journal.
-    """
+    """A channel whose journal is on the local disk."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -169,13 +165,7 @@ class Poster(Paced):
     """
     One try of a task, in a thread that makes one request for each step the test allows.
 
-    :param channel: the channel.
-    :param name: its name, for the history.
     :param task: its task instance; None for one of its own.
-    :param number: the number of the try.
-    :param max_tries: the number of the last one.
-    :param answer: answers its post.
-    :param rules: the rules of the decision.
     """
 
     def __init__(

@@ -55,9 +55,7 @@ class Service:
     """
     A book database.
 
-    :param answer: its reply about one book.
     :param latency: the seconds until it comes; by book, or for all.
-    :param many: its reply to a bulk request.
     """
 
     answer: Callable[[str], Response] = found

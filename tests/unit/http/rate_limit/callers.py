@@ -42,7 +42,6 @@ class World:
     """
     Callers, their machine, the back end and the service.
 
-    :param rate: the key's rate.
     :param callers: how many ask at the same time.
     :param often: in which share of the steps a process is held up.
     :param longer: for how many seconds then, on average.

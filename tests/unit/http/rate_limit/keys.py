@@ -74,12 +74,7 @@ def keep(
 
 @dataclass
 class Key:
-    """
-    A schedule, its rate and its time: what callers ask and report, one after the other.
-
-    :param rate: the requests a second.
-    :param now: the time.
-    """
+    """A schedule, its rate and its time: what callers ask and report, one after the other."""
 
     rate: float = 1.0
     now: float = 1_800_000_000.125

@@ -56,11 +56,7 @@ def document() -> dict[str, Any]:
 
 
 class Google:
-    """
-    Google's client for a sandbox, with credentials of one kind or another.
-
-    :param server: the sandbox.
-    """
+    """Google's client for a sandbox, with credentials of one kind or another."""
 
     def __init__(self, server: SandboxServer) -> None:
         self._server = server
