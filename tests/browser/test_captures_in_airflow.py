@@ -51,7 +51,7 @@ def open_tab(page: Page, airflow: LocalAirflow, dag_id: str, run_id: str, task_i
 
 
 class TestTab:
-    def test_it_shows_the_report_of_a_run_that_was_started_by_the_form(
+    def test_tab_shows_the_report_of_a_run_that_was_started_by_the_form(
         self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str
     ) -> None:
         page = sign_in_as("author")
@@ -86,7 +86,7 @@ class TestTab:
         assert flame_graph.bars(report)
         assert before.input_value() == examples.runs[DAG].run_id
 
-    def test_it_says_that_another_task_has_no_report(
+    def test_tab_says_that_another_task_has_no_report(
         self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
     ) -> None:
         run = examples.runs["mediaops_cpu_bulletin"]
@@ -121,7 +121,7 @@ class TestTab:
         assert all(graph.keys() == graphs[0].keys() for graph in graphs)
 
     @pytest.mark.parametrize("theme", ["light", "dark"])
-    def test_it_is_as_dark_as_airflow(
+    def test_tab_is_as_dark_as_airflow(
         self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str, theme: str
     ) -> None:
         page = sign_in_as("author", color_scheme="light" if theme == "dark" else "dark")
@@ -133,7 +133,7 @@ class TestTab:
 
 
 class TestList:
-    def test_it_is_in_the_navigation(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
+    def test_list_is_in_the_navigation(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
         page = sign_in_as("author")
         page.goto(airflow.url)
         airflow_pages.choose_in_menu(page, "Browse", "Hot threads", f"{airflow.url}/plugin/{LIST_ROUTE}")
@@ -155,7 +155,7 @@ class TestList:
         airflow_pages.arrive(page, report_url(DAG, later_run, "capture", base_url=airflow.url))
         assert flame_graph.bars(page.main_frame)
 
-    def test_it_is_filtered_by_dag(self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
+    def test_list_is_filtered_by_dag(self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
         page = sign_in_as("author")
         page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
         page.get_by_label("DAG").fill("hot_nodes")

@@ -17,7 +17,7 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     return pages.digest_of_a_week(tmp_path_factory.mktemp("digest"))
 
 
-def test_it_runs_within_its_policy_and_asks_for_nothing(open_page: Open, html: str) -> None:
+def test_digest_page_runs_within_its_policy_and_asks_for_nothing(open_page: Open, html: str) -> None:
     with open_page(html) as opened:
         assert opened.bars()
         assert opened.violations() == []

@@ -72,7 +72,7 @@ class TestFlameGraph:
             keyboard.press("Tab")
             assert opened.page.evaluate("document.activeElement.closest('#flame-graph')") is None
 
-    def test_it_can_be_split_otherwise(self, open_page: Open) -> None:
+    def test_flame_graph_can_be_split_otherwise(self, open_page: Open) -> None:
         with open_page(made(AFTER)) as opened:
             opened.page.locator("#flame-levels").select_option("0,1,2")
             assert "thread opensearch[n1][search][T#1]" in opened.bars()
@@ -97,7 +97,7 @@ class TestFlameGraph:
             opened.bar("a.B.same").hover()
             assert opened.page.locator("#flame-details").inner_text() == "a.B.same: 90.0 %, 90.0 % of the graph"
 
-    def test_it_is_as_wide_as_the_window(self, open_page: Open) -> None:
+    def test_flame_graph_is_as_wide_as_the_window(self, open_page: Open) -> None:
         with open_page(one()) as opened:
             opened.bars()
             opened.page.set_viewport_size({"width": 800, "height": 600})

@@ -135,7 +135,7 @@ class TestLayout:
                     "td"
                 ).first.evaluate(label)
 
-    def test_it_prints(self, open_page: Open) -> None:
+    def test_page_prints(self, open_page: Open) -> None:
         with open_page(several(), color_scheme="dark") as opened:
             opened.bars()
             opened.page.emulate_media(media="print")

@@ -107,7 +107,7 @@ class TestABulletin:
             assert rendered(made).text == "Content of rendered."
             made.text = name
 
-    def test_that_a_template_renders_is_no_file(self, dag: DAG, name: str) -> None:
+    def test_name_of_a_file_that_a_template_renders_is_a_text(self, dag: DAG, name: str) -> None:
         """Else whoever starts a run could post what is in the folder."""
         with dag:
             made = PostBulletinOperator(task_id="task", text="{{ params.text }}")

@@ -193,7 +193,7 @@ class TestWatcher:
         row: dict[str, Any] = json.loads(found)
         return row
 
-    def test_it_survives_the_way(self) -> None:
+    def test_watcher_survives_the_way(self) -> None:
         trigger = HighCpuTrigger(threshold=90, nodes=["a", "b"], clear_below=70.5)
         row = self.row(threshold=90, nodes=("a", "b"), clear_below=70.5)
         again = in_the_triggerer(row["classpath"], row_of(**row))
@@ -207,7 +207,7 @@ class TestWatcher:
         values = HighCpuTrigger(threshold=90).serialize()[1]
         assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)
 
-    def test_it_is_the_same_at_each_parsing(self) -> None:
+    def test_watcher_is_the_same_at_each_parsing(self) -> None:
         """Another hash than that of the row in the database would start it anew each time."""
         row = self.row(threshold=90, nodes=("a", "b"))
         stored = Trigger(classpath=row["classpath"], kwargs=row["kwargs"])

@@ -18,7 +18,7 @@ _FORMS = sorted(canaries.forms_of(canaries.PASSWORD))
 
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("secret", canaries.SECRETS)
-def test_it_knows_each_form(secret: str, form: str) -> None:
+def test_search_for_secrets_knows_each_form(secret: str, form: str) -> None:
     assert canaries.leaks(f"before {canaries.forms_of(secret)[form]} after")
 
 
@@ -30,7 +30,7 @@ def test_a_careless_service_repeats_a_secret_in_each_form() -> None:
 
 
 @pytest.mark.parametrize("place", ["log", "traceback", "file", "name of a file", "value", "error", "output"])
-def test_it_looks_everywhere(place: str, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+def test_search_for_secrets_looks_everywhere(place: str, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     guard, secret = bench.guard, canaries.HEADER
     if place == "log":
         logging.getLogger("urllib3.connection").debug("sent %s", secret)
@@ -50,7 +50,7 @@ def test_it_looks_everywhere(place: str, bench: Bench, capfd: pytest.CaptureFixt
     guard.forget()
 
 
-def test_it_is_silent_if_there_is_none(bench: Bench) -> None:
+def test_search_for_secrets_is_silent_if_there_is_none(bench: Bench) -> None:
     logging.getLogger("any").info("p4ss")
     (bench.desk.folder / "file").write_text("***")
     bench.guard.see({"path": "/out"})

@@ -85,7 +85,7 @@ def test_each_task_ends_as_it_should(watched: Watched) -> None:
     assert {watched.run.tries(name) for name in watched.run.tasks} == {1}
 
 
-def test_who_waits_in_the_triggerer_holds_no_slot(watched: Watched) -> None:
+def test_task_that_waits_in_the_triggerer_holds_no_slot(watched: Watched) -> None:
     assert {watched.states_while_waiting[name] for name in DEFERRED} == {"deferred"}
     assert watched.states_while_waiting["spike_worker"] == "running"
 

@@ -93,7 +93,7 @@ def test_an_entry_is_a_text(entry: object) -> None:
         arguments.read_texts("ids", ["a", entry])
 
 
-def test_one_of_a_few_words() -> None:
+def test_choice_is_one_of_a_few_words() -> None:
     assert arguments.read_choice("require", " any", ("any", "all")) == "any"
     for value in ("none", "ANY", "", None, 1, ["any"]):
         with pytest.raises(InvalidArgumentError, match=r"^require is any or all; not "):

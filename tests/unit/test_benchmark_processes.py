@@ -39,7 +39,7 @@ def test_a_fresh_process_has_its_own_airflow_and_keeps_byte_code(
     assert os.path.realpath(folder) == os.path.realpath(tmp_path)
 
 
-def test_one_that_fails_says_why(tmp_path: Path) -> None:
+def test_process_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)exit code 1: .*no such thing"):
         last_line_of(["-c", "raise LookupError('no such thing')"], environment(tmp_path), seconds=240)
 

@@ -86,7 +86,7 @@ class TestADeferredTask:
 
 @pytest.mark.parametrize("mode", ["poke", "reschedule"])
 @pytest.mark.parametrize("flag", ["soft_fail", "never_fail"])
-def test_one_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pause(
+def test_timeout_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pause(
     mode: str, flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def time_out(*_: object) -> None:

@@ -64,7 +64,7 @@ def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
     assert pauses_of(steps) == []
 
 
-def test_who_is_told_of_the_wait_waits_for_nothing() -> None:
+def test_caller_that_is_told_of_the_wait_waits_for_nothing() -> None:
     clock, told, steps = FakeClock(), list[Wait](), list[Step]()
     flow = until(14, three_readings([]), clock.clock.monotonic, told.append)
     assert replay(flow, [Response(200), Response(200)], steps=steps, clock=clock) is None

@@ -22,15 +22,15 @@ def look(*replies: Response) -> Verdict:
     return replay(BookWatch("0-14-044913-2").look(Finder(client(), PROGRAMMING).ask), replies)
 
 
-def test_it_is_done_with_the_record() -> None:
+def test_watch_is_done_with_the_record() -> None:
     assert look(found(CRIME)) == Done(book(CRIME)["book"])
 
 
-def test_it_waits_while_there_is_no_record() -> None:
+def test_watch_waits_while_there_is_no_record() -> None:
     assert look(no_such_book(), found(PROGRAMMING)) == Waiting(f"no record of {CRIME}")
 
 
-def test_it_waits_where_a_404_may_mean_the_limit_and_need_not_know() -> None:
+def test_watch_waits_where_a_404_may_mean_the_limit_and_need_not_know() -> None:
     assert look(limit_404(), found(PROGRAMMING)) == Waiting(f"no record of {CRIME}, or the key's limit is reached")
 
 

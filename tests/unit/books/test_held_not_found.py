@@ -91,7 +91,7 @@ class TestWhatIsConfirmed:
             assert (decided, probes) == ([(isbn13, "not_found")], 8 if isbn13 == A else 0)
 
     @pytest.mark.parametrize("words", ["limit", "foreign"])
-    def test_one_of_those_probes_that_gets_a_404_makes_it_no_proof(self, words: str) -> None:
+    def test_probe_that_gets_a_404_makes_the_others_no_proof(self, words: str) -> None:
         run = Run()
         run.evidence.probes_found = 7
         for _ in range(3):
@@ -191,7 +191,7 @@ class TestWhatIsConfirmed:
 
 
 class TestOneInClearWordsByItself:
-    def test_it_is_believed_if_key_and_address_were_proved_a_short_time_ago(self) -> None:
+    def test_single_404_in_clear_words_is_believed_if_key_and_address_were_proved_a_short_time_ago(self) -> None:
         run = Run()
         run.found(C)
         run.now += 599
@@ -201,7 +201,7 @@ class TestOneInClearWordsByItself:
         assert run.check() is None
         assert run.decisions() == [(A, "not_found")]
 
-    def test_it_is_believed_after_some_seconds_while_others_are_under_way(self) -> None:
+    def test_single_404_in_clear_words_is_believed_after_some_seconds_while_others_are_under_way(self) -> None:
         run = Run()
         run.found(C)
         run.missing(A, CLEAR)
@@ -212,7 +212,7 @@ class TestOneInClearWordsByItself:
         assert run.decisions(idle=False) == [(A, "not_found")]
 
     @pytest.mark.parametrize("proved_before", [None, 600.0])
-    def test_it_needs_a_probe_otherwise(self, proved_before: float | None) -> None:
+    def test_single_404_in_clear_words_needs_a_probe_otherwise(self, proved_before: float | None) -> None:
         run = Run()
         if proved_before is not None:
             run.found(C)

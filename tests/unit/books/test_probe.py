@@ -19,7 +19,7 @@ class TestWhenAProbeIsAskedFor:
     @pytest.mark.parametrize(
         ("words", "count", "seconds"), [("clear", 25, 0.0), ("clear", 1, 5.0), ("limit", 25, 0.0), ("foreign", 1, 5.0)]
     )
-    def test_it_waits_for_more_404s_but_not_for_long(self, words: str, count: int, seconds: float) -> None:
+    def test_probe_waits_for_more_404s_but_not_for_long(self, words: str, count: int, seconds: float) -> None:
         run = Run()
         for number in range(count):
             assert run.check(idle=False) is None
@@ -127,7 +127,7 @@ class TestTheProbe:
         assert (run.held.take_news() is not None) == (meaning == "limit")
         assert (run.check() is None) == (meaning != "no probe" or canary is None)
 
-    def test_one_that_speaks_against_the_connection_says_what_to_check_and_ends_all(self) -> None:
+    def test_probe_that_speaks_against_the_connection_says_what_to_check_and_ends_all(self) -> None:
         for canary in (CANARY, None):
             run = Run(canary)
             run.missing(A, FOREIGN)
@@ -208,7 +208,7 @@ class TestACatalogueWithoutTheWellKnownBook:
 
         assert run.decisions() == [(A, "not_found")]
 
-    def test_it_vouches_for_no_other_words(self) -> None:
+    def test_catalogue_without_the_well_known_book_vouches_for_no_other_words(self) -> None:
         assert isinstance(self.small(LIMIT).error(), RateLimitedError)
 
     def test_without_it_nothing_vouches_and_the_advice_is_a_canary(self) -> None:

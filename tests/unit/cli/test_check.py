@@ -72,7 +72,7 @@ def test_a_key_of_the_book_database(requests_mock: requests_mock.Mocker, tmp_pat
 
 
 @pytest.mark.usefixtures("books")
-def test_it_is_shown_to_people(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+def test_checked_connection_is_shown_to_people(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
     requests_mock.get(f"{BOOKS}/key", **QUOTA)
     output = command("check", "books").output
     first, message, *fields = output.splitlines()

@@ -61,7 +61,7 @@ def test_connections_with_the_same_key_share_its_rate(backend: SqliteBackend, bo
     assert second["state"] == "unused"
 
 
-def test_it_is_shown_to_people(backend: SqliteBackend, books: Callable[..., str]) -> None:
+def test_state_of_a_key_is_shown_to_people(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name = books("nightly")
     keep(backend, name, reserved=GAP, paused=7_260.0, exhausted=12_002.0)
     where, titles, row = command("rate", "nightly").output.splitlines()

@@ -38,7 +38,7 @@ class TestAny:
     def test_a_node_that_cooled_down_can_run_hot_again(self) -> None:
         assert told(watching(), {"a": 90}, {"a": 84}, {"a": 90}) == ["a", "", "a"]
 
-    def test_it_has_to_fall_below_where_it_clears(self) -> None:
+    def test_hot_node_has_to_fall_below_where_it_clears(self) -> None:
         readings = [{"a": cpu} for cpu in (90, 70, 90, 69.9, 84, 90)]
         assert told(watching(clear_below=70), *readings) == ["a", "", "", "", "", "a"]
 
@@ -80,7 +80,7 @@ class TestAny:
         found = [len(hysteresis.add(hot, 10.0 * reading)) for reading in range(5)]
         assert sorted(found) == [0, 0, 0, 0, 2500]
 
-    def test_it_says_when_the_next_reading_is_due(self) -> None:
+    def test_hot_node_says_when_the_next_reading_is_due(self) -> None:
         hysteresis = watching(sustained_for=20, reading_interval=15)
         told(hysteresis, {"a": 90})
         assert hysteresis.running
@@ -94,7 +94,7 @@ class TestAll:
         both, one = {"a": 90.0, "b": 95.0}, {"a": 90.0, "b": 5.0}
         assert told(watching(require="all"), one, both, both, one, both) == ["", "b a", "", "", "b a"]
 
-    def test_it_is_over_when_one_of_them_cools_down(self) -> None:
+    def test_spike_of_all_nodes_is_over_when_one_of_them_cools_down(self) -> None:
         hysteresis = watching(require="all", clear_below=50)
         both = {"a": 90.0, "b": 95.0}
         assert told(hysteresis, both, {"a": 60, "b": 60}, both, {"a": None}, both, {"a": 49}, both) == [

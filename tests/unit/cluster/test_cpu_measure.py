@@ -207,7 +207,7 @@ class TestFailedNodes:
         reading = ask("auto", replied(stats({"node-1": 10}, failures=("request_id [77] timed out", "lost"))))
         assert CpuWatch(85).unknown(reading) == "the cluster gave no statistics of 2 nodes"
 
-    def test_one_without_a_list_is_not_called_unknown(self) -> None:
+    def test_failed_node_without_a_list_is_not_called_unknown(self) -> None:
         body = {**stats({"node-1": 10}), "_nodes": {"total": 2, "successful": 1, "failed": 1}}
         missing = CpuWatch(85, nodes="node-1,node-2").unknown(ask("auto", replied(body)))
         assert missing == "the cluster gave no statistics of 1 node; not in its reply: node-2"

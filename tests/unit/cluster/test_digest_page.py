@@ -26,7 +26,7 @@ def data_of(html: str) -> dict[str, Any]:
     return data
 
 
-def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:
+def test_digest_page_has_a_table_for_each_series_and_says_k_of_n() -> None:
     html = page_of(digest_of())
     assert "<caption>11 scheduled captures</caption>" in html
     assert "<caption>1 capture at spikes</caption>" in html
@@ -74,7 +74,7 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
     }
 
 
-def test_it_says_what_it_does_not_show() -> None:
+def test_digest_page_says_what_it_does_not_show() -> None:
     digest = digest_of()
     for number in range(2):
         digest.add_damaged(f"/reports/{number}.txt", "it is empty")
@@ -155,7 +155,7 @@ def test_names_of_a_cluster_are_text_only() -> None:
     data_of(html)
 
 
-def test_it_stays_small_whatever_it_shows() -> None:
+def test_digest_page_stays_small_whatever_it_shows() -> None:
     """Stacks that share no frame, in sixty pools with long names and all spans, and long paths."""
     digest = Digest()
     for number in range(60):

@@ -38,7 +38,7 @@ class TestContent:
         nodes = [NodeCpu("id_of_n1", "n1", percent=97.0, source=source)]
         assert f"n1 97 % {words} 96.1 %" in made(capture(BUSY, taken=TAKEN, cpu=nodes)).text()
 
-    def test_one_capture(self) -> None:
+    def test_page_of_one_capture(self) -> None:
         nodes = [NodeCpu("id_of_n1", "n1", percent=97.0, source="os", load_average={"1m": 7.25}), NodeCpu("x", "n2")]
         shown = made(
             capture(BUSY, taken=TAKEN, cpu=nodes, path="s3://b/x.txt", remarks=("Late.",)), title="Spike"

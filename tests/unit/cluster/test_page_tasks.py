@@ -40,7 +40,7 @@ class TestContent:
         assert "no X-Opaque-Id indices:data/write/bulk ingest-target – – 12 2 9 49 ms at the start write" in text  # noqa: RUF001
         assert "3 more rows are left out here." in text
 
-    def test_it_says_what_used_most_and_when_it_was_looked_at(self) -> None:
+    def test_page_says_what_used_most_and_when_it_was_looked_at(self) -> None:
         text = shown(NODE)
         assert (
             "report:nightly-margin (indices:data/read/search on orders-2026) used 464 ms of the 942 ms of CPU" in text

@@ -291,7 +291,7 @@ class TestColumns:
 
 
 class TestProgress:
-    def test_it_is_told_every_thirty_seconds_whether_or_not_anything_is_done(
+    def test_progress_is_told_every_thirty_seconds_whether_or_not_anything_is_done(
         self, local: tuple[Enrichment, Staging]
     ) -> None:
         clock, told = FakeClock(), list[str]()
@@ -312,7 +312,7 @@ class TestProgress:
         assert local[1].summary["rows_per_second"] == 0.0
 
 
-def test_it_travels_in_plain_values() -> None:
+def test_enrichment_travels_in_plain_values() -> None:
     plan = enrichment("/out/books.jsonl", source=["s.txt"], bulk=True)
 
     again = Enrichment.from_dict(json.loads(json.dumps(plan.to_dict())))
@@ -334,7 +334,7 @@ class TestLists:
         assert path.name == ".books.csv.isbns.jsonl"
 
     @pytest.mark.usefixtures("store")
-    def test_it_stands_beside_a_destination_on_a_store(self) -> None:
+    def test_list_stands_beside_a_destination_on_a_store(self) -> None:
         path = list_beside("memory://shelf@bucket/day/books.csv")
         write_list(path, self.ROWS)
 
@@ -344,7 +344,7 @@ class TestLists:
         path.unlink()
         assert not path.exists()
 
-    def test_it_is_removed_with_what_a_task_that_died_has_left_of_it(self, tmp_path: Path) -> None:
+    def test_list_is_removed_with_what_a_task_that_died_has_left_of_it(self, tmp_path: Path) -> None:
         destination = tmp_path / "day" / "books.csv"
         drop_list(str(destination))
         assert not destination.parent.exists()

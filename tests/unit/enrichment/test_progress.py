@@ -108,7 +108,7 @@ class TestLimitWarnings:
         assert "(plan pro, 5 requests a second) is higher than that of the key: set plan" in line
         assert "Or another program uses the key" in line
 
-    def test_it_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
+    def test_warning_of_the_limit_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
         lines = self.warned(*range(1, 12), seconds=60)
 
         assert self.numbers(lines) == ["1", "5", "5"]

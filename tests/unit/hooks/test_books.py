@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("supervisor")
 
 @pytest.mark.usefixtures("connect_books")
 class TestTheQuotaOfToday:
-    def test_it_is_read_where_the_service_tells(self, requests_mock: requests_mock.Mocker) -> None:
+    def test_quota_of_today_is_read_where_the_service_tells(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}})
 
         with BookDatabaseHook() as hook:

@@ -93,7 +93,7 @@ async def test_certificate_is_shown_from_a_triggerer(server: Loopback, files: Fi
     assert found.nodes[0].name == "a"
 
 
-def test_one_file_may_hold_both(server: Loopback, files: Files, connect_cluster: Any) -> None:
+def test_file_may_hold_both_certificate_and_key(server: Loopback, files: Files, connect_cluster: Any) -> None:
     both = files.write("both.pem", files.client.pem + files.client.key_pem)
     connect_cluster(server.base, **files.fields(client_cert=both, client_key=""))
     with SearchClusterHook() as hook:

@@ -180,7 +180,7 @@ class TestImporting:
         await import_in_thread("imported_in_thread")
         assert "imported_in_thread" not in sys.modules
 
-    async def test_one_that_another_thread_is_still_importing_is_waited_for(
+    async def test_module_that_another_thread_is_still_importing_is_waited_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It stands in sys.modules by then: an import of it on the event loop would block the loop."""
@@ -201,7 +201,7 @@ class TestImporting:
         await asyncio.gather(first, second)
         assert sys.modules["imported_slowly"].ready
 
-    async def test_one_that_fails_is_tried_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_import_that_fails_is_tried_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.syspath_prepend(tmp_path)
         for _ in range(2):
             with pytest.raises(ModuleNotFoundError, match="imported_never"):

@@ -128,7 +128,7 @@ class TestPosting:
 
 
 class TestListing:
-    def test_one_page(self, connect_video: Callable[..., None]) -> None:
+    def test_list_of_one_page(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1, 2, next_token="T1")), seen=seen)) as server:
             connect_video(server.base)

@@ -92,7 +92,7 @@ class TestWhoShares:
 
 
 class TestTheRate:
-    def test_it_is_kept_between_two_hooks(self, connect_video: Callable[..., None], pauses: list[float]) -> None:
+    def test_rate_is_kept_between_two_hooks(self, connect_video: Callable[..., None], pauses: list[float]) -> None:
         with Loopback(answering(http(page(1)))) as server:
             connect_video(server.base, **SLOW)
             carry_out("list_subscriptions", mine=True)
@@ -125,7 +125,7 @@ class TestTheRate:
 
 
 class TestASpentQuota:
-    def test_it_stops_other_hooks_without_a_request(self, connect_video: Callable[..., None]) -> None:
+    def test_spent_quota_stops_other_hooks_without_a_request(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(SPENT, 403), seen=seen)) as server:
             connect_video(server.base, **FAST)
@@ -155,7 +155,7 @@ class TestASpentQuota:
         assert VideoPlatformHook().test_connection()[0]
         assert carry_out("list_subscriptions", mine=True).items
 
-    def test_it_stops_nobody_who_has_another_credential(
+    def test_spent_quota_stops_nobody_who_has_another_credential(
         self, connect_video: Callable[..., None], requests_mock: Mocker
     ) -> None:
         connect_video(**FAST)

@@ -151,7 +151,7 @@ class TestCallsThatNeedATokenAtTheSameTime:
                 step = advance(flow, GOOD if isinstance(step, Request) else None)
         return step.value
 
-    def test_one_fetches_it_and_the_others_wait(self) -> None:
+    def test_first_call_fetches_the_token_and_the_others_wait(self) -> None:
         tokens = Tokens(FakeClock())
         calls, steps = self.started(tokens, 8)
         assert [type(step) for step in steps] == [Request] + [Wait] * 7

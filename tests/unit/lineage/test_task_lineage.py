@@ -30,7 +30,7 @@ class TestExport:
             ({"ids": "a,b"}, "mediaops-video://videos/subscriptions"),
         ],
     )
-    def test_it_reads_the_subscriptions_that_are_asked_for(self, query: dict[str, Any], uri: str) -> None:
+    def test_export_reads_the_subscriptions_that_are_asked_for(self, query: dict[str, Any], uri: str) -> None:
         lineage = export_lineage("videos", "/data/subs.csv", None, query, None)
         assert uris(lineage.inputs) == [uri]
         assert lineage.facts == {}
@@ -55,7 +55,7 @@ class TestEnrichment:
         arguments: dict[str, Any] = {"source": (), "keep": True, "columns": None, "summary": None, **more}
         return enrichment_lineage("isbn", destination, None, **arguments)
 
-    def test_it_reads_the_list_and_the_books(self) -> None:
+    def test_enrichment_reads_the_list_and_the_books(self) -> None:
         assert uris(self.lineage().inputs) == ["mediaops-books://isbn/books"]
         lineage = self.lineage(source=["s3://key:secret@bucket/list.csv"])
         assert uris(lineage.inputs) == ["s3://bucket/list.csv", "mediaops-books://isbn/books"]

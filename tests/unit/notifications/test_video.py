@@ -201,7 +201,7 @@ class TestOnce:
         assert not requests_mock.called
 
     @pytest.mark.parametrize("arguments", [{"journal": "/journal"}, {"once_per": "1"}])
-    def test_one_without_the_other_is_refused(self, arguments: dict[str, Any]) -> None:
+    def test_journal_without_once_per_and_the_reverse_are_refused(self, arguments: dict[str, Any]) -> None:
         with pytest.raises(InvalidArgumentError, match="needs"):
             PostBulletinNotifier(text="failed", **arguments)
 

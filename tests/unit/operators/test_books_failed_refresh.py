@@ -78,7 +78,7 @@ class TestALookUpThatIsTooOldAndFails:
         assert f"The last error, about {CRIME}: The book database at books.example answered GET" in warning
         assert any("(2 reused, 1 of them too old, 1 because the service gave no new answer);" in line for line in lines)
 
-    def test_one_more_than_may_fail_ends_the_attempt_and_the_catalogue_stays(
+    def test_failure_beyond_max_failures_ends_the_attempt_and_the_catalogue_stays(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         catalogue = dataset(tmp_path / "books.jsonl", row(CRIME, days=99), row(PROGRAMMING, days=99))

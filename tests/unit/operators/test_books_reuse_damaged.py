@@ -77,7 +77,7 @@ class TestDamage:
         assert not database.called
 
     @pytest.mark.parametrize("format", FORMATS)
-    def test_one_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(
+    def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(
         self, tmp_path: Path, format: Any
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME))

@@ -52,7 +52,7 @@ class TestBadInput:
         assert str(tmp_path / name) in str(caught.value)
         assert not database.called
 
-    def test_one_that_is_damaged_further_on_is_refused_before_the_first_request_too(
+    def test_dataset_that_is_damaged_further_on_is_refused_before_the_first_request_too(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
         old = Path(dataset(tmp_path / "old.jsonl", row(CRIME)))

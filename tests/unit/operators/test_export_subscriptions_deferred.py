@@ -153,7 +153,7 @@ class TestBothForms:
 
     @pytest.mark.parametrize("first", FORMS)
     @pytest.mark.parametrize("second", FORMS)
-    def test_one_goes_on_where_the_other_has_failed(
+    def test_each_form_goes_on_where_the_other_has_failed(
         self, tmp_path: Path, platform: SandboxServer, first: str, second: str
     ) -> None:
         file = tmp_path / "subs.jsonl"

@@ -22,7 +22,7 @@ SECRET = "the content of another file"
 
 
 class TestReport:
-    def test_it_shows_the_captured_text(self, world: World) -> None:
+    def test_page_shows_the_captured_text(self, world: World) -> None:
         url = world.add(written=text(), cluster_conn_id="search_prod")
         response = world.get(url)
         assert response.status_code == 200
@@ -32,7 +32,7 @@ class TestReport:
         assert "at once, without waiting for high CPU" in response.text
         assert "88.0 %" in response.text
 
-    def test_it_is_made_of_the_text_and_not_of_the_page_beside_it(self, world: World) -> None:
+    def test_page_is_made_of_the_text_and_not_of_the_page_beside_it(self, world: World) -> None:
         url = world.add(written=text(), run_id="r")
         (world.folder / "r" / "capture.html").write_text("<script>stored()</script>")
         assert "stored()" not in world.get(url).text
@@ -169,7 +169,7 @@ class TestComparison:
         page = world.get(later, before="of-other").text
         assert "Other.dag" not in page
 
-    def test_one_that_was_deleted_says_so_and_leaves_the_page(self, world: World, later: str) -> None:
+    def test_earlier_capture_that_was_deleted_says_so_and_leaves_the_page(self, world: World, later: str) -> None:
         (world.folder / "earlier" / "capture.txt").unlink()
         page = world.get(later, before="earlier").text
         assert "The capture of earlier cannot be shown: There is no file" in page

@@ -104,7 +104,7 @@ class TestReport:
         assert {answer.status_code for answer in answers} == {403}
         assert len({answer.text for answer in answers}) == 1
 
-    def test_one_of_each_two_dags_is_not_compared_with_the_other(self, world: World) -> None:
+    def test_captures_of_two_dags_are_not_compared(self, world: World) -> None:
         world.add("theirs", run_id="earlier", written=text("org.x.Theirs.run"), ended=START - timedelta(days=1))
         mine = world.add("mine", run_id="later", written=text())
         for readers in (["mine"], ["mine", f"{DAG_ONLY}theirs"], ["mine", "theirs"]):

@@ -49,7 +49,7 @@ def post_bulletin(client: httpx.Client) -> httpx.Response:
     )
 
 
-def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: httpx.Client) -> None:
+def test_sandbox_answers_on_a_free_port_and_stops(server: SandboxServer, client: httpx.Client) -> None:
     assert server.url.startswith("http://127.0.0.1:")
     assert client.get("/cluster/", auth=OPERATOR).status_code == 200
 
@@ -244,7 +244,7 @@ def test_the_command_says_that_the_port_is_taken(server: SandboxServer, capsys: 
     assert "Choose another --port" in shown.err
 
 
-def test_it_stands_apart_from_the_provider_and_its_clients() -> None:
+def test_sandbox_stands_apart_from_the_provider_and_its_clients() -> None:
     program = (
         "import sys, airflow_provider_mediaops.sandbox.__main__; "
         "print(*[n for n in sys.modules if n.split('.')[0] in ('airflow', 'requests', 'httpx') "

@@ -62,7 +62,7 @@ def sensor(**arguments: Any) -> Any:
 
 @every_form
 class TestEveryForm:
-    def test_it_returns_what_it_waited_for(self, cluster: Any, form: str) -> None:
+    def test_sensor_returns_what_it_waited_for(self, cluster: Any, form: str) -> None:
         seen = cluster(COOL, COOL, HOT)
         assert [node["name"] for node in run(sensor(), form)] == ["node-1"]
         assert len(seen) == 3

@@ -67,7 +67,7 @@ def sensor(**arguments: Any) -> Callable[..., BookSensor]:
 
 
 @every_form
-def test_it_waits_until_there_is_a_record_and_returns_it(database: Any, form: str) -> None:
+def test_sensor_waits_until_there_is_a_record_and_returns_it(database: Any, form: str) -> None:
     there = replied({"book": {"isbn13": CRIME, "title": "C\0", "more": [None]}})
     seen = database(no_such_book(), found(PROGRAMMING), there)
 
@@ -122,7 +122,7 @@ class TestTheFirstLookOfADeferrableSensor:
         assert caught.value.trigger.deadline - caught.value.trigger.began == 90
         assert caught.value.timeout == timedelta(seconds=150)
 
-    def test_it_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
+    def test_first_look_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
         database(replied(b"<html>Bad gateway</html>", 502, Retry_After="900"))
         began = time.monotonic()
 
@@ -133,7 +133,7 @@ class TestTheFirstLookOfADeferrableSensor:
         assert isinstance(caught.value.trigger, BookTrigger)
         assert caught.value.trigger.first_reading - time.time() == pytest.approx(300, abs=240)
 
-    def test_it_waits_for_its_turn_in_the_rate(self, database: Any) -> None:
+    def test_first_look_waits_for_its_turn_in_the_rate(self, database: Any) -> None:
         seen = database(found(CRIME))
         limit("the last request", seconds=0.2)
 

@@ -33,7 +33,7 @@ def wait(supervisor: Supervisor, form: str, *answers: Response, **arguments: Any
 
 @pytest.mark.parametrize("form", FORMS)
 class TestEveryForm:
-    def test_it_returns_the_nodes_and_their_cpu(self, supervisor: Supervisor, form: str) -> None:
+    def test_sensor_returns_the_nodes_and_their_cpu(self, supervisor: Supervisor, form: str) -> None:
         found = wait(supervisor, form, COOL, HOT, threshold=92)
         assert found == [
             {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}

@@ -53,7 +53,7 @@ def sensor(**arguments: Any) -> Callable[..., SubscriptionSensor]:
 
 
 @every_form
-def test_it_waits_until_one_matches_and_returns_its_id_and_title(platform: Any, form: str) -> None:
+def test_sensor_waits_until_one_matches_and_returns_its_id_and_title(platform: Any, form: str) -> None:
     seen = platform(page(), page(), page(3, 4))
 
     assert run(sensor(for_channel_ids=["UC-3", "UC-4"]), form) == {"id": "sub-3", "title": "Channel 3"}

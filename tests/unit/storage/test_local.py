@@ -113,7 +113,7 @@ class TestPowerFailure:
 
 class TestFullDisk:
     @pytest.mark.parametrize("room", [0, 45, 250])
-    def test_it_takes_nothing_of_what_is_committed(
+    def test_full_disk_takes_nothing_of_what_is_committed(
         self, here: Place, monkeypatch: pytest.MonkeyPatch, room: int
     ) -> None:
         real, committed = os.pwrite, 0

@@ -159,7 +159,7 @@ class TestLargeFiles:
         monkeypatch.setattr(object_store, "_PART_BYTES", 1000)
         monkeypatch.setattr(object_store, "_MAX_BYTES", 1500)
 
-    def test_one_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
+    def test_large_file_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
         long = [{"id": "x" * 5000, "n": 1}]
         attempt(bucket.dataset(), owner(), long, rows(0), stop=True)
         assert attempt(bucket.dataset(), owner(), rows(5)).resumed
@@ -168,7 +168,7 @@ class TestLargeFiles:
         assert store.blocks
         assert store.discarded == 0
 
-    def test_one_that_was_replaced_meanwhile_is_given_up(self, bucket: Place, store: Store) -> None:
+    def test_large_file_that_was_replaced_meanwhile_is_given_up(self, bucket: Place, store: Store) -> None:
         def another() -> None:
             store.on_block = lambda: None
             bucket.write("d.jsonl", b"of another program")

@@ -28,7 +28,7 @@ def open_files(folder: Path) -> int:
 
 @pytest.mark.parametrize("in_memory", [0, 10, IN_MEMORY])
 @given(batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20))
-def test_it_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
+def test_set_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
     seen, known = SeenSet(in_memory), set[str]()
     for batch in batches:
         expected = []
@@ -40,7 +40,7 @@ def test_it_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[st
 
 
 @pytest.mark.parametrize("in_memory", [0, 1_000, IN_MEMORY, 1 << 30])
-def test_it_grows(in_memory: int) -> None:
+def test_set_grows(in_memory: int) -> None:
     seen = SeenSet(in_memory)
     texts = [f"UC-{number}" for number in range(100_000)]
 
@@ -63,7 +63,7 @@ def test_many_texts_take_no_more_memory_than_some() -> None:
     assert most < 400_000
 
 
-def test_it_leaves_no_file_and_no_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_leaves_no_file_and_no_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = SeenSet(in_memory=10)
     seen.add(map(str, range(1_000)))

@@ -18,7 +18,7 @@ class TestKeep:
             (("true",), ["true"]),
         ],
     )
-    def test_it_is_a_flag_or_names(self, value: object, keep: object) -> None:
+    def test_keep_columns_is_a_flag_or_names(self, value: object, keep: object) -> None:
         assert read_keep(value) == keep
 
     @pytest.mark.parametrize("value", [None, [], "", ["a", ""], 2.5, {"a": 1}, ["a", "a"], [None], "['a']"])

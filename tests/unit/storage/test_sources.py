@@ -208,7 +208,7 @@ class TestParquet:
 
 
 class TestVersion:
-    def test_it_stays_while_the_file_does(self, tmp_path: Path) -> None:
+    def test_version_stays_while_the_file_does(self, tmp_path: Path) -> None:
         source = file_of(tmp_path, "s.txt", "a")
 
         assert version_of(source) == version_of(source)

@@ -241,7 +241,7 @@ class TestDigest:
         assert place.visible() == ["d.jsonl"]
         assert place.is_settled()
 
-    def test_it_is_this_tasks_then(self, place: Place) -> None:
+    def test_digest_is_this_tasks_then(self, place: Place) -> None:
         self.publish(place, "same")
         summary = self.publish(place, "same", who=owner("mine"))
 
@@ -274,7 +274,7 @@ class TestDigest:
         assert self.publish(place, "same")["changed"] is True
         assert place.lines() == rows(0)
 
-    def test_one_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
+    def test_file_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
         self.publish(place, "same")
         with pytest.raises(DestinationReplacedError), place.dataset().staging(owner("later")) as staging:  # noqa: PT012
             staging.commit(rows(2), None)
@@ -283,7 +283,7 @@ class TestDigest:
 
         assert self.publish(place, "same", who=owner("later"))["changed"] is True
 
-    def test_it_outlives_attempts_that_fail(self, place: Place) -> None:
+    def test_digest_outlives_attempts_that_fail(self, place: Place) -> None:
         self.publish(place, "same")
         attempt(place.dataset(), owner("fails"), rows(0), stop=True)
         attempt(place.dataset(), owner("fails too"), rows(0), stop=True)

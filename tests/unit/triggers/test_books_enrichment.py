@@ -67,7 +67,7 @@ def statuses(folder: Path) -> list[str]:
 
 
 class TestEvent:
-    async def test_it_has_the_summary_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
+    async def test_event_has_the_summary_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
         with Loopback(shelf) as server:
             supervisor.connect("books_1", connection(server.base))
             (event,) = [event async for event in trigger(tmp_path).run()]

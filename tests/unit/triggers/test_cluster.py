@@ -68,10 +68,10 @@ class TestPace:
         in_virtual_time(run())
         return [at - START for at in cluster.times]
 
-    def test_it_reads_at_the_interval_and_more_often_while_nodes_are_hot(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_reads_at_the_interval_and_more_often_while_nodes_are_hot(self, cluster: ScriptedCluster) -> None:
         assert self.times(cluster, 50, sustained_for=25, poll_interval=30) == [0, 30, 60, 70, 80, 85]
 
-    def test_it_goes_on_from_the_sensors_own_look(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_goes_on_from_the_sensors_own_look(self, cluster: ScriptedCluster) -> None:
         async def run() -> None:
             asyncio.get_running_loop().call_later(45, cluster.cpu.update, {"node-1": 99.0})
             await first_event(waiting(sustained_for=0, poll_interval=10, first_reading=time.time() + 20))

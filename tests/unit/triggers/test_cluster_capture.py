@@ -58,7 +58,7 @@ async def captured(trigger: CaptureHotThreadsTrigger) -> Any:
 
 
 class TestEvent:
-    async def test_it_tells_of_the_files_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
+    async def test_event_tells_of_the_files_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
         with Loopback(answering(COOL, HOT, REPORT)) as server:
             supervisor.connect("cluster_1", connection(server.base))
             (event,) = [event async for event in trigger(tmp_path).run()]

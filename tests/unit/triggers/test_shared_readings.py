@@ -30,14 +30,14 @@ class TestOneReadingForMany:
         assert {tuple(at for at, _ in mine) for mine in seen} == {(0, 10, 20), (10, 20, 30)}
         assert cluster.opened == cluster.closed == 1
 
-    def test_who_wants_readings_less_often_gets_those_of_others(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_that_wants_readings_less_often_gets_those_of_others(self, cluster: ScriptedCluster) -> None:
         rare: list[Any] = []
         together(watch([], interval=2, readings=7), watch(rare, interval=7, begin=1, readings=3))
         assert [at - START for at in cluster.times] == [0, 2, 4, 6, 8, 10, 12]
         # As soon as half of its interval is over.
         assert [at for at, _ in rare] == [2, 6, 10]
 
-    def test_who_backs_off_is_left_alone(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_that_backs_off_is_left_alone(self, cluster: ScriptedCluster) -> None:
         async def back_off() -> list[float]:
             async with shared_cluster(CONN_ID) as shared:
                 mine, got = shared.readings(None, 10), []
@@ -50,7 +50,7 @@ class TestOneReadingForMany:
         assert got == [0, 40]
         assert len(cluster.asked) == 8
 
-    def test_who_has_not_begun_is_left_alone(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_that_has_not_begun_is_left_alone(self, cluster: ScriptedCluster) -> None:
         async def begin_later() -> float:
             async with shared_cluster(CONN_ID) as shared:
                 assert await shared.readings(None, 100).anext(15)

@@ -72,7 +72,7 @@ class TestFailure:
         together(fail(), watch(seen, begin=30, readings=2))
         assert [at for at, _ in seen] == [30, 40]
 
-    def test_it_goes_on_after_a_failure(self, cluster: ScriptedCluster) -> None:
+    def test_reading_goes_on_after_a_failure(self, cluster: ScriptedCluster) -> None:
         async def fail() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 mine = shared.readings(None, 10)
@@ -86,7 +86,7 @@ class TestFailure:
 
 
 class TestLeaving:
-    def test_one_that_is_cancelled_leaves_at_once_and_harms_nobody(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_that_is_cancelled_leaves_at_once_and_harms_nobody(self, cluster: ScriptedCluster) -> None:
         cluster.latency = 4
         seen: list[Any] = []
 
@@ -136,7 +136,7 @@ class TestLeaving:
 
 
 class TestConnection:
-    def test_it_is_fetched_when_it_is_needed_and_may_be_missing(
+    def test_connection_is_fetched_when_it_is_needed_and_may_be_missing(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
     ) -> None:
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
@@ -151,7 +151,7 @@ class TestConnection:
 
         together(wait())
 
-    def test_one_that_was_edited_counts_within_five_minutes(
+    def test_edited_connection_counts_within_five_minutes(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
         async def edit() -> None:
@@ -167,7 +167,7 @@ class TestConnection:
         assert by_host[1][0] == 300
         assert (cluster.opened, cluster.closed) == (2, 2)
 
-    def test_one_that_was_edited_counts_from_the_next_reading_on_when_a_trigger_joins(
+    def test_edited_connection_counts_from_the_next_reading_on_when_a_trigger_joins(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
         seen: list[Any] = []
@@ -181,7 +181,7 @@ class TestConnection:
         assert cluster.hosts == [HOST, HOST, "https://new.example", "https://new.example"]
         assert [at for at, _ in seen] == [20]
 
-    def test_one_that_was_edited_counts_from_the_next_failure_on(
+    def test_edited_connection_counts_from_the_next_failure_on(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
         seen: list[Any] = []
@@ -198,7 +198,7 @@ class TestConnection:
         assert [at for at, _ in seen] == [0, 0, 10, 10, 20, 20, 30, 30]
         assert (cluster.opened, cluster.closed) == (2, 2)
 
-    def test_one_that_cannot_be_fetched_any_more_leaves_the_error_as_it_is(
+    def test_connection_that_cannot_be_fetched_any_more_leaves_the_error_as_it_is(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def wait() -> None:

@@ -116,7 +116,7 @@ class TestEvents:
         told = watched(cluster, watcher(require="all"), script, 100)
         assert told == [(30, "node-2 node-1"), (70, "node-2 node-1")]
 
-    def test_it_clears_where_it_is_told_to(self, cluster: ScriptedCluster) -> None:
+    def test_series_clears_where_it_is_told_to(self, cluster: ScriptedCluster) -> None:
         script = {5: HOT, 25: {"node-1": 60.0}, 45: HOT, 65: {"node-1": 49.0}, 85: HOT}
         told = watched(cluster, watcher(clear_below=50), script, 120)
         assert told == [(10, "node-1"), (90, "node-1")]
@@ -194,7 +194,7 @@ class TestFailures:
         script = {45: trouble(cluster, DOWN), 65: trouble(cluster, None)}
         assert watched(cluster, watcher(), script, 200) == [(0, "node-1")]
 
-    def test_it_begins_when_the_connection_is_there(
+    def test_series_begins_when_the_connection_is_there(
         self, cluster: ScriptedCluster, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
@@ -221,7 +221,7 @@ class TestRestart:
         assert watched(cluster, watcher(store), {5: HOT}, 60) == [(10, "node-1")]
         assert watched(cluster, watcher(store), {25: COOL, 45: HOT}, 60) == [(50, "node-1")]
 
-    def test_it_is_kept_when_the_event_has_had_time_to_arrive(self, cluster: ScriptedCluster) -> None:
+    def test_state_is_kept_when_the_event_has_had_time_to_arrive(self, cluster: ScriptedCluster) -> None:
         store = Store()
         watched(cluster, watcher(store), {5: HOT, 25: COOL}, 60)
         assert store.kept_at == [15, 30]

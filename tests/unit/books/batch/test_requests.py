@@ -252,7 +252,7 @@ class TestManyBooks:
 
 class TestAServiceWithoutBulk:
     @pytest.mark.parametrize("status", [405, 410, 501])
-    def test_one_that_says_so_is_believed(self, status: int) -> None:
+    def test_service_that_says_it_has_no_bulk_requests_is_believed(self, status: int) -> None:
         answer = Desk(tries=1).ask("many", [A, B], replied({"message": "no"}, status))
 
         assert answer == JobResult(1, unasked=(A, B), no_bulk=True)

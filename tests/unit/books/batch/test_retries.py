@@ -116,7 +116,7 @@ class TestALimitForAYear:
 
 
 class TestABookThatGetsNoAnswer:
-    def test_it_is_retried_later_while_other_rows_continue_and_has_failed_in_the_end(self) -> None:
+    def test_book_without_an_answer_is_retried_later_while_other_rows_continue_and_has_failed_in_the_end(self) -> None:
         service = Service(lambda isbn: DOWN if isbn == A else found(isbn))
 
         failed, *others = looked_up(service, [A, B, C])
@@ -128,7 +128,7 @@ class TestABookThatGetsNoAnswer:
         assert failed.error == failed.cause.message
         assert [lookup.status for lookup in others] == ["found", "found"]
 
-    def test_it_may_be_found_then(self) -> None:
+    def test_book_without_an_answer_may_be_found_then(self) -> None:
         assert statuses(Service(lambda isbn: DOWN if seconds() < 30 else found(isbn)), [A]) == [(A, "found")]
 
     def test_a_request_that_is_refused_as_such_is_not_retried(self) -> None:
@@ -137,7 +137,7 @@ class TestABookThatGetsNoAnswer:
         assert statuses(service, [A]) == [(A, "failed")]
         assert service.asked == [A]
 
-    def test_it_is_asked_for_again_where_it_is_named_again(self) -> None:
+    def test_book_without_an_answer_is_asked_for_again_where_it_is_named_again(self) -> None:
         service = Service(lambda isbn: DOWN if isbn == A and seconds() < 3 else found(isbn), latency=1.0)
         rows = statuses(service, [A, B, C, D, A], retry_after=(), window=1)
 
@@ -151,7 +151,7 @@ class TestABookThatGetsNoAnswer:
         assert {lookup.status for lookup in lookups} <= {"failed", "found"}
         assert len(service.asked) < 50 * 4 + 10
 
-    def test_one_thing_at_a_time_finds_out_whether_it_is_back(self) -> None:
+    def test_service_without_an_answer_is_asked_for_one_thing_at_a_time(self) -> None:
         service = Service(lambda isbn: DOWN if seconds() < 15 else found(isbn), latency=2.0)
         rows = statuses(service, ISBNS[:40])
 
@@ -170,7 +170,7 @@ class TestMissingBooks:
         assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
         assert len(service.asked) <= 200 * most
 
-    def test_one_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
+    def test_404_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
         service = Service(lambda _: no_such_book())
 
         [lookup] = looked_up(service, [A], canary=None)
@@ -278,13 +278,13 @@ class TestTheNextAttempt:
 
         assert rows == [(A, "found"), (B, "not_found"), (C, "found")]
 
-    def test_one_in_clear_words_is_not_asked_for_again(self) -> None:
+    def test_404_in_clear_words_is_not_asked_for_again(self) -> None:
         rows = statuses(Service(), [A, B, C], resume=ResumePoint(doubts=doubts()))
 
         assert rows == [(A, "not_found"), (B, "not_found"), (C, "found")]
 
     @pytest.mark.parametrize("address", [{"address": "of another catalogue"}, {}], ids=["another", "unknown"])
-    def test_one_that_came_from_another_address_is_asked_for_again(self, address: dict[str, str]) -> None:
+    def test_404_from_another_address_is_asked_for_again(self, address: dict[str, str]) -> None:
         elsewhere = {name: value for name, value in doubts().items() if name != "address"} | address
 
         rows = statuses(Service(), [A, B, C], resume=ResumePoint(doubts=elsewhere))
@@ -391,13 +391,13 @@ class TestBulk:
 
 class TestOddReplies:
     @pytest.mark.parametrize("odd", [{"book": {}}, {"book": None}, {"book": [1]}, {"book": {"isbn13": CANARY}}])
-    def test_one_costs_its_row_only_and_is_never_found(self, odd: dict[str, Any]) -> None:
+    def test_odd_reply_costs_its_row_only_and_is_never_found(self, odd: dict[str, Any]) -> None:
         service = Service(lambda isbn: replied(odd) if isbn == B else found(isbn))
 
         assert statuses(service, [A, B, C]) == [(A, "found"), (B, "failed"), (C, "found")]
 
     @pytest.mark.parametrize("odd", [None, {}, "x", {"isbn13": CANARY}])
-    def test_one_in_a_bulk_reply_costs_no_row(self, odd: object) -> None:
+    def test_odd_record_in_a_bulk_reply_costs_no_row(self, odd: object) -> None:
         missing = no_such_book()
         service = Service(
             lambda isbn: missing if isbn == B else found(isbn),
@@ -422,7 +422,9 @@ class TestAServiceThatHasNeverAnswered:
 
     @pytest.mark.parametrize("failure", [Failure.NOT_SENT, Failure.TLS, Failure.BROKEN])
     @pytest.mark.parametrize("bulk_size", [1, 10])
-    def test_it_ends_the_list_after_the_tries_of_the_first_request(self, failure: Failure, bulk_size: int) -> None:
+    def test_service_that_has_never_answered_ends_the_list_after_the_tries_of_the_first_request(
+        self, failure: Failure, bulk_size: int
+    ) -> None:
         answer = self.unreachable(failure)
         service = Service(answer, many=lambda _: answer(""))
 
@@ -433,7 +435,7 @@ class TestAServiceThatHasNeverAnswered:
         assert len(service.times) == 3
         assert not last.done
 
-    def test_it_ends_the_list_within_half_a_minute(self) -> None:
+    def test_service_that_has_never_answered_ends_the_list_within_half_a_minute(self) -> None:
         # As long as a connection to an address that swallows everything takes to fail.
         service = Service(self.unreachable(Failure.NOT_SENT), latency=10.0)
 
@@ -444,7 +446,7 @@ class TestAServiceThatHasNeverAnswered:
 
         assert 10 < in_virtual_time(lasted()) <= 31
 
-    def test_one_that_has_answered_is_waited_for(self) -> None:
+    def test_service_that_has_answered_is_waited_for(self) -> None:
         lost = self.unreachable(Failure.NOT_SENT)
         service = Service(lambda isbn: lost(isbn) if 1 < seconds() < 60 else found(isbn))
 

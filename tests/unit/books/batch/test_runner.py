@@ -216,7 +216,7 @@ class TestEnds:
         assert service.under_way == 0
 
     @pytest.mark.parametrize("isbns", [ISBNS[:1], ISBNS[:3]])
-    def test_one_that_is_cancelled_in_any_turn_of_the_event_loop_ends_as_cancelled(self, isbns: list[str]) -> None:
+    def test_list_that_is_cancelled_in_any_turn_of_the_event_loop_ends_as_cancelled(self, isbns: list[str]) -> None:
         async def cancelled_in(turn: int) -> bool:
             turns, loop = itertools.count(), cast("VirtualTimeLoop", asyncio.get_running_loop())
             batch = asyncio.create_task(lookups_of(batch_of(Service(), map(IsbnRow.of, isbns))))

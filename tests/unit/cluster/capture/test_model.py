@@ -100,7 +100,7 @@ class TestTaking:
         assert caught.value.path == "/_nodes/node-1/hot_threads"
 
     @pytest.mark.parametrize("selectors", ["node-1,node-9", "node-1.example", "10.0.0.1", "_local", "node-*", "zone:a"])
-    def test_one_of_some_of_them_is_one(self, selectors: str) -> None:
+    def test_capture_of_some_of_the_nodes_is_one(self, selectors: str) -> None:
         for told in (replied(stats({"node-1": 95, "node-9": 95})), FORBIDDEN):
             assert capture(told, replied(report("node-1")), query=HotThreadsQuery(selectors)).text == report("node-1")
 
@@ -117,7 +117,7 @@ class TestTaking:
 
 
 class TestSummary:
-    def test_it_is_small_and_plain(self) -> None:
+    def test_summary_is_small_and_plain(self) -> None:
         text = report("node-1", share=97.5) + report("node-2", share=12.5)
         summary = capture(replied(stats({"node-1": 95, "node-2": None})), replied(text)).summary()
         assert summary == {
@@ -152,7 +152,7 @@ class TestSummary:
         taken = Capture("".join(report(f"node-{place}", share=share) for place, share in enumerate(shares)))
         assert [thread["percent"] for thread in taken.summary()["hottest"]] == [394.6, 80.0, 50.0, 9.0, 7.0]
 
-    def test_it_stays_small_however_many_nodes_there_are(self) -> None:
+    def test_summary_stays_small_however_many_nodes_there_are(self) -> None:
         names = [f"node-{number}." for number in range(300)]
         cpu: dict[str, float | None] = dict.fromkeys(names, 90)
         text = report(*names[:200])

@@ -111,7 +111,7 @@ def with_groups(name: str, *, nodes: int = 3) -> Capture:
 
 
 class TestSummary:
-    def test_it_has_the_five_heaviest_groups_without_their_queries(self) -> None:
+    def test_summary_has_the_five_heaviest_groups_without_their_queries(self) -> None:
         summary = with_groups("n").summary()
         assert [(group["opaque_id"], group["running"]) for group in summary["groups"]] == [
             *[("19n", 19)] * 3,

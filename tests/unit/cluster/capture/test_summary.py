@@ -90,17 +90,17 @@ class TestSentence:
             ),
         ],
     )
-    def test_it_names_the_hottest_thread(self, text: str, sentence: str) -> None:
+    def test_sentence_names_the_hottest_thread(self, text: str, sentence: str) -> None:
         assert hottest_sentence(Capture(text)) == sentence
 
-    def test_it_is_one_bounded_line(self) -> None:
+    def test_sentence_is_one_bounded_line(self) -> None:
         merges = (f"opensearch[n][[{'i' * 250}{shard}][{shard}]: Lucene Merge Thread #1]" for shard in range(9))
         threads = [thread("t" * 10_000, cpu(50)), *(thread(name, cpu(5), unique(MERGE)) for name in merges)]
         sentence = hottest_sentence(Capture(section("n", *threads)))
         assert "\n" not in sentence
         assert len(sentence) <= 800
 
-    def test_it_names_the_three_hottest_kinds_of_work_with_their_shares_and_cautions(self) -> None:
+    def test_sentence_names_the_three_hottest_kinds_of_work_with_their_shares_and_cautions(self) -> None:
         threads = [
             thread("opensearch[n][search][T#1]", cpu(60), stack(10, SCRIPT)),
             thread("opensearch[n][[logs][3]: Lucene Merge Thread #7]", cpu(25), unique(MERGE)),

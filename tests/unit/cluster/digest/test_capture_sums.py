@@ -131,7 +131,7 @@ def test_tasks_of_another_shape_are_none(odd: Any) -> None:
 
 
 class TestRow:
-    def test_it_is_the_sum_of_its_captures(self) -> None:
+    def test_row_is_the_sum_of_its_captures(self) -> None:
         row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 0.5, 2, 1, 900.0, 450.0)
         other = Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 0.5, 3, 0, 1200.0, 50.0)
         row.merge(other)

@@ -264,7 +264,7 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
 
 
 class TestPageAlone:
-    def test_one_of_a_capture_is_said_to_be(self, tmp_path: Path) -> None:
+    def test_page_of_a_capture_without_its_text_is_said_to_be_one(self, tmp_path: Path) -> None:
         html = page([PageCapture(TEXT, parse(TEXT))], title="Hot threads")
         (tmp_path / "a.html").write_text(html)
         assert read(tmp_path) == FoundSums(

@@ -87,7 +87,7 @@ def test_requests_of_one_kind_are_alike_whatever_they_look_for() -> None:
     assert shape_of(json.dumps(one)) != shape_of(json.dumps({"bool": {"should": one["bool"]["must"]}}))
 
 
-def test_it_is_bounded_whatever_comes() -> None:
+def test_shape_of_a_query_is_bounded_whatever_comes() -> None:
     wide = json.dumps({f"field_{number}": number for number in range(20_000)})
     deep = '{"a":' * 30_000
     for text in (wide, deep, json.dumps({"k" * 50_000: 1}), '{"a":["' + "x" * 10**6):
@@ -127,7 +127,7 @@ class TestTexts:
             assert "secret" not in shape_of(mark + text[:end])
             assert "4" not in shape_of(mark + text[:end])
 
-    def test_it_is_bounded(self) -> None:
+    def test_shape_of_a_text_is_bounded(self) -> None:
         for text in ("ES|QL: FROM " + "a, " * 40_000, "SQL: SELECT " + "b + " * 40_000):
             assert len(shape_of(text)) == 2_000
             assert shape_of(text).endswith("…")

@@ -51,7 +51,7 @@ def store_of_the_hook() -> str:
 
 
 class TestWhereItIs:
-    def test_it_is_a_file_in_the_home_of_airflow(self, connect: Any) -> None:
+    def test_rate_store_is_a_file_in_the_home_of_airflow(self, connect: Any) -> None:
         connect(rate_limit_store="")
         assert store_of_the_hook() == f"sqlite:///{AIRFLOW_HOME}/mediaops_rate_limits.db"
 
@@ -76,7 +76,7 @@ class TestWhereItIs:
         limiter = rate_limiter(ConnectionFields("books"), "thing", "key", 1.0)
         assert limiter.backend.where == f"sqlite:///{file}"
 
-    def test_it_can_be_configured(self, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rate_store_can_be_configured(self, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         connect(rate_limit_store=None)
         monkeypatch.setenv(OPTION, " rediss://redis.example/1 ")
         assert store_of_the_hook() == "rediss://redis.example:6379/1"
@@ -107,7 +107,7 @@ class TestWhatIsSaidOfIt:
             (True, r"Airflow's section \[mediaops\], option rate_limit_store: "),
         ],
     )
-    def test_one_that_is_none_is_named_by_where_it_is_written(
+    def test_address_of_no_store_is_named_by_where_it_is_written(
         self, connect: Any, monkeypatch: pytest.MonkeyPatch, address: str, words: str, *, option: bool
     ) -> None:
         connect(rate_limit_store="" if option else address)
@@ -125,7 +125,7 @@ class TestWhatIsSaidOfIt:
             hook.book(CRIME)
         assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
-    def test_one_that_cannot_be_reached_sends_nothing(
+    def test_store_that_cannot_be_reached_sends_nothing(
         self, connect: Any, monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker
     ) -> None:
         port = closed_port()
@@ -184,7 +184,7 @@ class TestASpentQuota:
         "key_reply",
         [{"status_code": 404}, {"json": {"plan_limit": {"total": 5000, "spent": 5000, "left": 0}}}],
     )
-    def test_one_that_finds_it_spent_does_not(
+    def test_task_that_finds_the_quota_spent_does_not_restore_it(
         self, requests_mock: requests_mock.Mocker, key_reply: dict[str, Any]
     ) -> None:
         requests_mock.get(f"{BASE}/key", **key_reply)

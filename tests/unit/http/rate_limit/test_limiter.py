@@ -200,7 +200,7 @@ class TestABackEndThatFails:
 
     @pytest.mark.parametrize("seconds", [0.0, 5.0])
     @pytest.mark.parametrize("clock_runs", [True, False])
-    def test_it_is_not_waited_for_longer_than_a_minute(
+    def test_back_end_that_fails_is_not_waited_for_longer_than_a_minute(
         self, fake: FakeClock, seconds: float, *, clock_runs: bool
     ) -> None:
         backend, steps = FailingBackend(fake, seconds=seconds), list["Step"]()
@@ -225,7 +225,7 @@ class TestABackEndThatFails:
 
 
 class TestTheErrorOfAnExhaustedQuota:
-    def test_it_says_until_when_and_what_was_not_sent(self) -> None:
+    def test_error_of_a_spent_quota_says_until_when_and_what_was_not_sent(self) -> None:
         request = Request("GET", "/book/9780140449136", base="https://books.example")
         error = quota_error(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), START)
         assert error.message == (

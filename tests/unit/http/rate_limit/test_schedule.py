@@ -116,7 +116,7 @@ class TestSlots:
         key.wait(WINDOW + 2 * GAP)
         key.go()
 
-    def test_one_that_lives_is_served_after_those_who_took_its_slot(self) -> None:
+    def test_late_caller_is_served_after_those_who_took_its_slot(self) -> None:
         key = Key()
         key.go()
         alive = [key.later() for _ in range(16)][-1]

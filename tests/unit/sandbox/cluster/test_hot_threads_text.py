@@ -88,7 +88,7 @@ def test_groups_share_out_all_snapshots_and_announce_their_frames(snapshots: int
         assert announced == [frames for count, frames in groups(thread) if count > 1]
 
 
-def test_one_snapshot_is_a_unique_one() -> None:
+def test_single_snapshot_is_a_unique_one() -> None:
     assert "snapshots sharing" not in report(snapshots=1)
     assert report(snapshots=1).count("     unique snapshot\n") == 3
 

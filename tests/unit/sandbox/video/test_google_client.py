@@ -113,7 +113,7 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("order", ["alphabetical", "relevance", "unread"])
-def test_it_reads_every_page_in_every_order(google: Google, order: str) -> None:
+def test_google_client_reads_every_page_in_every_order(google: Google, order: str) -> None:
     found = pages(google.by_token().subscriptions(), part=ALL_PARTS, mine=True, maxResults=50, order=order)
 
     assert [len(page["items"]) for page in found] == [50, 50, 7]
@@ -122,7 +122,7 @@ def test_it_reads_every_page_in_every_order(google: Google, order: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["id,contentDetails", ["id", "contentDetails"]])
-def test_it_names_parts_and_ids_as_a_list_or_with_commas(google: Google, part: str | list[str]) -> None:
+def test_google_client_names_parts_and_ids_as_a_list_or_with_commas(google: Google, part: str | list[str]) -> None:
     listing = google.by_token().subscriptions()
     wanted = ids([listing.list(part="id", mine=True, maxResults=3).execute()])
 
@@ -131,7 +131,7 @@ def test_it_names_parts_and_ids_as_a_list_or_with_commas(google: Google, part: s
     assert {frozenset(item) for item in found} == {frozenset({"kind", "etag", "id", "contentDetails"})}
 
 
-def test_it_reads_public_data_with_a_key(google: Google) -> None:
+def test_google_client_reads_public_data_with_a_key(google: Google) -> None:
     listing = google.by_key().subscriptions()
 
     assert len(ids(pages(listing, part="id", channelId=subscriptions.FEW))) == 7
@@ -155,14 +155,16 @@ def test_it_reads_public_data_with_a_key(google: Google) -> None:
         ),
     ],
 )
-def test_it_posts_bulletins(server: SandboxServer, google: Google, body: dict[str, Any], part: str | list[str]) -> None:
+def test_google_client_posts_bulletins(
+    server: SandboxServer, google: Google, body: dict[str, Any], part: str | list[str]
+) -> None:
     posted = google.by_token().activities().insert(part=part, body=body).execute()
 
     assert posted["snippet"]["description"] == body["snippet"]["description"]
     assert posted == server.state.bulletins[0]
 
 
-def test_it_reads_name_and_reason_of_a_refused_bulletin(google: Google) -> None:
+def test_google_client_reads_name_and_reason_of_a_refused_bulletin(google: Google) -> None:
     body = {"contentDetails": {"bulletin": {"resourceId": {"kind": "youtube#video", "videoId": "nowhere"}}}}
 
     with pytest.raises(HttpError) as refused:
@@ -174,7 +176,7 @@ def test_it_reads_name_and_reason_of_a_refused_bulletin(google: Google) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
-def test_it_understands_every_error(server: SandboxServer, google: Google, status: int) -> None:
+def test_google_client_understands_every_error(server: SandboxServer, google: Google, status: int) -> None:
     # A refused token is asked for anew and tried again, by default twice.
     server.state.faults.arm(StatusFault(service="video", status=status, count=3))
 
@@ -185,7 +187,7 @@ def test_it_understands_every_error(server: SandboxServer, google: Google, statu
 
 
 @pytest.mark.parametrize("fault", [LimitFault(service="video"), StatusFault(service="video", status=503)])
-def test_it_repeats_what_the_limit_or_a_failure_refused(
+def test_google_client_repeats_what_the_limit_or_a_failure_refused(
     server: SandboxServer, google: Google, fault: LimitFault | StatusFault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("googleapiclient.http.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
@@ -195,7 +197,7 @@ def test_it_repeats_what_the_limit_or_a_failure_refused(
     assert len(listed["items"]) == 5
 
 
-def test_it_gets_a_token_and_another_when_that_has_expired(server: SandboxServer, google: Google) -> None:
+def test_google_client_gets_a_token_and_another_when_that_has_expired(server: SandboxServer, google: Google) -> None:
     listing = google.by_refresh().subscriptions()
     server.state.faults.arm(StatusFault(service="video", status=401, after=1))
 
@@ -204,6 +206,6 @@ def test_it_gets_a_token_and_another_when_that_has_expired(server: SandboxServer
     assert asked == [("token", 200), ("video", 200), ("video", 401), ("token", 200), ("video", 200), ("video", 200)]
 
 
-def test_it_understands_that_a_refresh_token_is_refused(google: Google) -> None:
+def test_google_client_understands_that_a_refresh_token_is_refused(google: Google) -> None:
     with pytest.raises(RefreshError, match="invalid_grant"):
         google.by_refresh("revoked").subscriptions().list(part="id", mine=True).execute()
