@@ -126,7 +126,7 @@ class TestSeveralCaptures:
             assert opened.bar("a.B.fresh").locator("rect").get_attribute("fill") == "var(--new)"
             assert "var(--more)" in str(opened.bar("a.B.same").locator("rect").get_attribute("fill"))
 
-    def test_what_changed_is_in_tables(self, open_page: Open) -> None:
+    def test_changes_are_in_tables(self, open_page: Open) -> None:
         with open_page(made(BEFORE, AFTER)) as opened:
             rows = [opened.column("Thread pools", number) for number in (1, 2, 3, 4)]
             assert list(zip(*rows, strict=True)) == [

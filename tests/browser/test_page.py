@@ -74,7 +74,9 @@ class TestPolicy:
             ("<iframe src='https://attacker.example/'></iframe>", "frame-src"),
         ],
     )
-    def test_what_would_come_through_a_hole_is_stopped(self, open_page: Open, planted: str, directive: str) -> None:
+    def test_script_that_comes_through_a_hole_is_stopped_by_the_policy(
+        self, open_page: Open, planted: str, directive: str
+    ) -> None:
         with open_page(one().replace("</main>", f"{planted}</main>")) as opened:
             if "planted" in planted:
                 opened.page.locator("#planted").dispatch_event("click")

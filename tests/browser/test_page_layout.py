@@ -47,7 +47,7 @@ class TestTasks:
             assert len(tables) == 6
             assert not [table for table in tables if table.evaluate("(one) => one.scrollWidth > one.clientWidth")]
 
-    def test_what_no_task_explains_is_sorted_with_the_groups(self, open_page: Open) -> None:
+    def test_cpu_that_no_task_explains_is_sorted_with_the_groups(self, open_page: Open) -> None:
         with open_page(with_tasks()) as opened:
             table = opened.page.locator("table", has=opened.page.locator("caption", has_text="Listed requests")).first
             table.get_by_role("button", name="Share of node").click()

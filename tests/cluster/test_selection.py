@@ -19,7 +19,7 @@ def read(cluster: Cluster, nodes: str | None) -> NodeStats:
     return NodeStats.read(reply.json())
 
 
-def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(cluster: Cluster) -> None:
+def test_nodes_picked_from_all_are_those_that_the_cluster_would_have_sent(cluster: Cluster) -> None:
     everything = read(cluster, None)
     first, last = everything.nodes[0], everything.nodes[-1]
     name, node_id, host = str(first.name), first.node_id, str(first.host)

@@ -105,7 +105,7 @@ def test_the_examples_for_the_environment_are_connections(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("name", "wrong"), [(name, wrong) for name in SECTIONS for wrong in {**EVERYWHERE, **CHANGES[name]}]
 )
-def test_what_the_test_of_a_connection_says(
+def test_page_quotes_the_test_of_a_connection(
     server: SandboxServer, name: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_such_name(host: str, *_: Any, **__: Any) -> Any:
@@ -127,7 +127,9 @@ def test_what_the_test_of_a_connection_says(
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_what_it_says_of_a_good_connection(server: SandboxServer, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_quotes_the_test_of_a_good_connection(
+    server: SandboxServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = json.loads(server.connections()[f"AIRFLOW_CONN_{name.upper()}_DEFAULT"])
 
     works, answer = opened(name, connection, monkeypatch).test_connection()

@@ -134,7 +134,7 @@ def test_airflow_is_unharmed_and_loads_three_small_modules() -> None:
     ]
 
 
-def test_what_airflow_reads_at_start_needs_nothing() -> None:
+def test_modules_that_airflow_reads_at_start_need_nothing() -> None:
     loaded = fresh_python.result_of(
         "import sys\n"
         "before = set(sys.modules)\n"
@@ -238,7 +238,7 @@ def test_building_a_task_loads_what_reads_its_arguments_only(
     assert not loaded.intersection(ONLY_WHEN_A_TASK_RUNS)
 
 
-def test_what_a_task_does_not_load_exists() -> None:
+def test_modules_that_a_task_does_not_load_exist() -> None:
     """A module that was moved would be kept out of a DAG file by no test."""
     assert not [name for name in ONLY_WHEN_A_TASK_RUNS if importlib.util.find_spec(name) is None]
 

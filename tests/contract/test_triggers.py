@@ -223,7 +223,9 @@ class TestWatcher:
             ({"nodes": []}, "nodes needs at least one entry, and none of them empty"),
         ],
     )
-    def test_what_cannot_be_is_an_error_of_the_dag_file(self, arguments: dict[str, Any], words: str) -> None:
+    def test_watcher_with_an_impossible_argument_is_an_error_of_the_dag_file(
+        self, arguments: dict[str, Any], words: str
+    ) -> None:
         dag = self.dag(**arguments)
         with pytest.raises(Exception, match=f"Failed to serialize DAG 'watching': {words}"):
             _to_dict(dag)

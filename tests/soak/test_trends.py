@@ -27,7 +27,7 @@ def test_a_leak_of_one_a_minute_is_seen_within_five(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_goes_up_and_down_does_not_grow(seed: int) -> None:
+def test_figure_that_goes_up_and_down_does_not_grow(seed: int) -> None:
     assert trend_of(SECONDS, [40 + more for more in noise(seed)]).is_sure_to_exceed < 12
 
 

@@ -203,7 +203,7 @@ def test_a_task_that_is_cleared_posts_again_where_that_is_asked_for(first: Outco
     assert second.returned(task_id) == second.posted[task_id][1]
 
 
-def test_what_is_uncertain_stays_so_where_the_task_is_cleared(second: Outcome) -> None:
+def test_uncertain_bulletin_stays_so_where_the_task_is_cleared(second: Outcome) -> None:
     task_id = "reply_lost"
     assert second.end(task_id) == ("failed", 2)
     assert "UncertainDeliveryError: Try 1 of this task was about to post" in second.run.log(task_id)
@@ -211,7 +211,7 @@ def test_what_is_uncertain_stays_so_where_the_task_is_cleared(second: Outcome) -
 
 
 @pytest.mark.parametrize("task_id", ["refused", "killed_before_sending"])
-def test_what_was_refused_or_whose_record_was_deleted_is_posted_when_it_is_cleared(
+def test_bulletin_that_was_refused_or_whose_record_was_deleted_is_posted_when_it_is_cleared(
     second: Outcome, task_id: str
 ) -> None:
     assert second.run.states[task_id] == "success"

@@ -139,7 +139,7 @@ def test_the_time_limit_outlives_the_triggerer(watched: Watched, sandbox: Sandbo
     assert "AirflowSensorTimeout: No spike in wait_timeout=40 s" in watched.run.log("limit_fail")
 
 
-def test_what_cannot_be_written_is_known_before_the_wait(watched: Watched, sandbox: SandboxServer) -> None:
+def test_destination_that_cannot_be_written_is_known_before_the_wait(watched: Watched, sandbox: SandboxServer) -> None:
     assert requests_of(sandbox, "unwritable") == []
     assert "unwritable.txt cannot be written" in watched.run.log("unwritable")
 

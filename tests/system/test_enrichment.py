@@ -81,7 +81,7 @@ def test_the_task_does_not_know_of_the_death(enriched: Enriched) -> None:
     assert figures == {"rows": 73, "found": 70, "not_found": 2, "invalid": 1, "failed": 0, "resumed": True}
 
 
-def test_what_was_saved_is_not_asked_for_again(enriched: Enriched, sandbox: SandboxServer) -> None:
+def test_saved_rows_are_not_asked_for_again(enriched: Enriched, sandbox: SandboxServer) -> None:
     counts = Counter(asked(sandbox))
     assert len(enriched.before) < len(counts)
     # A probe is asked for now and then.

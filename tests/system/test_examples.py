@@ -28,7 +28,7 @@ def test_an_example_succeeds_without_a_logical_date(runs: Runs, airflow: Watched
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_what_an_example_hands_on_is_small(runs: Runs, dag_id: str) -> None:
+def test_result_of_an_example_is_small(runs: Runs, dag_id: str) -> None:
     run = runs.ended(dag_id)
     assert all(len(json.dumps(run.value(task_id))) < LARGEST_XCOM for task_id in run.tasks)
 

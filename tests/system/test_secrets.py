@@ -37,7 +37,7 @@ def test_no_secret_is_written_down(written: dict[Path, bytes], secret: str) -> N
     assert [file.name for file, content in written.items() if any(form in content for form in forms)] == []
 
 
-def test_what_was_searched_is_what_airflow_wrote(written: dict[Path, bytes], airflow: WatchedAirflow) -> None:
+def test_searched_texts_are_those_that_airflow_wrote(written: dict[Path, bytes], airflow: WatchedAirflow) -> None:
     in_database = b"".join(content for file, content in written.items() if file.name.startswith("airflow.db"))
     in_task_logs = b"".join(content for file, content in written.items() if file.is_relative_to(airflow.home / "logs"))
     assert b"mediaops_books_default" in in_database

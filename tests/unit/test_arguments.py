@@ -181,7 +181,7 @@ def test_bounds_are_kept_and_named(read: Callable[..., Any], bounds: dict[str, A
         arguments.read_number("size", 4, maximum=3)
 
 
-def test_what_is_left_out_stays_none() -> None:
+def test_argument_that_is_left_out_stays_none() -> None:
     assert arguments.optional(arguments.read_texts, "ids", None) is None
     assert arguments.optional(arguments.read_texts, "ids", "a,b") == ("a", "b")
     with pytest.raises(InvalidArgumentError, match="1 or more"):

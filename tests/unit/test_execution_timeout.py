@@ -99,7 +99,7 @@ def test_timeout_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pa
         task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 
 
-def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferral, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     task = capture(tmp_path, execution_timeout=LIMIT)
 

@@ -78,7 +78,7 @@ def test_a_value_that_is_refused_changes_no_other() -> None:
     assert json_lines(["\ud800", float("nan"), None]) == b'"\\ud800"\nnull\nnull\n'
 
 
-def test_what_is_nested_deep_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
+def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
     def parse(data: bytes, frames: int) -> Any:
         return parse(data, frames - 1) if frames else parse_finite_json(data)
 
@@ -138,7 +138,7 @@ def test_deep_nesting_is_parsed_and_written(depth: int, parse: Callable[[bytes],
 
 
 @pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
-def test_what_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[bytes], Any]) -> None:
+def test_value_that_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[bytes], Any]) -> None:
     def parsed(data: bytes) -> Any:
         try:
             return parse(data)
@@ -160,7 +160,7 @@ def test_what_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[bytes]
     [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
     ids=lambda data: str(data[:8]),
 )
-def test_what_is_not_json_is_a_value_error(data: bytes, parse: Callable[[bytes], Any]) -> None:
+def test_text_that_is_not_json_is_a_value_error(data: bytes, parse: Callable[[bytes], Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 the parser's own words
         parse(data)
 

@@ -178,7 +178,7 @@ def test_a_suffix_that_is_known_is_told_from_one_that_is_not(path: object, *, te
     assert is_end_templated(path) is templated
 
 
-def test_what_another_task_returns_is_a_template() -> None:
+def test_result_of_another_task_is_a_template() -> None:
     class Other(BaseOperator):
         def execute(self, context: Any) -> str:
             return "node-1"

@@ -97,7 +97,7 @@ def test_a_daily_quota_comes_back_at_midnight_utc() -> None:
     assert caught.value.retry_after == (3 * 60 + 50) * 60
 
 
-def test_what_the_service_asks_for_goes_before_its_midnight() -> None:
+def test_pause_that_the_service_asks_for_goes_before_its_midnight() -> None:
     with pytest.raises(QuotaExceededError) as caught:
         replay(client().ask(get_book(CRIME)), [replied({"message": "daily"}, 403, retry_after="60")])
 

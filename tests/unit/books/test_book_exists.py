@@ -37,7 +37,7 @@ def test_watch_waits_where_a_404_may_mean_the_limit_and_need_not_know() -> None:
 @pytest.mark.parametrize(
     ("status", "message", "cls"), [(401, "", AuthenticationError), (403, "daily quota", QuotaExceededError)]
 )
-def test_what_the_service_refuses_is_an_error(status: int, message: str, cls: type[Exception]) -> None:
+def test_refusal_of_the_service_is_an_error(status: int, message: str, cls: type[Exception]) -> None:
     with pytest.raises(cls):
         look(replied({"message": message}, status))
 

@@ -80,7 +80,7 @@ def table(head: str) -> tuple[list[str], dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_what_a_404_says_by_its_body(body: str) -> None:
+def test_page_has_the_meaning_of_the_bodies_of_404s(body: str) -> None:
     _, rows = table("the body")
     assert list(rows) == list(BODIES)
     # Behind the comma are conditions, which other tests are about.
@@ -92,7 +92,7 @@ def test_what_a_404_says_by_its_body(body: str) -> None:
         assert AFTER_PROBE[Words.of(caught.value)] == actions
 
 
-def test_what_it_means_that_a_probe_is_404() -> None:
+def test_page_has_the_meaning_of_probes_that_are_not_found() -> None:
     head, rows = table("the probe")
     assert [*rows] == [*PROBEES]
     assert [*head] == [*WORDS]
@@ -115,7 +115,7 @@ def test_every_wrong_world_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("row", WORLDS)
-def test_what_comes_of_a_wrong_world(row: str) -> None:
+def test_page_has_the_outcome_of_each_wrong_world(row: str) -> None:
     _, rows = table("at the address there is")
     looked_up, retries, sensor = rows[row]
 

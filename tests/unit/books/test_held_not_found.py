@@ -45,7 +45,7 @@ class TestWhatIsConfirmed:
 
         assert run.decisions(idle=False) == []
 
-    def test_what_comes_after_the_probe_was_asked_for_needs_another(self) -> None:
+    def test_404_after_the_probe_was_asked_for_needs_another(self) -> None:
         run = Run()
         run.missing(A, CLEAR)
         run.missing(B, CLEAR)
@@ -223,7 +223,7 @@ class TestOneInClearWordsByItself:
         assert run.check() in (CANARY, C)
 
 
-def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
+def test_undecided_404_can_be_taken_up_by_the_next_attempt() -> None:
     run = Run()
     for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
         run.missing(isbn13, error)

@@ -159,7 +159,7 @@ def test_every_request_of_a_look_up_is_counted() -> None:
     assert desk.look_up(CRIME, lost, limit_404(), found(CANARY), found(CRIME)).requests == 4
 
 
-def test_what_the_service_refuses_is_an_error_of_a_look_up_too() -> None:
+def test_refusal_of_the_service_is_an_error_of_a_look_up_too() -> None:
     with pytest.raises(ServiceUnavailableError):
         Desk(tries=1).look_up(CRIME, replied(b"", 503))
 

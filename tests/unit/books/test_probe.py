@@ -112,7 +112,9 @@ class TestTheProbe:
             (CANARY, "now", "web page", "outage"),
         ],
     )
-    def test_what_it_means_that_it_is_not_found(self, canary: str | None, found: str, words: str, meaning: str) -> None:
+    def test_meaning_of_a_probe_that_is_not_found(
+        self, canary: str | None, found: str, words: str, meaning: str
+    ) -> None:
         run = Run(canary, C if found == "before" else None)
         if found == "now":
             run.found(C)

@@ -177,7 +177,7 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
         (b"# Read me\nmore", "it holds no report of hot threads; its first line is '# Read me'"),
     ],
 )
-def test_what_is_no_report_is_reported_in_words(tmp_path: Path, content: bytes, said: str) -> None:
+def test_file_that_is_no_report_is_reported_in_words(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
 

@@ -213,7 +213,7 @@ def test_the_standard_input_has_a_format(format: str, content: bytes) -> None:
         ("list.xlsx", b"PK\x03\x04", "it is no whole workbook"),
     ],
 )
-def test_what_is_no_list_is_reported_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_file_that_is_no_list_is_reported_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     file = tmp_path / name
     file.write_bytes(content)
 

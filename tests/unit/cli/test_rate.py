@@ -203,7 +203,7 @@ def test_a_reset_of_everything_is_wrong_use(backend: SqliteBackend) -> None:
 
 
 @pytest.mark.usefixtures("backend")
-def test_what_cannot_be_reset_is_a_problem(books: Callable[..., str], connect: Callable[[str, str], None]) -> None:
+def test_key_that_cannot_be_reset_is_a_problem(books: Callable[..., str], connect: Callable[[str, str], None]) -> None:
     books("own", rate_limit_store="memory://")
     connect("cluster", search_cluster.connection("https://cluster.example"))
     done = command("rate", "own", "cluster", "--reset", "--yes", "-o", "json")

@@ -114,7 +114,7 @@ def test_brackets_and_colons_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202e", "\r", "\x08"])
-def test_what_a_service_sent_does_not_steer_the_terminal(steering: str) -> None:
+def test_text_of_a_service_does_not_steer_the_terminal(steering: str) -> None:
     text = f"name{steering}!"
     output = shown(Result(None, [Line(text), TextTable(["name"], [[text]], text)]))
     assert steering[0] not in output

@@ -91,7 +91,7 @@ class TestOneReport:
         assert amounts(found.methods) == {"a.B.work": [17.9], "a.B.wait": [4.8]}
         assert amounts(found.nodes) == {"n1": [22.7]}
 
-    def test_what_the_figures_leave_open_is_counted(self) -> None:
+    def test_threads_without_a_figure_are_counted(self) -> None:
         found = compared(
             section(
                 "n1",
@@ -142,7 +142,7 @@ class TestSeveralReports:
         }
         assert found.pools[0].threads == 4
 
-    def test_what_came_went_and_changed(self) -> None:
+    def test_comparison_says_which_came_went_and_changed(self) -> None:
         found = compared(self.FIRST, self.BETWEEN, self.LAST)
         assert {
             one.heat.name[-5:]: (one.heat.difference, one.heat.is_new, one.heat.is_gone) for one in found.threads

@@ -56,7 +56,7 @@ class TestAny:
         assert told(watching(), {"a": 90, "b": 95}) == ["b a"]
 
     @pytest.mark.parametrize("unknown", [{"a": None}, {}, {"b": 5}, None])
-    def test_what_is_not_known_clears_nothing(self, unknown: dict[str, float | None] | None) -> None:
+    def test_unknown_cpu_clears_nothing(self, unknown: dict[str, float | None] | None) -> None:
         assert told(watching(), {"a": 90}, unknown, {"a": 90}) == ["a", "", ""]
 
     def test_a_streak_goes_on_while_another_spike_is_told(self) -> None:
@@ -114,7 +114,7 @@ class TestAll:
 
 class TestRestart:
     @pytest.mark.parametrize("require", ["any", "all"])
-    def test_what_was_hot_is_not_told_again(self, require: Any) -> None:
+    def test_node_that_was_hot_is_not_told_again(self, require: Any) -> None:
         before, after = watching(require=require), watching(require=require)
         told(before, {"a": 90})
         assert after.restore(json.loads(json.dumps(before.to_dict())))
@@ -136,7 +136,7 @@ class TestRestart:
             {"version": 1, "hot": None},
         ],
     )
-    def test_what_is_not_understood_changes_nothing(self, stored: object) -> None:
+    def test_stored_state_that_is_not_understood_changes_nothing(self, stored: object) -> None:
         hysteresis = watching()
         assert not hysteresis.restore(stored)
         assert told(hysteresis, {"a": 90}) == ["a"]

@@ -98,7 +98,7 @@ def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
         assert in_cells == pytest.approx(total)
 
 
-def test_what_is_pruned_is_in_a_bar_of_its_pool() -> None:
+def test_pruned_stack_is_in_a_bar_of_its_pool() -> None:
     digest = Digest()
     for number in range(40):
         at = MONDAY + number * timedelta(hours=1)

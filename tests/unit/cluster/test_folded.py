@@ -119,7 +119,7 @@ class TestWeights:
         assert fold(section("n1", one, two)) == [f"n1;one;one;{frame} 43"]
 
     @pytest.mark.parametrize("share", ["0.0%", "-3.0%"])
-    def test_what_used_nothing_beside_others_is_left_out(self, share: str) -> None:
+    def test_thread_that_used_nothing_beside_others_is_left_out(self, share: str) -> None:
         idle = thread("idle", f"{share} (0s out of 500ms) cpu usage", stack(10, "a.B.c(B.java:1)"))
         busy = thread("busy", cpu(1.0), stack(10, "a.B.c(B.java:1)"))
         assert fold(section("n1", idle, busy)) == ["n1;busy;busy;a.B.c(B.java:1) 10"]
@@ -173,7 +173,7 @@ class TestNames:
             ("\ud800\u2028\x85\U000e0001", r"\ud800\u2028\u0085\U000e0001"),
         ],
     )
-    def test_what_would_break_a_line_is_written_by_its_number(self, text: str, written: str) -> None:
+    def test_sign_that_would_break_a_line_is_written_by_its_number(self, text: str, written: str) -> None:
         assert on_one_line(text) == written
 
     @given(st.text(st.characters()))

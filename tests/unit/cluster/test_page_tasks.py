@@ -54,7 +54,7 @@ class TestContent:
         light = replace(REPORT, opaque_id="light", cpu_ms=100.0)
         assert "orders-2026) used 464 ms of the" in shown(replace(NODE, groups=(light, REPORT, light)))
 
-    def test_what_no_task_explains_has_a_row_of_its_own(self) -> None:
+    def test_cpu_that_no_task_explains_has_a_row_of_its_own(self) -> None:
         assert "not explained by any listed task 50.7 %" in shown(NODE)
         assert "not explained by any listed task 100.0 %" in shown(
             NodeTasks(node="n1", looks_ms=(0.0,), unexplained_percent=100.0)

@@ -102,7 +102,7 @@ class TestCommitting:
 
         assert budget.left == 2
 
-    def test_what_could_not_be_committed_at_first_is_committed_later(
+    def test_rows_that_could_not_be_committed_at_first_are_committed_later(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object) -> None:
@@ -196,7 +196,7 @@ class TestGoingOn:
         done = self.interrupted(plan, update(replace(FOUND, isbn13=CALENDAR), FOUND))
         assert (done["ahead"], done["figures"]["found"]) == ([], 2)
 
-    def test_what_an_attempt_saves_before_its_first_update_is_what_it_has_resumed(self, tmp_path: Path) -> None:
+    def test_attempt_saves_before_its_first_update_the_state_that_it_has_resumed(self, tmp_path: Path) -> None:
         plan = enrichment(tmp_path / "books.jsonl", total=3, max_requests=9)
         doubts = {"undecided": {}, "disproved": ["limit"], "speaks_clearly": True}
         before = self.interrupted(plan, replace(update(out_of_order=(FOUND,)), doubts=doubts))

@@ -141,7 +141,7 @@ class TestTable:
         assert [row[f"source_{name}"] for name in columns] == ['["a",1]', 1.5, 2**40, "true"]
         assert row["title"] == "Crime"
 
-    def test_what_a_row_lacks_is_empty(self) -> None:
+    def test_column_that_a_row_lacks_is_empty(self) -> None:
         view = enriched_view({"sku": "str"})
 
         assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, kept({})), row_of(FOUND)])] == [None, None]

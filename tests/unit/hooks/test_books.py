@@ -122,7 +122,7 @@ class TestOneBook:
         assert (invalid.status, invalid.isbn13) == ("invalid", None)
         assert invalid.error == "'x' is no ISBN: it must have 10 or 13 digits, not 1."
 
-    def test_what_the_service_refuses_is_an_error_of_a_look_up_too(self, requests_mock: requests_mock.Mocker) -> None:
+    def test_refusal_of_the_service_is_an_error_of_a_look_up_too(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), status_code=403, json={"message": "Daily quota exceeded"})
 
         with BookDatabaseHook() as hook, pytest.raises(QuotaExceededError):

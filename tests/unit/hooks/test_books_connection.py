@@ -157,7 +157,7 @@ class TestTestConnection:
             ({"status_code": 502, "text": "<html>"}, ["502"]),
         ],
     )
-    def test_what_is_wrong_is_said_in_one_message(
+    def test_all_faults_of_a_connection_are_said_in_one_message(
         self, requests_mock: requests_mock.Mocker, connect_books: Any, reply: dict[str, Any], words: list[str]
     ) -> None:
         requests_mock.get(f"{BASE}/key", **reply)

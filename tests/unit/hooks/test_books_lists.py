@@ -144,7 +144,7 @@ class TestLists:
         with BookDatabaseHook() as hook:
             assert next(hook.books([CRIME])).status == "found"
 
-    def test_what_is_about_the_key_ends_the_list_after_what_was_found(
+    def test_error_about_the_key_ends_the_list_after_the_books_that_were_found(
         self, requests_mock: requests_mock.Mocker
     ) -> None:
         requests_mock.get(address(CRIME), json=book(CRIME))

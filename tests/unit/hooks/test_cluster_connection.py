@@ -188,7 +188,7 @@ class TestTestConnection:
             ({"exc": requests.exceptions.ConnectTimeout}, ["host and port"]),
         ],
     )
-    def test_what_is_wrong_is_said_in_a_sentence_without_a_secret(
+    def test_fault_of_a_connection_is_said_in_a_sentence_without_a_secret(
         self, requests_mock: requests_mock.Mocker, connect_cluster: Any, reply: dict[str, Any], words: list[str]
     ) -> None:
         connect_cluster(login="elastic", password="secret-1", max_attempts=5)

@@ -34,7 +34,7 @@ async def test_the_event_loop_goes_on() -> None:
     assert await waiting == "done: True"
 
 
-async def test_what_asks_airflow_in_it_asks_on_the_event_loop_that_began_it() -> None:
+async def test_action_in_a_thread_asks_airflow_on_the_event_loop_that_began_it() -> None:
     """As a triggerer's channel does on Airflow 3.1."""
 
     async def loop() -> asyncio.AbstractEventLoop:
@@ -46,7 +46,7 @@ async def test_what_asks_airflow_in_it_asks_on_the_event_loop_that_began_it() ->
     assert await in_thread(ask) is asyncio.get_running_loop()
 
 
-async def test_what_is_raised_in_it_is_raised() -> None:
+async def test_error_of_an_action_in_a_thread_is_raised() -> None:
     def fail() -> None:
         raise OSError("no room")
 

@@ -316,7 +316,7 @@ class TestSecrets:
             "&lt;p&gt;s3cr3t\\u0026#x2F;k3y==",
         ],
     )
-    def test_what_the_service_echoes_in_disguise_is_not_told(
+    def test_secret_that_the_service_echoes_in_disguise_is_not_told(
         self, connect_video: Callable[..., None], echo: str
     ) -> None:
         body = f'{{"error": {{"message": "No {echo}", "errors": [{{"reason": "odd"}}]}}}}'.encode()

@@ -41,7 +41,7 @@ def test_a_service_that_echoes_the_credentials_does_not_make_them_public(
             assert half not in told, body
 
 
-def test_what_a_parser_says_of_a_reply_holds_no_secret() -> None:
+def test_error_of_a_parser_holds_no_secret() -> None:
     def parse(response: Response) -> str:
         raise InvalidReplyError(f"This is odd: {response.text}")
 
@@ -53,7 +53,7 @@ def test_what_a_parser_says_of_a_reply_holds_no_secret() -> None:
     assert error.__context__ is None
 
 
-def test_what_a_parser_of_a_refusal_in_disguise_says_holds_no_secret_either() -> None:
+def test_error_of_a_parser_of_a_refusal_in_disguise_holds_no_secret() -> None:
     def parse(response: Response) -> str:
         raise ServiceUnavailableError(f"All failed: {response.text}", status=200, excerpt=response.text, reason="odd")
 
@@ -86,7 +86,7 @@ def test_no_reply_makes_a_long_message() -> None:
     assert len(repr(error.to_dict())) < 3_000
 
 
-def test_what_a_proxy_says_holds_no_secret() -> None:
+def test_error_of_a_proxy_holds_no_secret() -> None:
     client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
     error = error_of(client, text_call(), [TransportError(Failure.NOT_SENT, "ProxyError: 407 s3cr3t")])
     assert "ProxyError: 407 ***" in error.message

@@ -141,7 +141,7 @@ def test_advice_of_the_service_goes_before_general_advice() -> None:
         (b"", "no explanation. Correct"),
     ],
 )
-def test_what_the_service_said_is_told(body: object, said: str) -> None:
+def test_error_quotes_the_service(body: object, said: str) -> None:
     assert said in refusal(400, body).message
 
 

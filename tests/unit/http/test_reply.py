@@ -73,7 +73,7 @@ def test_a_byte_order_mark_does_no_harm() -> None:
         (b"null", "is a JSON NoneType"),
     ],
 )
-def test_what_is_no_json_object_is_said(body: bytes, what: str) -> None:
+def test_reply_that_is_no_json_object_is_described(body: bytes, what: str) -> None:
     with pytest.raises(InvalidReplyError, match=f"^The reply {what}"):
         read_json(of(body))
 
@@ -119,7 +119,7 @@ def test_a_secret_that_comes_to_light_without_markup_is_struck_out() -> None:
     assert plain_text("s3<b>cr</b>3t, &#115;3cr3t<br>", ["s3cr3t"]) == "***, ***"
 
 
-def test_what_is_echoed_is_struck_out_of_every_part_of_an_error() -> None:
+def test_echoed_secret_is_struck_out_of_every_part_of_an_error() -> None:
     reply = of({"error": {"message": "No k3y\u002ds3cr3t", "errors": [{"reason": "k3y-s3cr3t", "name": "k3y-s3cr3t"}]}})
     assert read_error(reply, ["k3y-s3cr3t"]) == ErrorDetails("***", "***", "No ***")
     assert "s3cr3t" not in excerpt(reply, ["k3y-s3cr3t"])
@@ -241,7 +241,7 @@ def test_half_of_a_surrogate_pair_is_kept(body: bytes, value: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("body", [rb'{"title": "\ud83d"', rb'{"\ud83d": ' + b"[" * 100_000, rb'{"a": "\u12"}'])
-def test_what_is_no_json_is_not_made_good_by_an_escape(body: bytes) -> None:
+def test_reply_that_is_no_json_is_not_made_good_by_an_escape(body: bytes) -> None:
     with pytest.raises(InvalidReplyError, match="no valid JSON"):
         read_json(Response(200, {}, body))
 

@@ -208,7 +208,7 @@ def _fail() -> object:
     raise OSError("disk full")
 
 
-def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error() -> None:
+def test_work_beside_the_service_comes_back_with_its_result_or_its_error() -> None:
     steps: list[Blocking[object]] = [Blocking(lambda: 1), Blocking(_fail), Blocking(lambda: None)]
     service = Service()
     assert run(working(steps), service.send) == [1, "disk full", None]
@@ -217,14 +217,14 @@ def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error
     assert not service.asked
 
 
-def test_what_blocks_has_a_thread_of_its_own_on_an_event_loop() -> None:
+def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop() -> None:
     here = threading.get_ident()
     steps: list[Blocking[object]] = [Blocking(threading.get_ident)]
     assert run(working(steps), Service().send) == [here]
     assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) != [here]
 
 
-def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
+def test_step_without_a_thread_is_awaited_on_the_event_loop() -> None:
     async def ident() -> object:
         return threading.get_ident()
 

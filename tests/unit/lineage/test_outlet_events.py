@@ -46,7 +46,7 @@ def test_the_event_of_an_asset_has_the_facts(events: Events) -> None:
     assert events.accessors[other].extra == {}
 
 
-def test_what_else_is_in_the_extra_stays(events: Events) -> None:
+def test_other_entries_of_the_extra_stay(events: Events) -> None:
     asset = Asset("books")
     events.accessors[asset].extra["approved_by"] = "someone"
     events.note(asset)

@@ -153,7 +153,7 @@ class TestFilters:
         assert not rows(page)
         assert "There is no such capture." in page.text
 
-    def test_what_is_no_time_is_left_out_and_said(self, world: World) -> None:
+    def test_filter_that_is_no_time_is_left_out_and_said(self, world: World) -> None:
         page = world.get(LIST_URL, since="yesterday", until="<b>")
         assert len(rows(page)) == 2
         assert "“From” is no time, and was left out" in page.text
@@ -206,7 +206,7 @@ class TestPaging:
         pages = self.pages(world, frame="rare")
         assert [run for page in pages for run in page] == ["run-999-"]
 
-    def test_what_is_searched_for_one_page_is_bounded_and_said(self, world: World) -> None:
+    def test_search_for_one_page_is_bounded_and_says_so(self, world: World) -> None:
         add_runs(world, 101)
         page = world.get(LIST_URL, frame="rare")
         assert not rows(page)

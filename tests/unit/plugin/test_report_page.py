@@ -37,7 +37,7 @@ class TestReport:
         (world.folder / "r" / "capture.html").write_text("<script>stored()</script>")
         assert "stored()" not in world.get(url).text
 
-    def test_what_the_cluster_sent_is_text_and_never_markup(self, world: World) -> None:
+    def test_text_of_the_cluster_is_never_markup(self, world: World) -> None:
         url = world.add(written=text("org.x.<script>window.ran=1</script>"))
         page = world.get(url).text
         assert "<script>window.ran" not in page

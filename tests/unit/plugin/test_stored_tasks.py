@@ -100,7 +100,7 @@ class TestNotShown:
         document.write_text("the content of another file")
         assert "the content of another file" not in self.refused(world, url)
 
-    def test_what_is_no_file_is_not_read(self, world: World) -> None:
+    def test_path_of_no_file_is_not_read(self, world: World) -> None:
         url, document = add(world, TASKS)
         document.unlink()
         os.mkfifo(document)

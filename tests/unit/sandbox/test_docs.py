@@ -50,7 +50,7 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
         assert f"| `--{name.replace('_', '-')}` | {field.description} | `{field.default}` |" in rows
 
 
-def test_what_is_odd_about_some_books_is_on_the_page() -> None:
+def test_oddities_of_books_are_on_the_page() -> None:
     assert "<!-- sandbox: oddities -->" in PAGE
     assert filled("<!-- sandbox: oddities -->").count("\n- ") == len(ODDITIES)
 

@@ -105,7 +105,7 @@ def test_an_empty_reply_is_dropped_too(server: SandboxServer, client: httpx.Clie
         client.get("/cluster/_nodes/nobody/hot_threads", auth=OPERATOR)
 
 
-def test_what_was_dropped_is_written_down(server: SandboxServer, client: httpx.Client) -> None:
+def test_dropped_request_is_written_down(server: SandboxServer, client: httpx.Client) -> None:
     server.state.faults.arm(DropFault(service="video", point="before_reply"))
     server.state.faults.arm(DropFault(service="video", point="mid_body"))
     for _ in range(2):

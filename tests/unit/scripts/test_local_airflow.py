@@ -77,7 +77,7 @@ def test_a_run_whose_start_was_not_answered_is_asked_for_again(
 @pytest.mark.parametrize(
     ("error", "asked"), [(requests.ReadTimeout, 2), (requests.ConnectTimeout, 1), (requests.ConnectionError, 1)]
 )
-def test_what_is_never_answered_is_an_error(
+def test_request_that_is_never_answered_is_an_error(
     airflow: LocalAirflow, requests_mock: Mocker, error: type[Exception], asked: int
 ) -> None:
     posted = requests_mock.post(f"{airflow.url}/api/v2/dags/export/dagRuns", exc=error)

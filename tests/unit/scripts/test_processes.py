@@ -59,7 +59,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_what_a_program_started_is_ended_with_it(tmp_path: Path) -> None:
+def test_child_of_a_program_is_ended_with_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
     processes = Processes(grace=0.1)
     processes.start("stubborn", [sys.executable, "-c", STUBBORN], env=os.environ, log=log)

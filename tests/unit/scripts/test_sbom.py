@@ -28,7 +28,7 @@ def names_of(bom: dict[str, Any]) -> list[str]:
     return [component["name"] for component in bom["components"]]
 
 
-def test_what_is_not_needed_goes() -> None:
+def test_package_that_is_not_needed_is_left_out() -> None:
     bom = sbom.only_needed(bom_of({"root": ["a"], "a": ["b", "tool"], "b": ["a"], "tool": ["b"]}), {"a", "b"})
     assert names_of(bom) == ["a", "b"]
     assert {each["ref"]: each["dependsOn"] for each in bom["dependencies"]} == {"root": ["a"], "a": ["b"], "b": ["a"]}

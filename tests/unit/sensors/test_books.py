@@ -78,7 +78,7 @@ def test_sensor_waits_until_there_is_a_record_and_returns_it(database: Any, form
     assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
 
 
-def test_what_it_waits_for_is_told_once(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_book_that_is_waited_for_is_told_once(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = log_lines(monkeypatch, BookSensor)
     database(no_such_book(), found(PROGRAMMING), no_such_book(), limit_404(), found(CRIME))
 
@@ -105,14 +105,14 @@ def limit(why: str, *, seconds: float) -> None:
 
 
 class TestTheFirstLookOfADeferrableSensor:
-    def test_what_is_there_already_needs_no_trigger(self, database: Any) -> None:
+    def test_book_that_is_there_already_needs_no_trigger(self, database: Any) -> None:
         database(found(CRIME))
 
         record = sensor(deferrable=True)().execute(cast("Context", {}))
 
         assert record["isbn13"] == CRIME
 
-    def test_what_is_not_there_yet_is_left_to_the_trigger(self, database: Any) -> None:
+    def test_book_that_is_not_there_yet_is_left_to_the_trigger(self, database: Any) -> None:
         database(no_such_book(), found(PROGRAMMING))
 
         with pytest.raises(TaskDeferred) as caught:

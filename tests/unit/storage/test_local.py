@@ -253,9 +253,7 @@ class TestPaths:
 
 class TestPermissions:
     @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
-    def test_what_is_staged_is_private_and_what_is_published_is_an_ordinary_file(
-        self, here: Place, tmp_path: Path, name: str
-    ) -> None:
+    def test_staged_file_is_private_and_published_one_is_ordinary(self, here: Place, tmp_path: Path, name: str) -> None:
         previous = os.umask(0o022)
         try:
             with here.dataset(name).staging(owner()) as staging:
@@ -307,7 +305,7 @@ class TestPlanted:
         ids=["link", "file", "pipe", "socket"],
     )
     @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-    def test_what_is_no_folder_is_refused(
+    def test_planted_file_in_the_place_of_the_folder_is_refused(
         self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Path], Any], kind: str
     ) -> None:
         monkeypatch.chdir(tmp_path)  # the paths of sockets are short

@@ -71,7 +71,7 @@ class TestSameFile:
 
 class TestCheck:
     @pytest.mark.usefixtures("store")
-    def test_what_can_be_opened_passes(self) -> None:
+    def test_store_that_can_be_opened_passes(self) -> None:
         check_store(path_of("memory://shelf@bucket/a.csv"), "source")
         check_store(path_of("/tmp/a.csv"), "source")  # noqa: S108 nothing is opened
 

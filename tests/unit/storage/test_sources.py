@@ -223,7 +223,7 @@ class TestVersion:
 
         assert len(set(versions)) == 3
 
-    def test_what_a_client_remembers_does_not_count(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_memory_of_a_client_does_not_count(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         tags = {"known": "old", "true": "new"}
         monkeypatch.setattr(store, "info", lambda _: {"type": "file", "size": 1, "ETag": tags["known"]})
         monkeypatch.setattr(store, "invalidate_cache", lambda: tags.update(known=tags["true"]))

@@ -61,7 +61,7 @@ class TestRowsThatCannotBeRead:
         assert list(read_rows(source, "isbn")) == [SourceRow("a"), SourceRow("b"), row, SourceRow("d")]
         assert count_rows(source, "isbn") == 4
 
-    def test_what_is_nested_too_deep_spoils_no_other_row(self, tmp_path: Path) -> None:
+    def test_row_that_is_nested_too_deep_spoils_no_other(self, tmp_path: Path) -> None:
         deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
         rows = list(read_rows(file_of(tmp_path, "s.jsonl", f'{{"isbn":"a"}}\n{deep}\n{{"isbn":"b"}}\n'), "isbn"))
 
@@ -141,7 +141,7 @@ class TestFilesThatAreSomethingElse:
             count_rows(source, "isbn")
 
     @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
-    def test_what_has_no_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
+    def test_file_without_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is no list"):
             count_rows(file_of(tmp_path, name, b"x" * (17 << 20)), "isbn")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "csv", "parquet")
 
 
-def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> None:
+def test_commits_are_published_when_the_block_ends(place: Place) -> None:
     with place.dataset().staging(owner()) as staging:
         assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
         staging.commit(rows(0), {"token": "T1"})
@@ -36,7 +36,7 @@ def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> Non
 
 
 class TestBeginningAnew:
-    def test_what_is_discarded_is_in_no_dataset(self, place: Place) -> None:
+    def test_discarded_records_are_in_no_dataset(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
 
         with place.dataset().staging(owner()) as staging:

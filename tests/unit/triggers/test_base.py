@@ -106,7 +106,7 @@ def scripted(*sights: Verdict | MediaOpsError, **arguments: Any) -> ScriptedTrig
 
 
 class TestEnd:
-    async def test_what_is_found_is_handed_to_the_task(self, pauses: list[float]) -> None:
+    async def test_result_is_handed_to_the_task(self, pauses: list[float]) -> None:
         trigger = scripted(Waiting("no"), Done({"id": 7}))
         assert value_of(await first_event(trigger)) == {"id": 7}
         assert pauses == [60]

@@ -122,13 +122,13 @@ REFUSED_ALSO = [
 
 class TestArguments:
     @pytest.mark.parametrize(("arguments", "words"), REFUSED_ALSO)
-    def test_what_cannot_be_is_told_when_the_dag_is_parsed(self, arguments: dict[str, Any], words: str) -> None:
+    def test_impossible_argument_is_told_when_the_dag_is_parsed(self, arguments: dict[str, Any], words: str) -> None:
         trigger = HighCpuTrigger(**arguments)
         with pytest.raises(ValueError, match=f"^.*{words}"):
             trigger.serialize()
         assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
 
-    def test_what_an_author_writes_becomes_plain(self) -> None:
+    def test_arguments_of_an_author_become_plain_values(self) -> None:
         trigger = HighCpuTrigger(sustained_for=timedelta(minutes=2), nodes=("a", "b"))
         arguments = trigger.serialize()[1]
         assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])

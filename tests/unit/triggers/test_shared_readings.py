@@ -80,7 +80,7 @@ class TestOneReadingForMany:
         together(idle())
         assert len(cluster.asked) == 1
 
-    def test_what_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
+    def test_trigger_that_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
         async def talk() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 assert names(await carried_out(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
@@ -157,7 +157,7 @@ class TestNodes:
             (10, both),
         ]
 
-    def test_what_only_the_cluster_resolves_is_asked_for_once_for_all_who_want_it(
+    def test_list_that_only_the_cluster_resolves_is_asked_for_once_for_all_who_want_it(
         self, cluster: ScriptedCluster
     ) -> None:
         local: list[Any] = []
@@ -202,7 +202,7 @@ class TestNodes:
         assert cluster.selections == [""]
 
 
-def test_what_is_read_for_all_is_logged_in_nobodys_name(cluster: ScriptedCluster) -> None:
+def test_reading_for_all_is_logged_in_nobodys_name(cluster: ScriptedCluster) -> None:
     """The triggerer writes a line to the log of the task whose trigger it finds in the context."""
     whose = contextvars.ContextVar("whose", default="nobody")
     found: list[str] = []

@@ -45,7 +45,7 @@ class TestFailure:
         assert errors[0] is not errors[1]
         assert len(cluster.asked) == 1
 
-    def test_what_nobody_foresaw_reaches_all_with_its_cause(self, cluster: ScriptedCluster) -> None:
+    def test_unforeseen_error_reaches_all_with_its_cause(self, cluster: ScriptedCluster) -> None:
         cluster.trouble = ZeroDivisionError("a slip")
 
         async def fail() -> BaseException | None:

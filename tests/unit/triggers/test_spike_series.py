@@ -251,7 +251,7 @@ class TestRestart:
         assert all(key.isidentifier() and key.startswith("mediaops_high_cpu_") for key in store.values)
 
     @pytest.mark.parametrize("garbage", ["garbage", {"version": 99}, {"version": 1, "hot": 7}, [1], 0])
-    def test_what_somebody_else_kept_is_no_harm(
+    def test_state_of_somebody_else_does_no_harm(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, garbage: object
     ) -> None:
         lines = log_lines(monkeypatch, HighCpuTrigger)
@@ -281,7 +281,9 @@ class TestRestart:
         assert watched(cluster, watcher(), {0: HOT}, 60) == [(0, "node-1")]
         assert watched(cluster, watcher(), {}, 60) == [(0, "node-1")]
 
-    def test_what_has_cooled_down_is_logged(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_node_that_has_cooled_down_is_logged(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         lines = log_lines(monkeypatch, HighCpuTrigger)
         watched(cluster, watcher(), {5: HOT, 45: COOL}, 100)
         assert lines == [

@@ -115,7 +115,7 @@ class TestOneBook:
             (replied({}, 400), BadRequestError),
         ],
     )
-    def test_what_the_service_did_not_tell_is_an_answer_too(
+    def test_book_that_the_service_left_out_is_an_answer_too(
         self, reply: Response | TransportError, cls: type[MediaOpsError]
     ) -> None:
         desk = Desk(tries=1)
@@ -132,7 +132,7 @@ class TestOneBook:
 
     @pytest.mark.parametrize("kind", ["one", "many", "probe"])
     @pytest.mark.parametrize(("reply", "cls"), [(replied({}, 401), AuthenticationError), (DAILY, QuotaExceededError)])
-    def test_what_is_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
+    def test_reply_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):
             Desk().ask(kind, [A], reply)
 
@@ -234,7 +234,7 @@ class TestManyBooks:
 
         assert isinstance(answer.failed[A], InvalidReplyError)
 
-    def test_what_the_service_did_not_tell_is_so_for_all_of_them(self) -> None:
+    def test_books_that_the_service_left_out_are_so_for_all_rows(self) -> None:
         answer = Desk(tries=1).ask("many", [A, B], replied(b"", 503))
 
         assert set(answer.failed) == {A, B}

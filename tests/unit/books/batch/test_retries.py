@@ -77,7 +77,7 @@ class TestALimitForAYear:
         # None has failed, so the next attempt asks for all of them.
         assert not any(update.done for update in updates)
 
-    def test_what_was_found_before_is_handed_out_and_what_is_under_way_is_waited_for(self) -> None:
+    def test_books_found_before_are_handed_out_and_requests_under_way_are_waited_for(self) -> None:
         service = Service(
             lambda isbn: YEAR if isbn == C else found(isbn), latency={isbn: 2.0 for isbn in ISBNS if isbn != C}
         )
@@ -222,9 +222,7 @@ class TestMissingBooks:
         assert len([time for time in service.times if time < 1600]) < 120
 
     @pytest.mark.parametrize("reply", [FOREIGN, limit_404(), no_such_book()], ids=["gateway", "limit", "clear"])
-    def test_what_begins_in_the_middle_and_never_ends_ends_a_long_list_within_half_an_hour(
-        self, reply: Response
-    ) -> None:
+    def test_outage_that_never_ends_ends_a_long_list_within_half_an_hour(self, reply: Response) -> None:
         service = Service()
         service.answer = lambda isbn: found(isbn) if len(service.times) < 50 else reply
 
@@ -267,7 +265,7 @@ def doubts() -> dict[str, Any]:
 
 class TestTheNextAttempt:
     @pytest.mark.parametrize("words", [FOREIGN, no_such_book()])
-    def test_what_came_over_a_wrong_connection_counts_for_nothing_once_it_is_mended(self, words: Response) -> None:
+    def test_404_over_a_wrong_connection_counts_for_nothing_once_it_is_mended(self, words: Response) -> None:
         error, last = refused(Service(lambda _: words), [A, B, C])
         assert type(error) is InvalidConnectionError
         assert last.doubts["undecided"] == {}
@@ -306,7 +304,7 @@ class TestTheNextAttempt:
 
         assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, "not_found")
 
-    def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_probe(self) -> None:
+    def test_book_that_was_seen_is_not_asked_for_and_the_last_one_is_a_probe(self) -> None:
         seen = SeenLookups()
         seen.put(Lookup(A, A, "found", book=Book({"title": "t"})))
         seen.put(Lookup(B, B, "not_found"))

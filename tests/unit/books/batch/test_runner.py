@@ -182,7 +182,7 @@ class TestEnds:
         assert ahead == ISBNS[8 : len(service.asked)]
         assert len(service.asked) <= 14
 
-    def test_what_is_under_way_then_has_a_few_seconds(self) -> None:
+    def test_requests_that_are_under_way_then_have_a_few_seconds(self) -> None:
         async def lasted() -> float:
             with pytest.raises(QuotaExceededError):
                 await lookups_of(batch_of(service, map(IsbnRow.of, ISBNS)))
@@ -281,6 +281,6 @@ class TestFailures:
         with pytest.raises(ServiceUnavailableError):
             statuses(service, ISBNS[:2], retry_after=(), max_failures=0)
 
-    def test_what_could_not_be_told_apart_is_a_failure(self) -> None:
+    def test_404_that_could_not_be_told_apart_is_a_failure(self) -> None:
         with pytest.raises(RateLimitedError, match="set canary_isbn"):
             statuses(Service(lambda _: limit_404()), ISBNS[:1], max_failures=0)

@@ -40,7 +40,7 @@ def test_another_row_gets_it_with_its_own_text_and_without_a_request() -> None:
     assert seen.get(ISBNS[0], "ISBN …") == Lookup("ISBN …", ISBNS[0], "found")
 
 
-def test_what_was_not_looked_up_is_not_seen() -> None:
+def test_book_that_was_not_looked_up_is_not_seen() -> None:
     seen = SeenLookups(in_memory=1)
     assert seen.get(ISBNS[0], "text") is None
     seen.put(lookup(1))

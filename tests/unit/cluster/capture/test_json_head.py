@@ -69,7 +69,7 @@ def test_a_head_that_is_cut_between_two_values_is_not_whole() -> None:
 
 
 @pytest.mark.parametrize("value", ["[" * 100_000, "nonsense", '{"nodes": NaN'])
-def test_what_is_no_json_is_not_read(value: str) -> None:
+def test_file_that_is_no_json_is_not_read(value: str) -> None:
     assert read_head(f'{{\n "running_tasks": {value}').is_cut_in("running_tasks")
 
 

@@ -212,7 +212,7 @@ class TestMissing:
     ) -> None:
         assert Capture(report("node-1"), selectors).missing == missing
 
-    def test_what_went_wrong_on_the_way_is_told(self) -> None:
+    def test_capture_tells_of_errors_on_the_way(self) -> None:
         taken = capture(
             replied(stats({"node-1": 5}, failures=("Failed node [abc]",))),
             replied(report("node-1") + "   what is this?\n"),
@@ -307,6 +307,6 @@ class TestFiles:
             ("/out/r.txt", "txt,", "formats"),
         ],
     )
-    def test_what_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
+    def test_destination_that_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
             CaptureDestination(destination, formats)

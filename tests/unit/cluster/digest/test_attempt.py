@@ -132,7 +132,7 @@ class TestFindings:
         (frame,) = week[1]["profiles"][1]["frames"]
         assert (frame["new"], frame["captures_before"], frame["of_before"]) == (False, None, None)
 
-    def test_what_has_gone_is_named(self, week: Any) -> None:
+    def test_frame_that_has_gone_is_named(self, week: Any) -> None:
         (gone,) = week[1]["profiles"][0]["gone"]
         assert gone["frame"] == "org.apache.lucene.codecs.DocValuesConsumer.merge"
         assert (gone["captures_before"], gone["of_before"]) == (28, 28)

@@ -43,7 +43,7 @@ def of(text: str) -> CaptureSums:
         ("org.x.Utf8.read2(Utf8.java:1)", "org.x.Utf8.read2"),
     ],
 )
-def test_what_changes_from_run_to_run_is_dropped(frame: str, method: str) -> None:
+def test_part_of_a_frame_that_changes_from_run_to_run_is_dropped(frame: str, method: str) -> None:
     assert stable_method(frame) == method
 
 

@@ -61,7 +61,7 @@ def test_a_period_that_ends_before_it_begins_is_refused(since: str, until: str |
         read_period(since, until, NOW)
 
 
-def test_what_is_known_is_checked_early() -> None:
+def test_time_that_is_known_is_checked_early() -> None:
     check_period({"since": None, "until": "2026-11-16"})
     check_period({"since": "2026-11-16"})
     with pytest.raises(InvalidArgumentError, match="must be before"):

@@ -50,7 +50,7 @@ LONG = 300_000
     ids=lambda text: f"{text[:20].strip()}...",
 )
 @pytest.mark.parametrize("before", ["", THREAD + UNIQUE], ids=["alone", "in a stack"])
-def test_what_is_long_is_read_in_a_few_passes(before: str, text: str) -> None:
+def test_long_text_is_read_in_a_few_passes(before: str, text: str) -> None:
     # Anything quadratic in these lengths would take minutes here.
     assert parse(before + text).render() == before + text
 

@@ -127,7 +127,7 @@ def test_a_shared_report(shared_data: Path, data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_what_is_taken_for_regular_holds_nothing_to_remark(data: st.DataObject) -> None:
+def test_text_that_is_taken_for_regular_holds_nothing_to_remark(data: st.DataObject) -> None:
     text = data.draw(mutated(RECORDED))
     pieces = list(cut(text, Stacks()))
     assert "".join(source for _, source, *_ in pieces) == text

@@ -147,7 +147,7 @@ class TestPiecesWithoutHeader:
         ("1.5kb memory allocated", ("mem", None, None, None, None, 1536)),
     ],
 )
-def test_what_a_thread_used(usage: str, expected: tuple[Any, ...]) -> None:
+def test_line_of_a_thread_gives_its_use(usage: str, expected: tuple[Any, ...]) -> None:
     """R1: CPU is `cpu`; other and idle time are shown and never count."""
     (one,) = understood(section("n1", thread("t", usage))).nodes[0].threads
     found = (one.kind, one.percent, one.cpu_percent, one.other_percent, one.idle_percent)

@@ -63,7 +63,7 @@ def test_a_query_that_is_cut_after_its_end_has_the_same_shape(query: Any) -> Non
 
 @pytest.mark.parametrize(("begin", "end"), [('{"a":', "}"), ("[", "]")])
 @pytest.mark.parametrize("depth", [59, 60, 61, 5_000])
-def test_what_is_nested_too_deep_is_cut_in_the_same_place_whether_it_is_whole_or_not(
+def test_query_that_is_nested_too_deep_is_cut_in_the_same_place_whether_it_is_whole_or_not(
     depth: int, begin: str, end: str
 ) -> None:
     text = begin * depth + "1" + end * depth

@@ -92,7 +92,7 @@ async def test_an_old_isbn_of_ten_digits_is_taken_as_well(sandbox: Sandbox, isbn
 
 
 @pytest.mark.parametrize("isbn", ["9780140449137", "0140449133", "978-0-14-044913-6", "9790000000001", "x"])
-async def test_what_is_not_the_isbn_of_a_book_is_refused(sandbox: Sandbox, isbn: str) -> None:
+async def test_text_that_is_not_the_isbn_of_a_book_is_refused(sandbox: Sandbox, isbn: str) -> None:
     status, body = answer(await ask(sandbox, f"/book/{isbn}"))
 
     assert status == 400
@@ -144,7 +144,7 @@ async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight(m
     assert (await ask(sandbox, f"/book/{KNOWN}")).status_code == 200
 
 
-async def test_what_the_rate_refuses_counts_against_the_day(make_sandbox: type[Sandbox]) -> None:
+async def test_request_that_the_rate_refuses_counts_against_the_day(make_sandbox: type[Sandbox]) -> None:
     sandbox = make_sandbox(books_daily_requests=8)
     replies = [await ask(sandbox, f"/book/{KNOWN}", plan=plans.PREMIUM) for _ in range(5)]
 
