@@ -47,10 +47,26 @@ def kinds_of_which_long(*long: str) -> pytest.MarkDecorator:
     )
 
 
+def orders_of_which_long(*long: str) -> pytest.MarkDecorator:
+    """Run a test for each kind and both orders of the claims; on a disk, of which one is for `make test-all`."""
+    return pytest.mark.parametrize(
+        ("kind", "tokens"),
+        [
+            pytest.param(
+                *(kind, tokens),
+                id=f"{order}-{kind}",
+                marks=[pytest.mark.long] if kind in long or (kind, order) == ("disk", "down") else [],
+            )
+            for order, tokens in _ORDERS.items()
+            for kind in KINDS
+        ],
+    )
+
+
 all_kinds = kinds_of_which_long()
 kinds = kinds_of_which_long("ignores", "refuses")
 with_long_kinds = kinds_of_which_long("creation", "none", "ignores", "refuses")
-orders = pytest.mark.parametrize("tokens", [("00000001", "00000002"), ("00000002", "00000001")], ids=["up", "down"])
+_ORDERS = {"up": ("00000001", "00000002"), "down": ("00000002", "00000001")}
 EMPTY_LAST = Plan(pages=(1, 0))
 
 
@@ -121,7 +137,7 @@ def test_a_task_killed_after_any_operation_is_finished_by_its_retry(kind: str, p
             world.close()
 
 
-@pytest.mark.parametrize("kind", ["disk", "conditions"])
+@pytest.mark.parametrize("kind", [pytest.param("disk", marks=pytest.mark.long), "conditions"])
 def test_a_task_killed_twice_repeats_a_request_for_each_death(kind: str) -> None:
     seen: set[int] = set()
     for first in range(1, length(kind) + 1, 2):
@@ -138,8 +154,7 @@ def test_a_task_killed_twice_repeats_a_request_for_each_death(kind: str) -> None
 # 2
 
 
-@all_kinds
-@orders
+@orders_of_which_long()
 def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
     for steps in range(1, length(kind) + 1):
@@ -176,8 +191,7 @@ def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: 
         world.close()
 
 
-@with_long_kinds
-@orders
+@orders_of_which_long("creation", "none", "ignores", "refuses")
 def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
     total = length(kind)
@@ -189,8 +203,7 @@ def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens:
 # 3
 
 
-@kinds
-@orders
+@orders_of_which_long("ignores", "refuses")
 def test_two_claims_with_one_number_leave_the_higher_token_in_force(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
     claim = "create" if kind == "disk" else "pipe_file"
@@ -227,8 +240,7 @@ def test_the_lower_of_two_claims_asks_for_nothing(kind: str, worlds: list[World]
 # 4
 
 
-@kinds
-@orders
+@orders_of_which_long("ignores", "refuses")
 def test_late_segments_of_two_zombies_do_not_mix(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
     word = "write" if kind == "disk" else "pipe_file 000"
