@@ -98,6 +98,13 @@ AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
     Words.WEB_PAGE: ("again", "later", "later"),
 }
 
+# A smaller catalogue may lack it. But that it says so in other words than a book database is no catalogue.
+_OF_AN_UNPROVED: Mapping[Words, Meaning] = {
+    Words.CLEAR: Meaning.NO_PROBE,
+    Words.LIMIT: Meaning.LIMIT,
+    Words.FOREIGN: Meaning.WRONG_CONNECTION,
+    Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+}
 #: What it means that a probe is not found: by what it is, and by the words of its 404.
 MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
     Probe.FOUND_NOW: {
@@ -106,25 +113,9 @@ MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
         Words.FOREIGN: Meaning.OUTAGE,
         Words.WEB_PAGE: Meaning.OUTAGE,
     },
-    Probe.FOUND_BEFORE: {
-        Words.CLEAR: Meaning.NO_PROBE,
-        Words.LIMIT: Meaning.LIMIT,
-        Words.FOREIGN: Meaning.WRONG_CONNECTION,
-        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
-    },
-    Probe.CANARY: {
-        Words.CLEAR: Meaning.WRONG_CONNECTION,
-        Words.LIMIT: Meaning.LIMIT,
-        Words.FOREIGN: Meaning.WRONG_CONNECTION,
-        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
-    },
-    # A smaller catalogue may lack it. But that it says so in other words than a book database is no catalogue.
-    Probe.WELL_KNOWN: {
-        Words.CLEAR: Meaning.NO_PROBE,
-        Words.LIMIT: Meaning.LIMIT,
-        Words.FOREIGN: Meaning.WRONG_CONNECTION,
-        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
-    },
+    Probe.FOUND_BEFORE: _OF_AN_UNPROVED,
+    Probe.CANARY: {**_OF_AN_UNPROVED, Words.CLEAR: Meaning.WRONG_CONNECTION},
+    Probe.WELL_KNOWN: _OF_AN_UNPROVED,
 }
 
 
