@@ -186,8 +186,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         """Resume after the triggerer, and end as the other forms do."""
         with self._ending():
             try:
-                # Not as every sensor: below 3.2 that knows no soft_fail here, and later it hides a failed trigger
-                # (apache/airflow#71255).
+                # Not as every sensor: below 3.2 that knows no soft_fail here (apache/airflow#61130), and later it hides
+                # a failed trigger (apache/airflow#71255).
                 return super(BaseSensorOperator, self).resume_execution(next_method, next_kwargs, context)
             except TaskDeferralTimeout as error:
                 if is_over_execution_timeout(self, self.timeout):
