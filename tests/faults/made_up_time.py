@@ -138,6 +138,8 @@ class MadeUpTime:
         patch.setattr(RequestThreads, "send", _send)
         patch.setattr(Clock.__init__, "__defaults__", (self.monotonic, self.now, lambda low, high: (low + high) / 2))
         patch.setattr(runner.lookup_batch, "__kwdefaults__", {**_DEFAULTS, "clock": self.monotonic})
+        # The tick of a list that is kept from its next request would be real, and so would the pause that keeps it.
+        patch.setattr(runner, "_SHORTEST_SLEEP_SECONDS", 1.0)
         # A list says once a second how far it is: its pauses of minutes would take as many steps.
         defaults = BatchOptions.__init__.__defaults__ or ()
         short = tuple((1.0, 2.0, 3.0) if value is RETRY_AFTER_SECONDS else value for value in defaults)
