@@ -41,7 +41,12 @@ class LeftRunningError(RuntimeError):
 
 
 def free_port() -> int:
-    """Find a TCP port of the loopback address that nothing listens on, for a program that is started later."""
+    """
+    Find a TCP port of the loopback address that nothing listens on, for a program that is started later.
+
+    Until this process ends, nobody else who asks here gets it; and the system gives it to no connection and to no
+    server that has it choose a port.
+    """
     for port in _ports_in_random_order():
         # Other processes that ask here see who has a name, which ends with its process; only Linux has such names.
         name = socket.socket(socket.AF_UNIX)

@@ -98,8 +98,9 @@ AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
     Words.WEB_PAGE: ("again", "later", "later"),
 }
 
-# A smaller catalogue may lack it. But that it says so in other words than a book database is no catalogue.
-_OF_AN_UNPROVED: Mapping[Words, Meaning] = {
+# Of a probe that this run has not found itself. A smaller catalogue may lack it; but that it says so in
+# other words than a book database is no catalogue.
+_NOT_FOUND_IN_THIS_RUN: Mapping[Words, Meaning] = {
     Words.CLEAR: Meaning.NO_PROBE,
     Words.LIMIT: Meaning.LIMIT,
     Words.FOREIGN: Meaning.WRONG_CONNECTION,
@@ -113,9 +114,9 @@ MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
         Words.FOREIGN: Meaning.OUTAGE,
         Words.WEB_PAGE: Meaning.OUTAGE,
     },
-    Probe.FOUND_BEFORE: _OF_AN_UNPROVED,
-    Probe.CANARY: {**_OF_AN_UNPROVED, Words.CLEAR: Meaning.WRONG_CONNECTION},
-    Probe.WELL_KNOWN: _OF_AN_UNPROVED,
+    Probe.FOUND_BEFORE: _NOT_FOUND_IN_THIS_RUN,
+    Probe.CANARY: {**_NOT_FOUND_IN_THIS_RUN, Words.CLEAR: Meaning.WRONG_CONNECTION},
+    Probe.WELL_KNOWN: _NOT_FOUND_IN_THIS_RUN,
 }
 
 

@@ -241,7 +241,7 @@ class TestDigest:
         assert place.visible() == ["d.jsonl"]
         assert place.is_settled()
 
-    def test_digest_is_this_tasks_then(self, place: Place) -> None:
+    def test_file_that_stays_as_it_is_belongs_to_the_latest_task(self, place: Place) -> None:
         self.publish(place, "same")
         summary = self.publish(place, "same", who=owner("mine"))
 

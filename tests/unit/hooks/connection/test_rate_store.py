@@ -184,7 +184,7 @@ class TestASpentQuota:
         "key_reply",
         [{"status_code": 404}, {"json": {"plan_limit": {"total": 5000, "spent": 5000, "left": 0}}}],
     )
-    def test_task_that_finds_the_quota_spent_does_not_restore_it(
+    def test_connection_test_that_finds_the_quota_spent_does_not_restore_it(
         self, requests_mock: requests_mock.Mocker, key_reply: dict[str, Any]
     ) -> None:
         requests_mock.get(f"{BASE}/key", **key_reply)
