@@ -21,6 +21,7 @@ from tests.unit.log_lines import log_lines
 from tests.unit.operators.earlier_books import NEW, asked, at, context, dataset, row, run
 from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     import requests_mock
@@ -343,7 +344,7 @@ class TestChanges:
         old = dataset(tmp_path / "old.jsonl", row(CALENDAR))
         self.staged(database, tmp_path / "new.jsonl", reuse=old)
         Path(old).write_text(f"{json.dumps(row(CALENDAR))}\nno row\n")
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(permanent(InvalidArgumentError)):
             make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context("today"))
         dataset(tmp_path / "old.jsonl", row(CALENDAR))
 
