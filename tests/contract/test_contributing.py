@@ -37,15 +37,6 @@ def test_a_path_that_is_named_exists(path: str) -> None:
     assert (ROOT / path).exists() or (PACKAGE / path).exists() or [*PACKAGE.rglob(path), *(ROOT / "tests").rglob(path)]
 
 
-def test_every_folder_is_listed() -> None:
-    listed = {row["folder"].strip("`/") for row in table(sections(PAGE)["Where things are"])}
-    # What is built goes into dist, which is in .gitignore.
-    left_out = {"requirements", ".ci", ".github", "dist"} | {name for name in listed if not (ROOT / name).is_dir()}
-    tracked = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(("_", "."))}
-
-    assert listed - left_out == tracked - left_out
-
-
 def test_every_suite_is_listed_and_started() -> None:
     listed = {row["suite"].strip("`") for row in table(sections(PAGE)["Tests"])}
     suites = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if list(path.rglob("test_*.py"))}
