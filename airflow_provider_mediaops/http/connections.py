@@ -1,5 +1,5 @@
 """
-Connections of urllib3 that keep to one deadline for a whole exchange, and to a limit of the size of the headers.
+Connections of urllib3 that keep to one deadline for a whole exchange.
 
 Time. urllib3 bounds each wait for the socket, so a reply that trickles in would last for ever. Here each wait (to
 connect, to send, and to receive, be it a header, a chunk or an interim reply) is given only what is left until the
@@ -15,24 +15,20 @@ from __future__ import annotations
 
 import http.client
 import io
-import os
 import re
 import socket
-import ssl
 import time
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import urllib3.connection
-import urllib3.exceptions
-from urllib3.util.ssl_match_hostname import CertificateError
 
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.settings import MAX_HEAD_BYTES, MAX_HEADERS
+from airflow_provider_mediaops.http.failures import STILL_COMING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import ssl
+    from collections.abc import Mapping
 
     from typing_extensions import Buffer
     from urllib3.response import BaseHTTPResponse
@@ -40,37 +36,11 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.stop import Stop
 
 
-HEAD_TOO_LARGE = f"its headers are larger than {MAX_HEAD_BYTES:,} bytes, or more than {MAX_HEADERS}"
-NO_CONNECTION = "no connection within the time limit"
-NO_REPLY = "no reply within the time limit"
-STILL_COMING = "the reply was still coming in at the time limit"
-PROXY_WANTS_CREDENTIALS = (
-    "the proxy refused the connection with 407: it asks for a user and password, which belong in its address, "
-    "http://user:password@proxy:3128"
-)
-NO_CLIENT_CERTIFICATE = "the server asks for a certificate of the client: client_cert and client_key"
-CLIENT_CERTIFICATE_REFUSED = "the server refuses the certificate in client_cert"
-NO_HTTP_PORT = (
-    "the port speaks no HTTP, it is the one over which the nodes of a cluster talk (9300 as a rule); that for HTTP is "
-    "9200 as a rule"
-)
-
 # What urllib3 leaves as it is when it escapes the target of a request.
 _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
 # So a reply of usual size arrives in one wait, together with its headers.
 _BUFFER_BYTES = 64 * 1024
-# http.client has no exception type for this.
-_REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
-_ALERTS_ABOUT_CERTIFICATES = (
-    "ALERT_BAD_CERTIFICATE",
-    "ALERT_CERTIFICATE_EXPIRED",
-    "ALERT_CERTIFICATE_REVOKED",
-    "ALERT_CERTIFICATE_UNKNOWN",
-    "ALERT_UNKNOWN_CA",
-    "ALERT_UNSUPPORTED_CERTIFICATE",
-)
-# All that a node answers on the port for its transport.
-_NO_HTTP_PORT = re.compile(b"This is not an? HTTP port")
+# The start of a reply that is kept, for the answer of a port that speaks no HTTP.
 _START_BYTES = 32
 
 
@@ -106,19 +76,6 @@ class Deadline:
 current_deadline: ContextVar[Deadline] = ContextVar("current_deadline")
 
 
-class NotConnectedError(urllib3.exceptions.NewConnectionError):
-    """Raised for any error while a connection is made. Nothing of the request was sent."""
-
-    def __init__(self, connection: urllib3.connection.HTTPConnection, failure: TransportError) -> None:
-        super().__init__(connection, failure.detail)
-        self.failure = failure.failure
-        self.detail = failure.detail
-
-
-class HeadTooLargeError(http.client.HTTPException):
-    """The reply's headers and interim replies are larger than the limit."""
-
-
 class _Incoming(io.RawIOBase):
     """The bytes that a connection receives for one exchange, each wait bounded by the deadline."""
 
@@ -128,7 +85,7 @@ class _Incoming(io.RawIOBase):
         self._socket = connected
         self._limit: float = connected.gettimeout() or 0.0
         self._deadline = current_deadline.get()
-        self.head_bytes_left: int | None = MAX_HEAD_BYTES
+        self.in_head = True
         self._start = b""
         self.ended = False
 
@@ -142,17 +99,12 @@ class _Incoming(io.RawIOBase):
         if self.ended:
             return None
         self._socket.settimeout(self._deadline.left(self._limit))
-        if self.head_bytes_left is None:
-            return self._raw.readinto(buffer)
-        if self.head_bytes_left <= 0:
-            raise HeadTooLargeError
-        head = memoryview(buffer)[: self.head_bytes_left]
-        count: int | None = self._raw.readinto(head)
-        if not count and self.head_bytes_left < MAX_HEAD_BYTES:
-            # http.client would take the end of the connection for the end of the headers.
-            raise http.client.IncompleteRead(self._start)
-        self._start = self._start or bytes(head[:_START_BYTES])
-        self.head_bytes_left -= count or 0
+        count = self._raw.readinto(buffer)
+        if self.in_head:
+            if not count and self._start:
+                # http.client would take the end of the connection for the end of the headers.
+                raise http.client.IncompleteRead(self._start)
+            self._start = self._start or bytes(memoryview(buffer)[: min(count or 0, _START_BYTES)])
         return count
 
     def close(self) -> None:
@@ -167,7 +119,7 @@ class _Incoming(io.RawIOBase):
 
 
 class _Reply(http.client.HTTPResponse):
-    """A reply that must arrive before the deadline, with headers of limited size."""
+    """A reply that must arrive before the deadline."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -179,7 +131,7 @@ class _Reply(http.client.HTTPResponse):
     def begin(self) -> None:
         self._has_begun = True
         super().begin()
-        self._incoming.head_bytes_left = None
+        self._incoming.in_head = False
         if (
             not self.chunked
             and self.length != 0
@@ -206,8 +158,6 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._connecting = True
         try:
             super().connect()
-        except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
-            raise NotConnectedError(self, _why_not_connected(error)) from error
         finally:
             self._connecting = False
 
@@ -326,105 +276,3 @@ class _TLSPool(_Pool, urllib3.HTTPSConnectionPool):
 
 #: The pools to use in place of urllib3's own, by scheme.
 POOLS = {"http": _Pool, "https": _TLSPool}
-
-
-def _why_not_connected(error: Exception) -> TransportError:
-    causes = causes_of(error)
-    if any(isinstance(cause, CertificateError) for cause in causes):
-        return TransportError(Failure.UNTRUSTED, detail_of(causes))
-    return failure_before_sending(causes)
-
-
-def causes_of(error: BaseException) -> list[BaseException]:
-    """List an error, as the library raised it, and those that it wraps; the system's own is the last."""
-    return list(_walk(error))
-
-
-def _walk(error: BaseException) -> Iterator[BaseException]:
-    found: list[BaseException] = [error]
-    for each in found:
-        yield each
-        wrapped = (*each.args, getattr(each, "reason", None), each.__cause__)
-        found += [part for part in wrapped if isinstance(part, BaseException) and part not in found]
-
-
-def detail_of(causes: list[BaseException]) -> str:
-    """
-    Describe an error in one line: its type, and the system's message if there is one.
-
-    The libraries' own texts hold the whole address with its query.
-    """
-    for cause in causes:
-        if message := _system_message(cause):
-            return f"{type(cause).__name__}: {message}"
-    return type(causes[-1]).__name__
-
-
-def _is_head_too_large(causes: list[BaseException]) -> bool:
-    """Return whether a reply was refused for the size or the number of its headers."""
-    return any(
-        isinstance(cause, (http.client.LineTooLong, HeadTooLargeError))
-        # http.client has no type for too many headers.
-        or type(cause) is http.client.HTTPException
-        for cause in causes
-    )
-
-
-def failure_before_sending(causes: list[BaseException]) -> TransportError:
-    """Return the failure of an exchange in which no part of the request was sent."""
-    if refusal := _client_refused(causes):
-        return refusal
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-        return TransportError(Failure.UNTRUSTED, detail_of(causes))
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return TransportError(Failure.TLS, detail_of(causes))
-    if any(isinstance(cause, TimeoutError) for cause in causes):
-        return TransportError(Failure.NOT_SENT, NO_CONNECTION)
-    if _is_head_too_large(causes):
-        # Only a proxy replies before the request.
-        return TransportError(Failure.NOT_SENT, "the headers of the proxy's reply are too large")
-    return TransportError(Failure.NOT_SENT, detail_of(causes))
-
-
-def failure_after_sending(causes: list[BaseException], time_limit: str) -> TransportError:
-    """Return the failure of an exchange of which a part may have been sent."""
-    if refusal := _client_refused(causes):
-        return refusal
-    if time_limit:
-        return TransportError(Failure.TIMEOUT, time_limit)
-    if _is_head_too_large(causes):
-        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
-    return TransportError(Failure.BROKEN, detail_of(causes))
-
-
-def _client_refused(causes: list[BaseException]) -> TransportError | None:
-    """Return the failure if a proxy wants credentials, or a server another certificate: it reads no request then."""
-    for cause in causes:
-        if _refused_with(cause) == "407":
-            return TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
-        alert = (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
-        if alert.endswith("ALERT_CERTIFICATE_REQUIRED"):
-            return TransportError(Failure.CONFIGURATION, f"{NO_CLIENT_CERTIFICATE} ({alert})")
-        if alert.endswith(_ALERTS_ABOUT_CERTIFICATES):
-            return TransportError(Failure.CONFIGURATION, f"{CLIENT_CERTIFICATE_REFUSED} ({alert})")
-    return None
-
-
-def _refused_with(error: BaseException) -> str:
-    """Return the status with which a proxy refused a tunnel; empty for another error."""
-    refusal = _REFUSED_BY_PROXY.match(str(error))
-    return refusal[1] if refusal else ""
-
-
-def _system_message(error: BaseException) -> str:
-    if isinstance(error, ssl.SSLError):
-        return getattr(error, "verify_message", "") or error.reason or "TLS failed"
-    if status := _refused_with(error):
-        return f"the proxy refused the connection with {status}"
-    start: object = getattr(error, "partial", None)
-    # urllib3's own has a number there.
-    if isinstance(start, bytes) and _NO_HTTP_PORT.match(start):
-        return NO_HTTP_PORT
-    if not isinstance(error, OSError):
-        return ""
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or ""

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 #: The default limit of a reply that may be large, such as a report of hot threads.
 MAX_LARGE_REPLY_BYTES = 256 * 1024 * 1024
-#: The limits of the headers of a reply, in bytes and in number. http.client allows 100 lines, of which one is empty.
-MAX_HEAD_BYTES = 100 * 1024
-MAX_HEADERS = 99
 #: The number of connections that a transport keeps: a list of ISBNs has as many requests under way.
 MAX_CONNECTIONS = 64
 

@@ -26,19 +26,10 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.connections import (
-    NO_REPLY,
-    POOLS,
-    STILL_COMING,
-    Deadline,
-    NotConnectedError,
-    causes_of,
-    current_deadline,
-    failure_after_sending,
-    failure_before_sending,
-)
+from airflow_provider_mediaops.http.connections import POOLS, Deadline, current_deadline
 from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.failures import failure_of
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.settings import (
     CA_VARIABLES,
@@ -135,7 +126,7 @@ class Transport:
             ):
                 return _read(reply, self._settings.max_bytes(request), deadline.sent_at)
         except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
-            failure = _failure_of(error, deadline)
+            failure = failure_of(error, may_have_sent=deadline.may_have_sent, is_late=deadline.passed)
         except TaskStoppedError:
             # It may come before anything was done.
             failure = TaskStoppedError(sent=deadline.may_have_sent is True)
@@ -293,32 +284,3 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
     body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
     return Response(reply.status_code, dict(reply.headers.lower_items()), body, sent_at=sent_at)
-
-
-def _failure_of(error: Exception, deadline: Deadline) -> TransportError:
-    """Return the failure that the types of an error and of its causes stand for."""
-    causes = causes_of(error)
-    for cause in causes:
-        if isinstance(cause, NotConnectedError):
-            return TransportError(cause.failure, cause.detail)
-    if any(isinstance(cause, _UNUSABLE) for cause in causes):
-        return TransportError(Failure.CONFIGURATION, type(error).__name__)
-    # Where nothing recorded it, the safe answer is yes.
-    if deadline.may_have_sent is False or any(isinstance(cause, _NO_CONNECTION) for cause in causes):
-        if isinstance(error, UnicodeError):
-            return TransportError(Failure.CONFIGURATION, "user or password of the proxy cannot be sent")
-        return failure_before_sending(causes)
-    if any(isinstance(cause, _TIME_LIMITS) for cause in causes):
-        return failure_after_sending(causes, STILL_COMING if deadline.passed else NO_REPLY)
-    return failure_after_sending(causes, "")
-
-
-# Raised before a connection is looked for. No redirect is resolved, so these are never about an address in a reply.
-_UNUSABLE = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.MissingSchema,
-)
-# Raised by stand-ins for the network such as requests-mock; our own connections raise NotConnectedError.
-_NO_CONNECTION = (requests.ConnectTimeout, urllib3.exceptions.ConnectTimeoutError)
-_TIME_LIMITS = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
