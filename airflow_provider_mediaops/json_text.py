@@ -25,34 +25,18 @@ class LargeNumberError(ValueError):
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse a JSON document in UTF-8; raise ValueError if it is not valid, or is nested too deep."""
-    try:
-        # To look for repeated values takes as long as to parse them; the keys of records do repeat.
-        return _from_json()(data, cache_strings="keys")
-    except ValueError:
-        # pydantic_core also refuses lone surrogates, which truncated texts may end with, and more than 200 levels of
-        # nesting. The standard library reads both.
-        try:
-            value = json.loads(data.decode())
-        except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
-        check_depth(value, data.count(b"{") + data.count(b"["))
-        return value
-
-
-def parse_finite_json(data: bytes) -> Any:
     """
-    Parse a JSON document that may hold no number which is too large for a float, such as 1e999.
+    Parse a JSON document in UTF-8; raise ValueError if it is not valid, or is nested too deep.
 
-    NaN and Infinity are read where they are written as such. The errors are those of :func:`parse_json`, and
-    LargeNumberError.
+    A number that is too large for a float, such as 1e999, is a LargeNumberError. NaN and Infinity are read where they
+    are written as such.
     """
     decode, errors = _decoder()
     try:
-        # It refuses large numbers itself.
         value = decode(data)
     except errors:
-        # It also refuses NaN and lone surrogates. The standard library reads both.
+        # It refuses large numbers, but also NaN and lone surrogates, which truncated texts may end with. The standard
+        # library reads those.
         try:
             value = json.loads(data.decode(), parse_float=_finite)
         except RecursionError:
@@ -89,16 +73,9 @@ def check_depth(value: object, brackets: int) -> None:
 
 
 @cache
-def _from_json() -> Callable[..., Any]:
-    # An import within a function takes as long as to parse a short record.
-    from pydantic_core import from_json
-
-    return from_json
-
-
-@cache
 def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
     """Return msgspec's parser, and the errors that it raises for a document."""
+    # An import within a function takes as long as to parse a short record.
     from msgspec import MsgspecError
     from msgspec.json import Decoder
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.redaction import redacted
-from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json
+from airflow_provider_mediaops.json_text import LargeNumberError, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ def read_json(response: Response) -> dict[str, Any]:
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
     try:
-        value = parse_finite_json(response.body.removeprefix(_BYTE_ORDER_MARK))
+        value = parse_json(response.body.removeprefix(_BYTE_ORDER_MARK))
     except LargeNumberError as error:
         raise InvalidReplyError(f"The reply {error}.") from None
     except ValueError as error:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json, parse_json
+from airflow_provider_mediaops.json_text import LargeNumberError, parse_json
 from airflow_provider_mediaops.storage.formats import json_line, json_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # All characters, lone surrogates included.
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -43,19 +40,12 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.fixture(params=[parse_json, parse_finite_json])
-def parse(request: pytest.FixtureRequest) -> Callable[[bytes], Any]:
-    """Return one of the two parsers."""
-    return request.param  # type: ignore[no-any-return]
-
-
 @given(value=VALUES)
 def test_a_value_survives_writing_and_parsing(value: Any) -> None:
     line = json_line(value)
 
     assert b"\n" not in line
     assert is_same(parse_json(line), value)
-    assert is_same(parse_finite_json(line), value)
     assert is_same(json.loads(line.decode("utf-8")), value)
 
 
@@ -80,7 +70,7 @@ def test_a_value_that_is_refused_changes_no_other() -> None:
 
 def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
     def parse(data: bytes, frames: int) -> Any:
-        return parse(data, frames - 1) if frames else parse_finite_json(data)
+        return parse(data, frames - 1) if frames else parse_json(data)
 
     # The parsers may have too little of the stack for one of them. It is no RecursionError, which no caller expects.
     for depth in (100, 300, 600, 690):
@@ -92,7 +82,7 @@ def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> No
             except ValueError:
                 assert depth > 200
             else:
-                assert json_line(value) == json_line(parse_finite_json(data))
+                assert json_line(value) == json_line(parse_json(data))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +97,6 @@ def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
     assert json_line(value) == line
     assert json_lines([0, value]) == b"0\n" + line + b"\n"
     assert repr(parse_json(line)) == repr(value)
-    assert repr(parse_finite_json(line)) == repr(value)
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
@@ -122,26 +111,26 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
 )
 def test_a_number_too_large_for_a_float_is_refused(outer: bytes, number: bytes) -> None:
     with pytest.raises(LargeNumberError, match="holds a number that is too large: "):
-        parse_finite_json(outer % number)
+        parse_json(outer % number)
 
 
-def test_the_last_of_duplicate_keys_counts(parse: Callable[[bytes], Any]) -> None:
-    assert parse(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
+def test_the_last_of_duplicate_keys_counts() -> None:
+    assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
 
 
 @pytest.mark.parametrize("depth", [150, 300, 600])
-def test_deep_nesting_is_parsed_and_written(depth: int, parse: Callable[[bytes], Any]) -> None:
+def test_deep_nesting_is_parsed_and_written(depth: int) -> None:
     data = b"[" * depth + b"]" * depth
 
-    assert json_line(parse(data)) == data
-    assert json_lines([parse(data)]) == data + b"\n"
+    assert json_line(parse_json(data)) == data
+    assert json_lines([parse_json(data)]) == data + b"\n"
 
 
 @pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
-def test_value_that_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[bytes], Any]) -> None:
+def test_value_that_can_be_parsed_can_be_written(outer: bytes) -> None:
     def parsed(data: bytes) -> Any:
         try:
-            return parse(data)
+            return parse_json(data)
         except ValueError:
             return None
 
@@ -160,9 +149,9 @@ def test_value_that_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[
     [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
     ids=lambda data: str(data[:8]),
 )
-def test_text_that_is_not_json_is_a_value_error(data: bytes, parse: Callable[[bytes], Any]) -> None:
+def test_text_that_is_not_json_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 the parser's own words
-        parse(data)
+        parse_json(data)
 
 
 def test_a_value_nested_too_deep_to_be_written_is_a_value_error() -> None:
