@@ -383,7 +383,7 @@ class ServiceHook(BaseHook):
                 f"Connection {self.conn_id!r}: its URI begins with no scheme. A scheme has no underscore: write "
                 f"{self.conn_type.replace('_', '-')}://…"
             )
-        fields = ConnectionFields.of(connection)
+        fields = ConnectionFields.of(connection, self.conn_type)
         # A misspelt field must not break a connection that has worked so far.
         self._warnings = connection_warnings(fields, self.conn_type)
         for warning in self._warnings:

@@ -15,7 +15,6 @@ from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
     rate_limiter,
-    rate_of,
     retry_policy,
     transport_settings,
 )
@@ -208,8 +207,8 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
-        self.plan = plan = fields.choice("plan", tuple(PLAN_RATES), "default")
-        rate = rate_of(fields, PLAN_RATES[plan])
+        self.plan = plan = fields.choice("plan")
+        rate = fields.number("requests_per_second", PLAN_RATES[plan])
         self._canary = _canary_of(fields)
         self._bulk_size = PLAN_BATCHES[plan]
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)

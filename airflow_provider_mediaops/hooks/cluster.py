@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import ProbeResult, Service, ServiceHook
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
-_AUTH_KINDS = ("basic", "api_key", "bearer", "aws", "none")
 _NO_USERS = " For a cluster without users write auth=none."
-_MAX_REPORT_MB, _LARGEST_REPORT_MB = 256, 4096
+_MAX_REPORT_MB = 256
 
 
 class HotThreadsArguments(TypedDict, total=False):
@@ -199,16 +199,15 @@ class SearchClusterHook(ServiceHook):
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
         from airflow_provider_mediaops.cluster.client import ClusterClient
-        from airflow_provider_mediaops.cluster.cpu_measure import CPU_MEASURES
 
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
         auth = self._auth(fields)
         # A key that was pasted in another form is not the password that Airflow masks.
         self._new_secrets += auth.secrets
-        measure = fields.choice("cpu_measure", CPU_MEASURES, "auto")
+        measure = cast("CpuMeasure", fields.choice("cpu_measure"))
         client = ClusterClient(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields), cpu_measure=measure)
-        limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
+        limit = fields.number("max_report_mb", _MAX_REPORT_MB)
         transport = replace(
             transport_settings(fields, verify=_verify(fields)),
             client_certificate=client_certificate(fields),
@@ -256,7 +255,7 @@ def _plain_auth(fields: ConnectionFields) -> Auth:
         raise fields.error(
             "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."
         )
-    kind = fields.choice("auth", _AUTH_KINDS, "basic" if fields.login else "none")
+    kind = fields.choice("auth", "basic" if fields.login else "none")
     if kind == "none":
         return NoAuth()
     if kind == "api_key":
@@ -271,4 +270,4 @@ def _plain_auth(fields: ConnectionFields) -> Auth:
 
 
 def _verify(fields: ConnectionFields) -> bool | str:
-    return fields.flag("verify", default=True) and (fields.text("ca_cert") or True)
+    return fields.flag("verify") and (fields.text("ca_cert") or True)

@@ -126,7 +126,7 @@ class CurrentHook:
             connection = yield Blocking(fetch, lambda: to_its_end(fetch))
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
             return False
-        if hook is self._hook and _fields_of(connection) != hook.fields:
+        if hook is self._hook and _fields_of(connection, hook.conn_type) != hook.fields:
             # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
             self._hook = self._make()
             # A request of another call that is under way goes on: its connection is closed after its reply.
@@ -143,9 +143,9 @@ async def _send_nothing(request: Request) -> NoReturn:
     raise RuntimeError(f"{request.method} {request.path} is no step of a wait.")
 
 
-def _fields_of(connection: Any) -> ConnectionFields | None:
+def _fields_of(connection: Any, conn_type: str) -> ConnectionFields | None:
     try:
-        return ConnectionFields.of(connection)
+        return ConnectionFields.of(connection, conn_type)
     except InvalidConnectionError:
         # The next reading says why.
         return None

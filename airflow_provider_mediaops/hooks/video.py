@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
 
-_AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
 # What these may ask is public.
 _WITHOUT_USER = (ParameterAuth, NoAuth)
 
@@ -199,7 +198,7 @@ class VideoPlatformHook(ServiceHook):
         return Service(client, transport_settings(fields))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
-        kind = fields.choice("auth", _AUTH_KINDS, "bearer")
+        kind = fields.choice("auth")
         if kind == "none":
             return NoAuth()
         if kind == "refresh_token":

@@ -114,7 +114,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "`timeout` is no number": (
             "field `timeout`: it must be seconds, as `connect, read` or one figure for both, above 0 and a day at most."
         ),
-        "`max_attempts` is 0": "field `max_attempts`: it must be a whole number, 1 or more.",
+        "`max_attempts` is 0": "field `max_attempts`: it must be a whole number, 1 to 100.",
         "`headers` is no JSON object": "field `headers`: it must be a JSON object of texts.",
         "a proxy that nobody serves": (
             "Connection refused. Check host and port in the connection, and that the service is up."

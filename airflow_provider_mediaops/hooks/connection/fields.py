@@ -6,12 +6,11 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.settings import is_header_text
-
-Word = TypeVar("Word", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +19,7 @@ class ConnectionFields:
     The fields of an Airflow connection, as plain values.
 
     :param conn_id: the connection's id, for messages.
+    :param conn_type: its type, whose form says what the fields of extra may hold.
     :param host: the base address, whole or only its host; several separated by commas.
     :param schema: ``http`` or ``https``; used if ``host`` has no scheme.
     :param port: the port; used if ``host`` has none.
@@ -35,9 +35,10 @@ class ConnectionFields:
     login: str = ""
     password: str = field(default="", repr=False)
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    conn_type: str = ""
 
     @classmethod
-    def of(cls, connection: Any) -> ConnectionFields:
+    def of(cls, connection: Any, conn_type: str) -> ConnectionFields:
         """
         Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer.
 
@@ -51,6 +52,7 @@ class ConnectionFields:
             login=connection.login or "",
             password=connection.password or "",
             extra=_extra_of(connection),
+            conn_type=conn_type,
         )
 
     def error(self, name: str, problem: str) -> InvalidConnectionError:
@@ -77,40 +79,45 @@ class ConnectionFields:
             )
         return self.password
 
-    def choice(self, name: str, choices: tuple[Word, ...], default: Word) -> Word:
-        """Return a field of extra that is one of a few words."""
-        value = self.text(name, default).lower()
-        for word in choices:
-            if word == value:
-                return word
-        raise self.error(name, f"it is one of {', '.join(choices)}.")
+    def choice(self, name: str, default: str = "") -> str:
+        """Return a field of extra that is one of a few words; if it is empty, ``default``, or that of the form."""
+        schema = self._schema(name)
+        words: list[str] = schema["enum"]
+        value = self.text(name, default or schema.get("default", "")).lower()
+        if value not in words:
+            raise self.error(name, f"it is one of {', '.join(words)}.")
+        return value
 
-    def number(
-        self, name: str, default: float, *, minimum: float, maximum: float = sys.float_info.max, whole: bool = False
-    ) -> float:
-        """Return a field of extra that holds a number, or the text of one."""
+    def number(self, name: str, default: float) -> float:
+        """Return a field of extra that holds a number within the bounds of the form, or the text of one."""
         value = self.extra.get(name)
         if value is None or value == "":
             return default
+        schema = self._schema(name)
+        whole, minimum, maximum = "integer" in schema["type"], schema["minimum"], schema.get("maximum")
         try:
             number = float(value) if not isinstance(value, bool) else float("nan")
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
-        if not minimum <= number <= maximum or (whole and number != int(number)):
+        if not minimum <= number <= (maximum or sys.float_info.max) or (whole and number != int(number)):
             kind = "a whole number" if whole else "a number"
-            bounds = f"{minimum:g} or more" if maximum == sys.float_info.max else f"{minimum:g} to {maximum:g}"
+            bounds = f"{minimum:g} to {maximum:g}" if maximum else f"{minimum:g} or more"
             raise self.error(name, f"it must be {kind}, {bounds}.")
         return number
 
-    def flag(self, name: str, *, default: bool) -> bool:
+    def flag(self, name: str) -> bool:
         """Return a field of extra as true or false."""
         value = self.extra.get(name)
         if value is None or value == "":
-            return default
+            return bool(self._schema(name)["default"])
         word = str(value).strip().lower()
         if word not in ("true", "false", "1", "0", "yes", "no"):
             raise self.error(name, "it must be true or false.")
         return word in ("true", "1", "yes")
+
+    def _schema(self, name: str) -> dict[str, Any]:
+        schema: dict[str, Any] = CONNECTION_TYPES[self.conn_type]["conn-fields"][name]["schema"]
+        return schema
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return a field of extra that holds an object of texts, or the JSON text of one."""

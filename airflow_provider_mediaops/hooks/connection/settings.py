@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.http.settings import TransportSettings
 
-# The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
-_SLOWEST_RATE = 0.001
 # No socket takes a time limit of any length.
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 
@@ -225,20 +223,9 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
     """
     default = RetryPolicy()
     return RetryPolicy(
-        max_attempts=int(fields.number("max_attempts", default.max_attempts, minimum=1, whole=True)),
-        max_wait=fields.number("max_wait", default.max_wait, minimum=0),
+        max_attempts=int(fields.number("max_attempts", default.max_attempts)),
+        max_wait=fields.number("max_wait", default.max_wait),
     )
-
-
-def rate_of(fields: ConnectionFields, default: float) -> float:
-    """
-    Read the rate of a connection's key, in requests a second.
-
-    :raises InvalidConnectionError: if it is no rate that a key can have.
-    """
-    from airflow_provider_mediaops.http.rate_limit.schedule import FASTEST_RATE
-
-    return fields.number("requests_per_second", default, minimum=_SLOWEST_RATE, maximum=FASTEST_RATE)
 
 
 def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: float) -> RateLimiter:
@@ -278,7 +265,7 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
 
     :raises InvalidConnectionError: if rate or back end cannot be used, or there is a back end without a rate.
     """
-    rate = rate_of(fields, 0.0)
+    rate = fields.number("requests_per_second", 0.0)
     if rate:
         return rate_limiter(fields, service, key, rate)
     if fields.text("rate_limit_store"):

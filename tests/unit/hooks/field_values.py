@@ -1,4 +1,4 @@
-"""Fields of a connection, and the error for one that cannot be used."""
+"""Fields of a connection to a cluster, and the error for one that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 
 
 def fields(**given: Any) -> ConnectionFields:
-    return ConnectionFields("c1", **given)
+    return ConnectionFields("c1", **given, conn_type=CLUSTER)
 
 
 def extra(**given: Any) -> ConnectionFields:
-    return ConnectionFields("c1", extra=given)
+    return ConnectionFields("c1", extra=given, conn_type=CLUSTER)
 
 
 def wrong(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from tests.unit.hooks.field_values import extra, fields, wrong
 
@@ -18,38 +19,38 @@ def connection(**given: Any) -> SimpleNamespace:
 
 
 def test_an_empty_connection_has_empty_fields() -> None:
-    assert ConnectionFields.of(connection()) == ConnectionFields("c1")
+    assert ConnectionFields.of(connection(), CLUSTER) == ConnectionFields("c1", conn_type=CLUSTER)
 
 
 def test_every_field_of_a_connection_is_read() -> None:
     given = connection(
         host=" https://host ", schema=" HTTPS ", port=9200, login="me", password="p@ss", extra='{"a": {"b": [1]}}'
     )
-    assert ConnectionFields.of(given) == ConnectionFields(
-        "c1", "https://host", "https", 9200, "me", "p@ss", {"a": {"b": [1]}}
+    assert ConnectionFields.of(given, CLUSTER) == ConnectionFields(
+        "c1", "https://host", "https", 9200, "me", "p@ss", {"a": {"b": [1]}}, CLUSTER
     )
 
 
 @pytest.mark.parametrize(("port", "read"), [(None, None), (0, None), ("", None), ("8443", 8443), (65_535, 65_535)])
 def test_a_port_may_be_a_text_or_absent(port: object, read: int | None) -> None:
-    assert ConnectionFields.of(connection(port=port)).port == read
+    assert ConnectionFields.of(connection(port=port), CLUSTER).port == read
 
 
 @pytest.mark.parametrize("port", ["abc", -1, 65_536, "1.5"])
 def test_a_port_that_is_none_is_named(port: object) -> None:
     with wrong("port"):
-        ConnectionFields.of(connection(port=port))
+        ConnectionFields.of(connection(port=port), CLUSTER)
 
 
 def test_the_uri_form_nests_extra_as_text() -> None:
     nested = json.dumps({"__extra__": json.dumps({"headers": {"X-A": "1"}}), "auth": "none"})
-    assert ConnectionFields.of(connection(extra=nested)).extra == {"headers": {"X-A": "1"}, "auth": "none"}
+    assert ConnectionFields.of(connection(extra=nested), CLUSTER).extra == {"headers": {"X-A": "1"}, "auth": "none"}
 
 
 @pytest.mark.parametrize("text", ["[]", '"text"', "{cut", "null", '{"__extra__": "[1]"}', '{"__extra__": "{cut"}'])
 def test_an_extra_that_is_no_object_is_named(text: str) -> None:
     with wrong("extra"):
-        ConnectionFields.of(connection(extra=text))
+        ConnectionFields.of(connection(extra=text), CLUSTER)
 
 
 def test_secrets_are_not_shown() -> None:
@@ -63,55 +64,43 @@ def test_a_text(value: object, read: str) -> None:
     assert extra(kind_prefix=value).text("kind_prefix", "svc") == read
 
 
-@pytest.mark.parametrize(("value", "read"), [(None, "a"), ("", "a"), (" B ", "b")])
-def test_a_choice(value: object, read: str) -> None:
-    assert extra(x=value).choice("x", ("a", "b"), "a") == read
-
-
-@pytest.mark.parametrize("value", ["c", True, ["a"]])
-def test_a_choice_that_is_none_is_named(value: object) -> None:
-    with wrong("x"):
-        extra(x=value).choice("x", ("a", "b"), "a")
-
-
-@pytest.mark.parametrize(("value", "read"), [(None, 7.0), ("", 7.0), (0, 0.0), ("2.5", 2.5), (" 3 ", 3.0)])
-def test_a_number(value: object, read: float) -> None:
-    assert extra(x=value).number("x", 7.0, minimum=0) == read
-
-
-@pytest.mark.parametrize("value", ["many", -1, "nan", "inf", True, [], {}, 10**400])
-def test_a_number_that_is_none_is_named(value: object) -> None:
-    with wrong("x"):
-        extra(x=value).number("x", 7.0, minimum=0)
-
-
-@pytest.mark.parametrize("value", [1.5, "2.5", 0])
-def test_a_whole_number_that_is_none_is_named(value: object) -> None:
-    with wrong("x"):
-        extra(x=value).number("x", 5, minimum=1, whole=True)
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        *(("cpu_measure", value, "auto") for value in (None, "", "auto")),
+        ("cpu_measure", " OS ", "os"),
+        *(("max_wait", value, 7.0) for value in (None, "")),
+        ("max_wait", 0, 0.0),
+        ("max_wait", "2.5", 2.5),
+        ("max_attempts", " 3 ", 3.0),
+        *(("verify", value, True) for value in (None, "", " TRUE ", 1)),
+        *(("verify", value, False) for value in (False, "False", "no", 0)),
+    ],
+)
+def test_field_is_read_as_its_form_describes_it(name: str, value: object, read: object) -> None:
+    assert read_by_form(name, value) == read
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
+    ("name", "values"),
     [
-        (None, True),
-        ("", True),
-        (False, False),
-        ("False", False),
-        ("no", False),
-        (0, False),
-        (" TRUE ", True),
-        (1, True),
+        ("cpu_measure", ["c", True, ["os"]]),
+        ("max_wait", ["many", -1, "nan", "inf", True, [], {}, 10**400]),
+        ("max_attempts", [1.5, "2.5", 0, 101]),
+        ("verify", ["maybe", 2, []]),
     ],
 )
-def test_a_flag(value: object, *, read: bool) -> None:
-    assert extra(x=value).flag("x", default=True) is read
+def test_field_that_is_not_as_its_form_describes_it_is_named(name: str, values: list[object]) -> None:
+    for value in values:
+        with wrong(name):
+            read_by_form(name, value)
 
 
-@pytest.mark.parametrize("value", ["maybe", 2, []])
-def test_a_flag_that_is_none_is_named(value: object) -> None:
-    with wrong("x"):
-        extra(x=value).flag("x", default=True)
+def read_by_form(name: str, value: object) -> object:
+    given = extra(**{name: value})
+    if name == "verify":
+        return given.flag(name)
+    return given.choice(name) if name == "cpu_measure" else given.number(name, 7.0)
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "null", {}, "{}"])
