@@ -72,8 +72,7 @@ class Attempts:
         return pause if elapsed + pause <= self.policy.max_wait else None
 
     def _backoff(self) -> float:
-        # The exponent is bounded too: 2.0 ** 1024 overflows.
-        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
+        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** (self.failed - 1))
         return self.clock.uniform(0.0, ceiling)
 
 
