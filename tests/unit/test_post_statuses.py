@@ -221,14 +221,6 @@ class TestHalfOfASurrogatePair:
         assert not requests_mock.called
         assert not (tmp_path / "journal").exists()
 
-    def test_operator_and_notifier_given_it_refuse_it_when_the_dag_is_parsed(
-        self, tmp_path: Path, given_as: str, arguments: dict[str, Any]
-    ) -> None:
-        with pytest.raises(InvalidArgumentError, match="half of a surrogate pair"):
-            PostBulletinOperator(task_id="post", journal=tmp_path, **{**arguments, given_as: HALF})
-        with pytest.raises(InvalidArgumentError, match="half of a surrogate pair"):
-            PostBulletinNotifier(**{"journal": tmp_path, "once_per": "1", **arguments, given_as: HALF})
-
     def test_notifier_given_it_by_a_template_logs_the_error_and_posts_nothing(
         self,
         requests_mock: requests_mock.Mocker,
@@ -244,14 +236,6 @@ class TestHalfOfASurrogatePair:
         assert "InvalidArgumentError" in lines[0]
         assert "half of a surrogate pair" in lines[0]
         assert not requests_mock.called
-
-
-def test_hook_given_half_of_a_surrogate_pair_raises_before_sending(requests_mock: requests_mock.Mocker) -> None:
-    with VideoPlatformHook() as hook:
-        for call in (lambda: hook.post_bulletin(HALF), lambda: hook.list_subscriptions(channel_id=HALF)):
-            with pytest.raises(InvalidArgumentError, match="half of a surrogate pair"):
-                call()
-    assert not requests_mock.called
 
 
 def test_hook_sends_back_a_page_token_of_the_service_that_is_half_of_a_surrogate_pair(

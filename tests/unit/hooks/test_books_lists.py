@@ -15,7 +15,7 @@ from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, asked, book
+from tests.unit.book_database import CALENDAR, CRIME, asked, book
 from tests.unit.hooks.book_hook import BASE, MISSING, address
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
@@ -105,15 +105,6 @@ class TestLists:
 
         assert time.monotonic() - started >= 9 / 25
 
-    def test_one_rate_serves_all_hooks_with_one_key(self, connect_books: Any) -> None:
-        connect_books(requests_per_second=2)
-        with BookDatabaseHook() as one, BookDatabaseHook() as other:
-            limiters = [hook.service.client.limiter for hook in (one, other)]
-        assert limiters[0]
-        assert limiters[1]
-        assert limiters[0].backend is limiters[1].backend
-        assert limiters[0].name == limiters[1].name
-
     def test_failures_within_bounds_are_results(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), status_code=503)
         requests_mock.get(address(CALENDAR), json=book(CALENDAR))
@@ -135,14 +126,6 @@ class TestLists:
             updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], options=BatchOptions(retry_after=(0.01,))))
 
         assert [done.status for update in updates for done in update.done] == ["found"]
-
-    def test_the_limit_of_429_is_waited_out(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
-        connect_books(max_attempts=2)
-        limited = {"status_code": 429, "json": LIMIT_429, "headers": {"Retry-After": "0.1"}}
-        requests_mock.get(address(CRIME), [limited, {"json": book(CRIME)}])
-
-        with BookDatabaseHook() as hook:
-            assert next(hook.books([CRIME])).status == "found"
 
     def test_error_about_the_key_ends_the_list_after_the_books_that_were_found(
         self, requests_mock: requests_mock.Mocker

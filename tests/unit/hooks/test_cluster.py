@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import requests
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     InvalidConnectionError,
     InvalidReplyError,
     NotFoundError,
-    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.search_cluster import COUNTERS, error, http, node_id, replied, report, stats
+from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -88,14 +85,6 @@ class TestHotThreads:
         with SearchClusterHook() as hook, pytest.raises(NotFoundError, match="'nobody'"):
             hook.hot_threads("nobody")
 
-    def test_one_session_serves_all_calls(self, connect_cluster: Any) -> None:
-        with Loopback(answering(http(replied(report("a"))))) as server:
-            connect_cluster(server.base)
-            with SearchClusterHook() as hook:
-                for _ in range(3):
-                    hook.hot_threads()
-            assert server.accepted == 1
-
 
 @pytest.mark.usefixtures("connect_cluster")
 class TestCpu:
@@ -128,25 +117,6 @@ class TestCpu:
             "WARNING: The search cluster knows no node c.",
         ]
 
-    def test_another_host_takes_over(self, requests_mock: requests_mock.Mocker, connect_cluster: Any) -> None:
-        connect_cluster("http://one.example:9200, http://two.example:9200", max_attempts=3)
-        requests_mock.get("http://one.example:9200/_nodes/stats/os,process", exc=requests.ConnectionError)
-        requests_mock.get("http://two.example:9200/_nodes/stats/os,process", json=stats({"a": 1}))
-        with SearchClusterHook() as hook, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("time.sleep", lambda _: None)
-            hook.cpu()
-            hook.cpu()
-        hosts = [request.hostname for request in requests_mock.request_history]
-        assert hosts == ["one.example", "two.example", "two.example"]
-
-    def test_a_failing_cluster_is_asked_again(self, requests_mock: requests_mock.Mocker, connect_cluster: Any) -> None:
-        connect_cluster(max_attempts=2)
-        busy = {"status_code": 429, "json": error(429, "es_rejected_execution_exception", "queue is full")}
-        requests_mock.get(STATS, [busy, {"json": stats({"a": 1})}])
-        with SearchClusterHook() as hook, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("time.sleep", lambda _: None)
-            assert [node.name for node in hook.cpu()] == ["a"]
-
 
 @pytest.mark.usefixtures("connect_cluster")
 def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
@@ -173,17 +143,6 @@ class TestOnTheEventLoop:
             assert server.accepted == 1
         assert taken.text == report("a")
         assert (node.name, node.percent) == ("a", 7.0)
-
-    async def test_errors_have_the_types_of_a_worker(self, connect_cluster: Any) -> None:
-        replies = [replied("Unauthorized", 401), replied("", 503)]
-        with Loopback(answering(*map(http, replies))) as server:
-            connect_cluster(server.base)
-            with SearchClusterHook() as hook:
-                ask = (await hook.aservice()).ask
-                with pytest.raises(AuthenticationError):
-                    await hook.arun(ask(node_stats(None)))
-                with pytest.raises(ServiceUnavailableError):
-                    await hook.arun(ask(node_stats(None)))
 
 
 class TestFailures:

@@ -94,12 +94,6 @@ class TestTrust:
         with Loopback(answering(*replies), make_certificate(tmp_path)) as server:
             yield server
 
-    def test_a_refused_certificate_is_tried_once(self, server: Loopback, connect_cluster: Any) -> None:
-        connect_cluster(server.base, max_attempts=5)
-        with SearchClusterHook() as hook, pytest.raises(InvalidConnectionError, match="ca_cert"):
-            hook.cpu()
-        assert server.accepted == 1
-
     def test_the_given_authority_is_trusted(self, server: Loopback, connect_cluster: Any, tmp_path: Path) -> None:
         connect_cluster(server.base, ca_cert=str(tmp_path / "loopback.pem"))
         assert SearchClusterHook().test_connection()[0]

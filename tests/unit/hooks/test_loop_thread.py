@@ -7,7 +7,6 @@ import contextvars
 import signal
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -132,71 +131,6 @@ class TestTheEnd:
         with pytest.raises(TimeoutError, match="the task's time is up"), interrupting():
             next(in_loop_thread(items(), Stop(), 240))
         assert ended == ["cancelled"]
-
-    @pytest.mark.parametrize("is_asked", [False, True])
-    def test_caller_interrupted_before_it_waits_ends_the_generator(
-        self, monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
-    ) -> None:
-        """A handler may run right before or after the loop is asked for an item."""
-        ended: list[str] = []
-        begins = threading.Event()
-        tell = asyncio.BaseEventLoop.call_soon_threadsafe
-
-        async def items() -> AsyncGenerator[int, None]:
-            try:
-                begins.set()
-                await asyncio.sleep(3600)
-                yield 1
-            finally:
-                ended.append("cancelled")
-
-        def interrupted(loop: asyncio.BaseEventLoop, *arguments: Any) -> None:
-            monkeypatch.undo()
-            if is_asked:
-                tell(loop, *arguments)
-                assert begins.wait(240)
-            raise TimeoutError("the task's time is up")
-
-        monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", interrupted)
-        with pytest.raises(TimeoutError, match="the task's time is up"):
-            next(in_loop_thread(items(), Stop(), 240))
-        assert ended == ["cancelled"] * is_asked
-
-    def test_action_blocking_in_the_executor_is_not_waited_for(self) -> None:
-        let_go, blocks = threading.Event(), threading.Event()
-
-        def block() -> None:
-            blocks.set()
-            let_go.wait(240)
-
-        async def items() -> AsyncGenerator[Any, None]:
-            yield asyncio.ensure_future(asyncio.to_thread(block))
-
-        try:
-            iterator = begun(items())
-            assert blocks.wait(240)
-            iterator.close()
-            assert not let_go.is_set()
-        finally:
-            let_go.set()
-
-    def test_task_that_does_not_end_is_left_behind(self) -> None:
-        let_go = threading.Event()
-        started: list[asyncio.Task[None]] = []
-
-        async def stubborn() -> None:
-            while not let_go.is_set():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(3600)
-
-        async def items() -> AsyncGenerator[int, None]:
-            started.append(asyncio.create_task(stubborn()))
-            await asyncio.sleep(0)
-            yield 1
-
-        begun(items(), grace_seconds=0.1).close()
-        assert not started[0].done()
-        let_go.set()
 
     def test_loop_that_is_blocked_keeps_no_caller_waiting(self) -> None:
         blocks, let_go = threading.Event(), threading.Event()

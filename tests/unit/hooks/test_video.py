@@ -13,8 +13,6 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
     NotFoundError,
-    QuotaExceededError,
-    RateLimitedError,
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
@@ -87,13 +85,6 @@ class TestPosting:
                 carry_out("post_bulletin", "Hello", delivery=begun(store))
         assert begun(store).already_posted is None
 
-    def test_bulletin_over_a_gateway_that_adds_the_credential_is_posted_with_none(
-        self, connect_video: Callable[..., None]
-    ) -> None:
-        with Loopback(answering(http({"kind": "svc#activity", "id": "a1"}))) as server:
-            connect_video(server.base, auth="none")
-            assert carry_out("post_bulletin", "Hello").id == "a1"
-
     @pytest.mark.parametrize("reply", [{}, {"error": {"code": 7}}, {"kind": "svc#subscription", "id": "s1"}])
     def test_a_reply_that_is_no_activity_is_uncertain(
         self, connect_video: Callable[..., None], reply: dict[str, object]
@@ -160,23 +151,6 @@ class TestListing:
         assert [each.id for each in got] == ["sub-1", "sub-2", "sub-3"]
         assert got[0].to_dict() == subscription(1)
 
-    def test_a_walk_can_begin_at_a_token_and_have_a_page_size(self, connect_video: Callable[..., None]) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http(page(1)), seen=seen)) as server:
-            connect_video(server.base)
-            listed = carry_out("iter_deduplicated_pages", mine=True, max_results=7, page_token="T9")
-        assert [len(each.fresh) for each in listed] == [1]
-        assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
-
-    def test_iterator_that_meets_a_record_with_a_number_for_its_id_ends_in_a_typed_error(
-        self, connect_video: Callable[..., None]
-    ) -> None:
-        strange = {**page(), "items": [subscription(1), subscription(2, id=2)]}
-        with Loopback(answering(http(strange))) as server:
-            connect_video(server.base)
-            with pytest.raises(InvalidReplyError, match="no subscription: id"):
-                carry_out("iter_subscriptions", mine=True)
-
     @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
     def test_a_query_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], method: str) -> None:
         with Loopback(answering(http({}))) as server:
@@ -203,47 +177,6 @@ class TestListing:
             assert len(carry_out(method, mine=True)) == 2
             with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
                 carry_out(method, mine=True, require_complete="yes")
-
-    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
-    def test_iterator_whose_last_page_is_full_of_a_far_larger_total_is_cut_short(
-        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        lines = log_lines(monkeypatch, VideoPlatformHook)
-        full = http({**page(*range(50)), "pageInfo": {"totalResults": 101}})
-        with Loopback(answering(full, full)) as server:
-            connect_video(server.base)
-            assert carry_out(method, mine=True)
-            assert [line for line in lines if "50 of 101 announced records came" in line]
-            with pytest.raises(InvalidReplyError, match="cut the listing short after 1 page,"):
-                carry_out(method, mine=True, require_complete=True)
-
-    def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None]) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http(page(1)), seen=seen)) as server:
-            connect_video(server.base)
-            carry_out("iter_subscriptions", mine="no", ids="s1, s2", part="id", max_results="7")
-        assert queries(seen) == [{"part": ["id"], "id": ["s1,s2"], "maxResults": ["7"]}]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"error": {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}},
-        {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"},
-        {"errors": [{"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}]},
-    ],
-)
-@pytest.mark.parametrize(
-    ("method", "arguments"), [("list_subscriptions", {"mine": True}), ("post_bulletin", {"text": "Hi"})]
-)
-def test_a_limit_is_known_by_its_name_wherever_that_stands(
-    connect_video: Callable[..., None], body: object, method: str, arguments: dict[str, object]
-) -> None:
-    with Loopback(answering(http(body, 403))) as server:
-        connect_video(server.base)
-        with pytest.raises(RateLimitedError) as caught:
-            carry_out(method, **arguments)
-    assert caught.value.reason == "rateLimitExceeded"
 
 
 class TestWaiting:
@@ -291,13 +224,6 @@ class TestWaiting:
         else:
             hook.run(waits())
         assert lines == ["INFO: Waiting 3.0 s: the key's rate"] * 2 + ["INFO: Waiting 3.0 s: another reason"]
-
-    def test_a_spent_quota_is_not_waited_for(self, connect_video: Callable[..., None]) -> None:
-        with Loopback(answering(http(error(403, "quotaExceeded"), 403))) as server:
-            connect_video(server.base, max_attempts=5)
-            with pytest.raises(QuotaExceededError) as caught:
-                carry_out("list_subscriptions", mine=True)
-        assert 0 < (caught.value.retry_after or 0) <= 25 * 3_600
 
 
 class TestOnTheEventLoop:

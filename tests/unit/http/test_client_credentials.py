@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.auth import HeaderAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Returned, TransportError, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -249,11 +249,6 @@ def test_each_request_hides_the_other_secrets_of_the_connection_too() -> None:
     for request in requests_of(steps):
         assert {"pr0xy-s3cr3t", "rt-s3cr3t"} <= set(request.secrets)
     assert "pr0xy" not in repr(client)
-
-
-def test_a_fixed_token_is_not_renewed() -> None:
-    client = make(FakeClock(), auth=HeaderAuth.bearer("t0"))
-    assert type(error_of(client, text_call(), [refused(401)])) is AuthenticationError
 
 
 def test_a_token_address_that_is_down_is_asked_again_and_a_write_is_still_certain() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
+from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
@@ -64,13 +64,6 @@ class TestTheRequest:
         with pytest.raises(TaskStoppedError):
             stop.check()
 
-    def test_is_only_noted_after_such_a_block(self, stop: Stop) -> None:
-        with stop.interruptible():
-            pass
-        terminate()
-
-        assert stop.requested
-
     def test_keeps_a_later_block_from_beginning(self, stop: Stop) -> None:
         terminate()
 
@@ -115,9 +108,6 @@ class TestTheRequest:
             stop.sleep(LONG_SECONDS)
 
         assert slept == []
-
-    def test_is_no_exception_that_a_handler_of_errors_takes(self) -> None:
-        assert not issubclass(TaskStoppedError, Exception)
 
 
 def silent_after_a_request() -> tuple[threading.Event, Callable[[Peer], None]]:
@@ -294,7 +284,3 @@ class TestABatch:
             work()
 
         assert got == [0]
-
-
-def test_the_error_of_a_stop_is_none_of_the_service() -> None:
-    assert not issubclass(TaskStoppedError, MediaOpsError)

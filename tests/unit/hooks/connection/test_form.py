@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.connection_fields import BOOKS, CLUSTER, CONNECTION_TYPES, VIDEO
-from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 
 EVERY_TYPE = [VIDEO, CLUSTER, BOOKS]
@@ -99,33 +98,5 @@ def test_the_forms_behaviour_is_the_definitions(kind: str) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", EVERY_TYPE)
-def test_the_placeholder_of_the_port_says_what_the_test_button_needs(kind: str) -> None:
-    placeholder = CONNECTION_TYPES[kind]["ui-field-behaviour"]["placeholders"]["port"]
-    assert placeholder in (
-        "443; the Test button of a saved connection needs it",
-        "9200; the Test button of a saved connection needs it",
-    )
-
-
 def test_airflow_looks_for_the_methods_in_the_class_itself() -> None:
     assert {"get_connection_form_widgets", "get_ui_field_behaviour"} <= set(vars(hook_of(VIDEO)))
-
-
-@pytest.mark.parametrize("kind", EVERY_TYPE)
-def test_only_fields_for_secrets_are_masked_and_none_is_required(kind: str) -> None:
-    described = CONNECTION_TYPES[kind]["conn-fields"]
-    masked = {name for name, each in described.items() if each["schema"].get("format") == "password"}
-    assert masked == {VIDEO: {"refresh_token"}, CLUSTER: {"client_key_password"}}.get(kind, set())
-    assert all("null" in each["schema"]["type"] for each in described.values())
-
-
-def test_the_provider_names_its_three_connection_types() -> None:
-    info = get_provider_info()
-    assert info["package-name"] == "airflow-provider-mediaops"
-    assert [each["connection-type"] for each in info["connection-types"]] == EVERY_TYPE
-    kinds = ("hooks", "operators", "sensors", "triggers")
-    modules = {module for kind in kinds for each in info[kind] for module in each["python-modules"]}
-    of_each_service = {f"{kind}.{name}" for kind in kinds for name in ("video", "cluster", "books")}
-    expected = of_each_service | {"operators.cluster_digest"}
-    assert modules == {f"airflow_provider_mediaops.{name}" for name in expected}

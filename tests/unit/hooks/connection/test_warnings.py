@@ -138,14 +138,6 @@ class TestInAHook:
         assert found is works
         assert word in answer
 
-    def test_a_refused_connection_names_the_misspelt_field_too(self, supervisor: Supervisor) -> None:
-        described = {"conn_type": CLUSTER, "host": CLUSTER_URL, "password": "key", "extra": {"Auth": "api_key"}}
-        supervisor.connect("mediaops_cluster_default", json.dumps(described))
-        works, answer = SearchClusterHook().test_connection()
-        assert not works
-        assert "field 'auth': it is empty" in answer
-        assert "write 'auth'" in answer
-
     def test_a_task_goes_on_with_one_warning(self, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, SearchClusterHook)
         described = {"conn_type": CLUSTER, "host": CLUSTER_URL, "extra": {"timout": 5}}
