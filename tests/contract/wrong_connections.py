@@ -58,7 +58,6 @@ CHANGES: dict[str, dict[str, Callable[[str], Change]]] = {
         "a wrong path": lambda url: {"host": f"{url}/nothing"},
         "the address of a search cluster": lambda url: {"host": f"{url}/cluster"},
         "another `kind_prefix` than the service's": lambda _: {"extra": {"kind_prefix": "youtube"}},
-        "`kind_prefix` is `svc#`": lambda _: {"extra": {"kind_prefix": "svc#"}},
         "`requests_per_second` is 0": lambda _: {"extra": {"requests_per_second": 0}},
         "an unknown `rate_limit_store`": lambda _: {
             "extra": {"requests_per_second": 1, "rate_limit_store": "ftp://store"}
@@ -150,7 +149,6 @@ ANSWERS: dict[str, dict[str, str]] = {
         "another `kind_prefix` than the service's": (
             "field `kind_prefix`: it is `youtube`, but the service answers with kinds such as … Write `svc`."
         ),
-        "`kind_prefix` is `svc#`": "kind_prefix `svc#` is the part before # in kinds such as svc#video: write `svc`.",
         "`requests_per_second` is 0": "field `requests_per_second`: it must be a number, 0.001 to 100000.",
         "an unknown `rate_limit_store`": (
             "field `rate_limit_store`: it must be memory://, sqlite:////folder/file.db, redis://host or rediss://host."

@@ -43,7 +43,7 @@ class ConnectionWarning:
 
 def connection_warnings(fields: ConnectionFields, conn_type: str) -> tuple[ConnectionWarning, ...]:
     """Return the warnings about a connection."""
-    return (*_unknown_fields(fields, conn_type), *_unused_parts(fields), *_odd_kind_prefix(fields, conn_type))
+    return (*_unknown_fields(fields, conn_type), *_unused_parts(fields))
 
 
 def _unknown_fields(fields: ConnectionFields, conn_type: str) -> Iterator[ConnectionWarning]:
@@ -86,11 +86,3 @@ def _unused_parts(fields: ConnectionFields) -> Iterator[ConnectionWarning]:
     if fields.schema and fields.schema not in schemes:
         used = " and ".join(sorted(schemes))
         yield ConnectionWarning(f"Scheme {fields.schema} is not used: Host says {used}. Make both the same.")
-
-
-def _odd_kind_prefix(fields: ConnectionFields, conn_type: str) -> Iterator[ConnectionWarning]:
-    prefix = fields.text("kind_prefix")
-    if "kind_prefix" in CONNECTION_TYPES[conn_type]["conn-fields"] and re.search(r"[#\s]", prefix):
-        start = re.split(r"[#\s]", prefix)[0] or "svc"
-        text = f"kind_prefix {shown(prefix)} is the part before # in kinds such as svc#video: write {start!r}."
-        yield ConnectionWarning(text)

@@ -106,12 +106,6 @@ def test_a_scheme_that_contradicts_the_one_in_host() -> None:
     assert texts(replace(fields(), host="http://a, b", schema="https")) == []
 
 
-@pytest.mark.parametrize(("prefix", "meant"), [("svc#", "svc"), ("youtube#video", "youtube"), ("#", "svc")])
-def test_a_kind_prefix_with_more_than_the_prefix(prefix: str, meant: str) -> None:
-    (text,) = texts(extra(kind_prefix=prefix), VIDEO)
-    assert text == f"kind_prefix {prefix!r} is the part before # in kinds such as svc#video: write {meant!r}."
-
-
 class TestInAHook:
     @pytest.fixture(autouse=True)
     def _services(self, requests_mock: requests_mock.Mocker) -> None:
