@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from inspect import Parameter, signature
+from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,13 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
-from airflow_provider_mediaops.triggers.deferral import (
-    SETTLED_AFTER_SECONDS,
-    done_event,
-    error_event,
-    settled,
-    unexpected,
-)
+from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
 
 # A DAG file is parsed without it, and the event loop does not wait for its import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
-_NAMED = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
 @contextmanager
@@ -59,10 +52,16 @@ class TaskTrigger(BaseTrigger):
     An error of a service and one of the storage are typed in the event. Any other error is one of this program: the
     task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
     task was marked or cleared or its triggerer ends, yields nothing; every wait, request and lease of it ends with it.
+
+    A constructor takes plain values and never raises, because an exception there stops the whole triggerer.
     """
 
-    #: The minimum time from the trigger's start to its event, in seconds.
-    settled_after: float = SETTLED_AFTER_SECONDS
+    #: The minimum time from the trigger's start to its event, in seconds. Airflow may fail a task that resumes sooner:
+    #: its executor's late report of the deferral is taken for the end of the resumed task (apache/airflow#71580).
+    settled_after: float = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     @abstractmethod
     async def _result(self) -> Any:
@@ -74,7 +73,13 @@ class TaskTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, or the error that ended the work."""
-        yield TriggerEvent(await settled(self, self._payload(), self.settled_after))
+        loop = asyncio.get_running_loop()
+        earliest = loop.time() + self.settled_after
+        payload = await self._payload()
+        # The triggerer gives each trigger its id before it runs; dag.test(), which has no scheduler, gives none.
+        if self.trigger_id is not None and (left := earliest - loop.time()) > 0:
+            await asyncio.sleep(left)
+        yield TriggerEvent(payload)
 
     async def _payload(self) -> dict[str, Any]:
         try:
@@ -85,19 +90,9 @@ class TaskTrigger(BaseTrigger):
             return error_event(StorageError(error.strerror or str(error)))
         except Exception as error:
             self.log.exception("The trigger ended with an unexpected error.")
-            return error_event(unexpected(error))
-
-
-class WorkTrigger(TaskTrigger):
-    """
-    Base class for triggers that do all of a task's work.
-
-    The constructor takes plain values and never raises, because an exception there stops the whole triggerer.
-    """
-
-    def __init__(self, *, settled_after: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.settled_after = settled_after
+            # The text of the fault may hold anything, so the task gets only its class, and follows its own retries.
+            what = f"The trigger ended with an unexpected {type(error).__name__}."
+            return error_event(TemporaryError(f"{what} Its traceback is in the triggerer's log."))
 
 
 class WatchTrigger(TaskTrigger):
@@ -106,9 +101,9 @@ class WatchTrigger(TaskTrigger):
 
     Its value is the sensor's result; None if the deadline has come without one. It comes without Airflow's own limit of
     a deferral, which is for a triggerer that is gone, and which ``dag.test()`` does not have.
-    :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. The
-    constructor takes plain values and never raises, because an exception there stops the whole triggerer: the fields of
-    the service's watch, and dates in seconds since 1970, so that a restart of the triggerer does not prolong the wait.
+    :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. Its arguments
+    are the fields of the service's watch, and dates in seconds since 1970, so that a restart of the triggerer does not
+    prolong the wait.
     """
 
     #: The hook of the service and its watch, as ``module:class``.
@@ -129,7 +124,7 @@ class WatchTrigger(TaskTrigger):
         silent_fail: bool = False,
         answered: bool = False,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.conn_id = conn_id
         self.watch = watch
         self.began = began
@@ -188,17 +183,7 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
 
     Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
     """
-    arguments = {name: getattr(trigger, name) for name in _argument_names(type(trigger))}
-    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
-
-
-def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
-    """Return the names of a constructor's arguments, with those of its base class where it passes ``**kwargs`` on."""
-    names: list[str] = []
-    for kind in trigger.__mro__:
-        if "__init__" in vars(kind):
-            _self, *parameters = signature(vars(kind)["__init__"]).parameters.values()
-            names += [one.name for one in parameters if one.kind in _NAMED and one.name not in names]
-            if all(one.kind is not Parameter.VAR_KEYWORD for one in parameters):
-                break
-    return names
+    kind = type(trigger)
+    return f"{kind.__module__}.{kind.__qualname__}", {
+        name: getattr(trigger, name) for name in signature(kind).parameters
+    }

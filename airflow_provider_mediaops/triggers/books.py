@@ -10,7 +10,6 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, Permanent
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
@@ -32,14 +31,11 @@ class EnrichmentTrigger(DatasetTrigger):
     Enriches an ISBN list in the triggerer, and resumes there after a restart.
 
     Results are committed as in a worker, so a later attempt resumes wherever it runs. There is one event, with the
-    summary or a typed error. The constructor takes plain values and never raises, because an exception there stops the
-    whole triggerer.
+    summary or a typed error.
     """
 
-    def __init__(
-        self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = SETTLED_AFTER_SECONDS
-    ) -> None:
-        super().__init__(settled_after=settled_after)
+    def __init__(self, *, conn_id: str, enrichment: dict[str, Any]) -> None:
+        super().__init__()
         self.conn_id = conn_id
         self.enrichment = enrichment
 

@@ -14,12 +14,8 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_mediaops.arguments import ordered, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row, serialized
-from airflow_provider_mediaops.triggers.deferral import (
-    MAX_ARGUMENTS_BYTES,
-    SETTLED_AFTER_SECONDS,
-    arguments_bytes,
-)
+from airflow_provider_mediaops.triggers.base import TaskTrigger, WatchTrigger, reading_row, serialized
+from airflow_provider_mediaops.triggers.deferral import MAX_ARGUMENTS_BYTES, arguments_bytes
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
@@ -65,15 +61,15 @@ class CpuSensorTrigger(WatchTrigger):
             yield cluster.readings(self.watch.get("nodes"), self.poke_interval)
 
 
-class CaptureHotThreadsTrigger(WorkTrigger):
+class CaptureHotThreadsTrigger(TaskTrigger):
     """
     Waits in the triggerer until nodes run hot, captures their hot threads in the same step, and writes the files.
 
     All that wait on one connection share its readings. There is one event, with paths and counts: what
     :func:`~airflow_provider_mediaops.cluster.capture.on_spike.capture_when_hot` says became of it, or a typed error.
-    Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The
-    constructor takes plain values and never raises, because an exception there stops the whole triggerer: the fields of
-    ``CapturePlan`` and of ``TakenFor``, and the deadline in seconds since 1970, so that a restart does not prolong it.
+    Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. Its arguments
+    are the fields of ``CapturePlan`` and of ``TakenFor``, and the deadline in seconds since 1970, so that a restart
+    does not prolong it.
     """
 
     def __init__(
@@ -85,9 +81,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         formats: list[str],
         deadline: float,
         taken_for: dict[str, Any],
-        settled_after: float = SETTLED_AFTER_SECONDS,
     ) -> None:
-        super().__init__(settled_after=settled_after)
+        super().__init__()
         self.conn_id = conn_id
         self.plan = plan
         self.destination = destination

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
 from airflow_provider_mediaops.hooks.threads import to_its_end
-from airflow_provider_mediaops.triggers.base import WorkTrigger
+from airflow_provider_mediaops.triggers.base import TaskTrigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ _HANDOVER_SECONDS = 300.0
 _RETRY_SECONDS = 5.0
 
 
-class DatasetTrigger(WorkTrigger):
+class DatasetTrigger(TaskTrigger):
     """
     Base class for triggers that write a dataset.
 

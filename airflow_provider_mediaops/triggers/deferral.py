@@ -1,26 +1,18 @@
-"""Decide whether a task waits in the triggerer, how soon it may resume, and with which event."""
+"""Decide whether a task waits in the triggerer, for how long at most, and with which event it resumes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, TemporaryError, error_from_dict
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, error_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
 
-T = TypeVar("T")
-
-#: The minimum time from the start of a task's trigger to its event, in seconds. Airflow may fail a task that resumes
-#: sooner: its executor's late report of the deferral is taken for the end of the resumed task (apache/airflow#71580).
-SETTLED_AFTER_SECONDS = 10.0
 #: The most bytes of a trigger's arguments. MySQL keeps 65,535, and encryption makes them longer by a third.
 MAX_ARGUMENTS_BYTES = 48_000
 # Airflow's own limit of a deferral comes so much later than that of the trigger: it is for a triggerer that is gone.
@@ -68,21 +60,6 @@ def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
     return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit + _SLACK_SECONDS
 
 
-async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SETTLED_AFTER_SECONDS) -> T:
-    """
-    Await the work of a task's trigger, then wait until its event may resume the task.
-
-    ``dag.test()`` runs triggers without a scheduler, so nothing is waited for there.
-    """
-    loop = asyncio.get_running_loop()
-    earliest = loop.time() + seconds
-    result = await work
-    # The triggerer gives each trigger its id before it runs; dag.test() gives none.
-    if trigger.trigger_id is not None and (left := earliest - loop.time()) > 0:
-        await asyncio.sleep(left)
-    return result
-
-
 def done_event(value: Any) -> dict[str, Any]:
     """Return the payload of a trigger that has a result: plain values, counts and paths, nothing large."""
     return {"version": _VERSION, "status": "done", "value": value}
@@ -91,17 +68,6 @@ def done_event(value: Any) -> dict[str, Any]:
 def error_event(error: MediaOpsError) -> dict[str, Any]:
     """Return the payload of a trigger that ended with a typed error."""
     return {"version": _VERSION, "status": "error", "error": error.to_dict()}
-
-
-def unexpected(error: Exception) -> TemporaryError:
-    """
-    Return the error of a trigger that ended with a fault of this program, so that the task follows its own retries.
-
-    The text of the fault may hold anything, so the task gets only its class.
-    """
-    return TemporaryError(
-        f"The trigger ended with an unexpected {type(error).__name__}. Its traceback is in the triggerer's log."
-    )
 
 
 def value_of(event: object) -> Any:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import TemporaryError
@@ -39,12 +38,11 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
 
     Pages are saved as in a worker, so a later attempt resumes wherever it runs. If the service names a time before
     which it answers no more, such as the reset of a quota, the export waits until then, and holds nothing meanwhile: no
-    file, no connection. There is one event, with the summary or a typed error. The constructor takes plain
-    values and never raises, because an exception there stops the whole triggerer.
+    file, no connection. There is one event, with the summary or a typed error.
     """
 
-    def __init__(self, *, conn_id: str, export: dict[str, Any], settled_after: float = SETTLED_AFTER_SECONDS) -> None:
-        super().__init__(settled_after=settled_after)
+    def __init__(self, *, conn_id: str, export: dict[str, Any]) -> None:
+        super().__init__()
         self.conn_id = conn_id
         self.export = export
         self._waits: LongWaits | None = None

@@ -147,7 +147,7 @@ class TestUnderLoad:
         with pytest.raises(TaskDeferred) as deferred:
             deferring.execute({})
         _, arguments = deferred.value.trigger.serialize()
-        trigger = CaptureHotThreadsTrigger(**{**arguments, "settled_after": 0.0})
+        trigger = CaptureHotThreadsTrigger(**arguments)
 
         event = await asyncio.wait_for(anext(aiter(trigger.run())), 240)
 

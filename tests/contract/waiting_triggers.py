@@ -42,7 +42,4 @@ AT_ONCE: dict[str, dict[str, Any]] = {
 
 def made(task: Task, folder: Path) -> BaseTrigger:
     """Make the trigger that waits in a task's place, for what is there at once."""
-    trigger = trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))
-    if hasattr(trigger, "settled_after"):
-        trigger.settled_after = 0
-    return trigger
+    return trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))

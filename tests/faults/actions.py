@@ -133,7 +133,6 @@ def _in_form(task: Callable[..., Any], form: Form) -> Callable[[Desk], Any]:
             trigger, method, given = deferred.trigger, deferred.method_name, deferred.kwargs or {}
             desk.rows.append(trigger.serialize())
             again = made_again(trigger)
-            again.settled_after = 0.0
             payload = settle(first_event(again))
             desk.rows.append(payload)
             result = task(desk, deferrable=True).resume_execution(method, {**given, "event": payload}, desk.context)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
+from airflow_provider_mediaops.triggers.base import TaskTrigger
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout
 from tests.airflow_names import TaskDeferred
 from tests.models.attempts import Attempt, AttemptLoop, take_turn
@@ -303,7 +303,7 @@ class DeferringMachine(DatasetMachine):
             assert was_stopped, f"the triggerer met {triggerer.outcome!r}"
             return
         event = triggerer.result
-        assert self.clock.now - triggerer.began >= SETTLED_AFTER_SECONDS, "an event before the task may resume"
+        assert self.clock.now - triggerer.began >= TaskTrigger.settled_after, "an event before the task may resume"
         assert triggerer in self.disturbed or not triggerer.was_cancelled, "an event, although it was cancelled"
         if event["status"] == "done":
             self.check_summary(triggerer, event["value"])

@@ -79,7 +79,6 @@ class Task:
             self.make().execute(self.context)
         assert not self.cluster.asked
         trigger = made_again(caught.value.trigger)
-        trigger.settled_after = 0.0
         payload = on_a_loop(asyncio.wait_for(first_event(trigger), 240))
         assert len(json.dumps(payload)) < 5000
         return self.make().resume_execution(caught.value.method_name, {"event": payload}, self.context)

@@ -46,7 +46,6 @@ def in_triggerer(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
         operator.execute(context)
     trigger = made_again(caught.value.trigger)
     assert isinstance(trigger, EnrichmentTrigger)
-    trigger.settled_after = 0.0
     event = on_a_loop(asyncio.wait_for(first_event(trigger), 240))
     return operator.execute_complete(context, json.loads(json.dumps(event)))
 

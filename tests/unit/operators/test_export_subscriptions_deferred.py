@@ -76,7 +76,6 @@ def export(form: str, file: Path, **arguments: Any) -> dict[str, Any]:
         return operator.execute(context())
     left = deferred(operator, context())
     trigger = made_again(left.trigger)
-    trigger.settled_after = 0.0
     event = json.loads(json.dumps(on_a_loop(asyncio.wait_for(first_event(trigger), 240))))
     summary: dict[str, Any] = operator.resume_execution(left.method_name, {"event": event}, context())
     return summary
@@ -114,7 +113,6 @@ class TestHandingOver:
                 "require_complete": False,
                 "changes": None,
             },
-            "settled_after": 10.0,
         }
         assert tokens(platform) == []
         with Dataset(str(file), view=SUBSCRIPTIONS).staging(Owner("dag/other/export/-1", "p")):

@@ -117,8 +117,6 @@ def in_form(make: Callable[..., Any], world: World, form: str) -> Any:
 def resumed(make: Callable[..., Any], world: World, deferred: TaskDeferred) -> Any:
     """Run the trigger of a deferred task, and resume the task."""
     trigger = made_again(deferred.trigger)
-    # What keeps a task from resuming soon is no part of the wait.
-    trigger.settled_after = 0.0
     # Without Airflow's own limit of a deferral, which is the backstop: dag.test() has none either.
     payload = world.on_a_loop(asyncio.wait_for(first_event(trigger), 2 * LIMIT + 3600))
     return make(deferrable=True).resume_execution(deferred.method_name, {"event": payload}, {"ti": world})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +111,6 @@ class TestEnd:
         assert pauses == [60]
         assert trigger.hook.closed
 
-    async def test_there_is_one_event(self) -> None:
-        assert len([event async for event in scripted(Done(1)).run()]) == 1
-
     @pytest.mark.parametrize("error", [AuthenticationError("No.", status=401), NotFoundError("None.", status=404)])
     async def test_a_permanent_error_reaches_the_task_with_its_type(self, error: MediaOpsError) -> None:
         trigger = scripted(error)
@@ -133,7 +129,7 @@ class TestEnd:
         with pytest.raises(TemporaryError, match=r"Another version .*threshold is a percentage"):
             value_of(await first_event(trigger))
 
-    @pytest.mark.parametrize("fault", [TypeError("len() of None"), ValueError("none"), KeyError("none"), IndexError()])
+    @pytest.mark.parametrize("fault", [ValueError("s3cr3t"), KeyError("s3cr3t")])
     async def test_a_fault_of_this_program_is_retried_with_its_traceback_in_the_log(
         self, monkeypatch: pytest.MonkeyPatch, fault: Exception
     ) -> None:
@@ -144,22 +140,10 @@ class TestEnd:
             raise fault
 
         monkeypatch.setattr(trigger, "_wait", fail)
-        with pytest.raises(TemporaryError, match=f"unexpected {type(fault).__name__}"):
-            value_of(await first_event(trigger))
-        assert lines == ["ERROR: The trigger ended with an unexpected error. (with a traceback)"]
-
-    async def test_another_error_of_a_value_follows_the_tasks_own_retries(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        trigger = scripted()
-
-        def fail() -> ScriptedWatch:
-            raise json.JSONDecodeError("Expecting value", "s3cr3t", 0)
-
-        monkeypatch.setattr(trigger, "_make_watch", fail)
-        with pytest.raises(TemporaryError, match="unexpected JSONDecodeError") as caught:
+        with pytest.raises(TemporaryError, match=rf"unexpected {type(fault).__name__}\.") as caught:
             value_of(await first_event(trigger))
         assert "s3cr3t" not in str(caught.value)
+        assert lines == ["ERROR: The trigger ended with an unexpected error. (with a traceback)"]
 
     async def test_being_cancelled_closes_the_hook(self) -> None:
         trigger = scripted(Waiting("no"))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 OWNER = Owner("dag/today/enrich/-1", "digest")
 
 
-def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> EnrichmentTrigger:
+def trigger(folder: Path, **fields: Any) -> EnrichmentTrigger:
     (folder / "isbns.txt").write_text(f"{CRIME}\nx\n{CALENDAR}\n{CRIME}\n{PROGRAMMING}\n")
     usual = {
         "owner": asdict(OWNER),
@@ -45,7 +45,7 @@ def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> Enric
         "total": 5,
         "source": [f"{folder}/isbns.txt"],
     }
-    made = EnrichmentTrigger(conn_id="books_1", enrichment={**usual, **fields}, settled_after=settled_after)
+    made = EnrichmentTrigger(conn_id="books_1", enrichment={**usual, **fields})
     again = made_again(made)
     assert isinstance(again, EnrichmentTrigger)
     return again

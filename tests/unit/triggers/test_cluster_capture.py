@@ -48,7 +48,6 @@ def trigger(folder: Path, **arguments: Any) -> CaptureHotThreadsTrigger:
         "formats": ["txt"],
         "deadline": time.time() + 240,
         "taken_for": asdict(TakenFor("dag", "run", "task", 1)),
-        "settled_after": 0.0,
     }
     return CaptureHotThreadsTrigger(**{**usual, **arguments})
 

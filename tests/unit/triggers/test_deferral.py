@@ -11,11 +11,8 @@ from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsErro
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.base import WatchTrigger
-from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.triggers.deferral import done_event, error_event, summary_of, value_of
-from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.virtual_time import START, in_virtual_time
@@ -43,16 +40,6 @@ class TestSettled:
 
         assert in_virtual_time(run()) == seconds
         assert cluster.times[-1] == START + sustained_for
-
-    def test_each_trigger_of_a_task_has_that_time_by_default(self) -> None:
-        capture: dict[str, Any] = {"plan": {}, "destination": "/out/hot", "formats": ["txt"], "deadline": 0.0}
-        for made in (
-            CaptureHotThreadsTrigger(conn_id="c", taken_for={}, **capture),
-            EnrichmentTrigger(conn_id="c", enrichment={}),
-            ExportSubscriptionsTrigger(conn_id="c", export={}),
-        ):
-            assert made.serialize()[1]["settled_after"] == 10
-        assert WatchTrigger.settled_after == 10
 
 
 class TestEvent:
