@@ -30,6 +30,7 @@ PUBLIC = ROOT / "docs" / "reference" / "public.md"
 _VALUES = "arguments.md#accepted-values"
 _MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., /]+) -->$", re.MULTILINE)
 _FIELD = re.compile(r"^:param (\w+): (.*(?:\n +.*)*)", re.MULTILINE)
+_COMMENTED = re.compile(r"^((?: +#: .*\n)*) +(\w+): [^#\n]+?(?:  #: (.*))?$", re.MULTILINE)
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
 _TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", list: "list", dict: "object"}
 _TYPES[type(None)] = "null"
@@ -64,13 +65,16 @@ def parameters_of(cls: Any) -> dict[str, Any]:
 
 
 def meanings_of(cls: Any) -> dict[str, str]:
-    """Return what the docstrings of a class and of its bases say of each field, in Markdown."""
+    """Return what a class and its bases say of each field, in Markdown: in docstrings, or in comments on the fields."""
     found: dict[str, str] = {}
     for base in reversed(getattr(cls, "__mro__", (cls,))):
         found |= {name: _markdown(text) for name, text in _FIELD.findall(inspect.cleandoc(base.__doc__ or ""))}
-    for base in getattr(cls, "__orig_bases__", ()):
-        # A TypedDict does not have its bases among its classes.
-        found = (meanings_of(base) if is_typeddict(base) else {}) | found
+    if is_typeddict(cls):
+        # It does not have its bases among its classes.
+        for base in getattr(cls, "__orig_bases__", ()):
+            found |= meanings_of(base)
+        for above, name, beside in _COMMENTED.findall(inspect.getsource(cls)):
+            found[name] = _markdown(above.replace("#:", "") or beside)
     return found
 
 
