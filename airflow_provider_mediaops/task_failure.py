@@ -6,6 +6,7 @@ import math
 import re
 from contextlib import contextmanager
 from datetime import timedelta
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path
@@ -21,7 +22,7 @@ if HAS_RETRY_POLICY:
     from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from airflow.sdk import BaseOperator, Context
 
@@ -111,6 +112,12 @@ def ending_task() -> Iterator[None]:
         if HAS_RETRY_POLICY:
             raise
         raise AirflowFailException(str(error)) from error
+
+
+def templated_arguments(constructor: Callable[..., None]) -> tuple[str, ...]:
+    """Return the template fields of an operator or a notifier: all its own arguments but how it is run."""
+    own = (each for each in signature(constructor).parameters.values() if each.kind is each.KEYWORD_ONLY)
+    return tuple(each.name for each in own if each.name not in ("deferrable", "context"))
 
 
 def is_templated(*values: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseNotifier
 
@@ -29,8 +29,14 @@ class ServiceNotifier(BaseNotifier):
     :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
     """
 
+    #: The class's own arguments, which may be templated.
+    own_arguments: ClassVar[tuple[str, ...]]
+
     def __init__(self, *, context: Context | None = None) -> None:
         super().__init__(context)
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.own_arguments}
 
     @abstractmethod
     def notify(self, context: Context) -> None:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_path
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
-from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.task_failure import is_templated, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -53,22 +53,6 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         logged, as every failure of a notifier is.
     """
 
-    template_fields: Sequence[str] = (
-        "destination",
-        "nodes",
-        "ignore_idle_threads",
-        "interval",
-        "snapshots",
-        "threads",
-        "type",
-        "master_timeout",
-        "timeout",
-        "formats",
-        "running_tasks",
-        "show_queries",
-        "cluster_conn_id",
-    )
-
     def __init__(
         self,
         *,
@@ -101,45 +85,35 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         self.running_tasks = running_tasks
         self.show_queries = show_queries
         self.cluster_conn_id = cluster_conn_id
-        self._check_known()
+        from airflow_provider_mediaops.cluster.capture.arguments import check_capture
 
-    def _check_known(self) -> None:
-        """Check the arguments that are not templated."""
-        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
-        from airflow_provider_mediaops.cluster.query import HotThreadsQuery, check_show_queries
+        given = self._given()
+        # None means the default.
+        check_capture({**given, "destination": "any"} if destination is None else given, is_templated)
 
-        if not is_templated(self.cluster_conn_id):
-            read_identifier("cluster_conn_id", self.cluster_conn_id)
-        HotThreadsQuery(**{name: value for name, value in self._query().items() if not is_templated(value)})
-        if not any(map(is_templated, (self.running_tasks, self.show_queries))):
-            check_show_queries(**self._tasks())
-        known = self.destination is not None and not is_templated(self.destination)
-        capture_paths(
-            read_path("destination", self.destination) if known else "any",
-            ("txt",) if is_templated(self.formats) else self.formats,
-        )
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
 
     def _query(self) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
+        """Read the rendered arguments of the hook's capture."""
+        from airflow_provider_mediaops.cluster.capture.arguments import read_plan
 
-        return {name: getattr(self, name) for name in QUERY_DEFAULTS}
-
-    def _tasks(self) -> dict[str, Any]:
-        return {name: read_flag(name, getattr(self, name)) for name in ("running_tasks", "show_queries")}
+        plan, _ = read_plan(self._given())
+        return {**asdict(plan.query), "running_tasks": plan.running_tasks, "show_queries": plan.show_queries}
 
     def notify(self, context: Context) -> None:
         """Take a capture, and write the files."""
-        destination, tasks = self._destination(context), self._tasks()
+        destination, query = self._destination(context), self._query()
         with self._make_hook() as hook:
-            capture = hook.capture(**self._query(), **tasks)
+            capture = hook.capture(**query)
         self._keep(capture, destination)
 
     async def async_notify(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         # In threads, because these import modules, too.
-        destination, tasks = await in_thread(partial(self._destination, context)), self._tasks()
+        destination, query = await in_thread(partial(self._destination, context)), await in_thread(self._query)
         with await in_thread(self._make_hook) as hook:
-            capture = await hook.arun(hook.capturing(**self._query(), **tasks))
+            capture = await hook.arun(hook.capturing(**query))
         await in_thread(partial(self._keep, capture, destination))
 
     def _make_hook(self) -> SearchClusterHook:

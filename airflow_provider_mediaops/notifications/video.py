@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import path_text, read_identifier, shown
+from airflow_provider_mediaops.arguments import path_text, shown
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
-from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.task_failure import is_templated, templated_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,15 +47,6 @@ class PostBulletinNotifier(ServiceNotifier):
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
-    template_fields: Sequence[str] = (
-        "text",
-        "video_id",
-        "playlist_id",
-        "journal",
-        "once_per",
-        "video_conn_id",
-    )
-
     def __init__(
         self,
         *,
@@ -74,17 +65,17 @@ class PostBulletinNotifier(ServiceNotifier):
         self.journal = path_text(journal)
         self.once_per = once_per
         self.video_conn_id = video_conn_id
-        from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
+        from airflow_provider_mediaops.video.arguments import check_bulletin
 
-        self._journal_arguments = JournalArguments(self.journal, once_per)
-        self._journal_arguments.check(is_templated)
+        self._kept_by = [name for name in ("journal", "once_per") if getattr(self, name) is not None]
+        check_bulletin(self._given(), is_templated)
         if journal is not None and once_per is None:
             raise InvalidArgumentError("journal needs once_per: a notifier is no task whose tries it could be kept by.")
         if isinstance(text, str) and text.endswith(_TEMPLATE_FILES):
             raise InvalidArgumentError(f"text names a template file, {shown(text)}. A notifier reads none.")
-        if not is_templated(video_conn_id):
-            read_identifier("video_conn_id", video_conn_id)
-        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
+
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
 
     def notify(self, context: Context) -> None:
         """Post the bulletin, unless the journal says that it is posted."""
@@ -108,30 +99,15 @@ class PostBulletinNotifier(ServiceNotifier):
 
     def _begin(self, context: Context) -> Delivery | None:
         from airflow_provider_mediaops.storage.ownership import task_of
-        from airflow_provider_mediaops.video.arguments import Bulletin
-        from airflow_provider_mediaops.video.at_most_once import (
-            Author,
-            Delivery,
-            fingerprint_of,
-            journal_record,
-            key_of,
-        )
+        from airflow_provider_mediaops.video.at_most_once import begin_delivery
 
-        arguments = self._journal_arguments.rendered(self.journal, self.once_per)
-        if arguments.journal is None:
-            return None
-        conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        key = key_of(arguments.once_per, conn_id, None)
         # Each call is an author of its own: a notifier has no tries.
-        author = f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"
-        by = Author(task=author, contents=fingerprint_of(Bulletin(self.text, self.video_id, self.playlist_id), conn_id))
-        delivery = Delivery(journal_record(arguments.journal, key, self.log.warning), key, by, self.log.warning)
-        delivery.begin()
-        return delivery
+        author = {"task": f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"}
+        return begin_delivery(self._given(), self._kept_by, None, author, self.log.warning)
 
     def _log_result(self, delivery: Delivery | None, activity: Activity | None) -> None:
-        if delivery and (found := delivery.already_posted):
-            self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
+        if delivery and delivery.already_posted:
+            self.log.info("%s", delivery.already_posted)
         elif activity:
             self.log.info("Posted bulletin %s.", activity.id)
 

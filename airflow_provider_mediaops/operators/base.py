@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_mediaops.task_failure import constructing, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import can_defer, deferral_timeout
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
@@ -29,12 +30,28 @@ class ServiceOperator(StoppableTask, BaseOperator):
     an XCom, which may be missing, and which users can edit.
     """
 
+    #: The class's own arguments that may be templated; a subclass may have other template fields.
+    own_arguments: ClassVar[tuple[str, ...]]
     # The result of this attempt, once it has one.
     _outcome: Mapping[str, Any] | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         # Of a class without one, Airflow wraps its own, and then takes None for the inlets of a mapped task from there.
         super().__init__(**kwargs)
+
+    def _given(self) -> dict[str, Any]:
+        """Return the class's own arguments by name; they are rendered once the task runs."""
+        return {name: getattr(self, name) for name in self.own_arguments}
+
+    def _check_known(self, given: Mapping[str, Any]) -> None:
+        """Check the arguments at the end of the constructor, which was given Airflow's own, too."""
+        with constructing(self, given):
+            self._check(self._given(), is_templated)
+
+    @abstractmethod
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the arguments that are known: all but the templated ones at parse time."""
+        ...
 
     @abstractmethod
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:

@@ -8,21 +8,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.arguments import ordered, path_text, read_flag
+from airflow_provider_mediaops.arguments import ordered, path_text, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check, read_reuse
+from airflow_provider_mediaops.operators.enrichment_arguments import check, read_enrichment, read_reuse
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
+    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
@@ -105,28 +106,6 @@ class EnrichIsbnsOperator(ServiceOperator):
     # The columns that the dataset takes from its source, with their types, once this attempt knows them.
     _columns: Mapping[str, ColumnType] | None = None
     operator_extra_links = (DatasetLink(),)
-    template_fields: Sequence[str] = (
-        "isbns",
-        "source",
-        "isbn_column",
-        "delimiter",
-        "encoding",
-        "several",
-        "repair_zeros",
-        "keep_columns",
-        "destination",
-        "format",
-        "csv_formulas",
-        "bulk",
-        "on_invalid",
-        "max_invalid",
-        "max_failures",
-        "reuse",
-        "reuse_for",
-        "reuse_not_found_for",
-        "max_requests",
-        "books_conn_id",
-    )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
         ("isbns", "source", "isbn_column", "keep_columns", "reuse"), "json"
     )
@@ -180,15 +159,15 @@ class EnrichIsbnsOperator(ServiceOperator):
         self.max_requests = max_requests
         self.deferrable = read_flag("deferrable", deferrable)
         self.books_conn_id = books_conn_id
-        with constructing(self, kwargs):
-            if (isbns is None) == (source is None):
-                raise InvalidArgumentError("Give either isbns or source.")
-            check(self._given, is_templated)
+        self._check_known(kwargs)
 
-    @property
-    def _given(self) -> dict[str, Any]:
-        """The arguments by name, rendered once the task runs."""
-        return {name: getattr(self, name) for name in EnrichIsbnsOperator.template_fields}
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
+
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        if (given["isbns"] is None) == (given["source"] is None):
+            raise InvalidArgumentError("Give either isbns or source.")
+        check(given, is_unknown)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
@@ -196,32 +175,31 @@ class EnrichIsbnsOperator(ServiceOperator):
 
         started = time.monotonic()
         with ending_task():
-            arguments = EnrichmentArguments.read(self._given, self.log.warning)
+            enrichment, options, isbns = read_enrichment(self._given(), context, self.log.warning)
             # The lineage of the task has the paths as they are.
-            self.books_conn_id, self.destination = arguments.books_conn_id, arguments.destination
-            self.source = None if arguments.source is None else list(arguments.source)
-            self.reuse = list(arguments.reuse) or None
-            version = self._version(arguments)
-            owner = arguments.owner(context, version)
-            enrichment = arguments.enrichment(owner, version)
+            self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
+            self.destination = enrichment.destination
+            self.source = None if enrichment.source is None else list(enrichment.source)
+            self.reuse = list(enrichment.reuse) or None
+            owner = enrichment.owned_by()
             summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
-                if self.deferrable and arguments.isbns is not None:
+                if self.deferrable and isbns is not None:
                     # That attempt may have died before it could.
                     with suppress(OSError):
                         drop_list(self.destination)
                 self._note_in_events(context, summary)
                 return summary
             self._check_reuse(enrichment)
-            enrichment = self._counted(enrichment, arguments)
+            enrichment = self._counted(enrichment, options, isbns)
             self._columns = enrichment.columns
             dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
-                self._defer(enrichment, dataset, arguments.isbns, started)
+                self._defer(enrichment, dataset, isbns, started)
             with dataset.staging(owner) as staging:
                 drop_list(self.destination)
-                line = self._enrich(enrichment, staging, arguments.isbns)
+                line = self._enrich(enrichment, staging, isbns)
             self.log.info("%s", line)
         self._note_in_events(context, staging.summary)
         return staging.summary
@@ -253,28 +231,18 @@ class EnrichIsbnsOperator(ServiceOperator):
         lists["reuse"] = read_reuse(self.reuse)
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
-    def _version(self, arguments: EnrichmentArguments) -> str | None:
-        from airflow_provider_mediaops.storage.source_list import ListSource
-
-        if arguments.source is None:
-            return None
-        listed = ListSource(arguments.source)
-        listed.check_destination(arguments.destination)
-        return listed.version()
-
     def _check_reuse(self, enrichment: Enrichment) -> None:
         if enrichment.reuse:
             for dataset in enrichment.earlier():
                 dataset.check()
 
-    def _counted(self, enrichment: Enrichment, arguments: EnrichmentArguments) -> Enrichment:
+    def _counted(self, enrichment: Enrichment, options: EnrichmentOptions, isbns: list[Any] | None) -> Enrichment:
         """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
         from airflow_provider_mediaops.enrichment.survey import Survey
 
         if enrichment.source is not None:
             self.log.info("Reading %s.", enrichment.named)
-        survey = Survey(enrichment, arguments.options, self.log.info, self.log.warning)
-        return survey.counted(arguments.isbns)
+        return Survey(enrichment, options, self.log.info, self.log.warning).counted(isbns)
 
     def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
         from airflow_provider_mediaops.enrichment.attempt import Attempt

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, files_of, plan_of, whole_limit
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
-from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
@@ -22,7 +21,7 @@ from airflow_provider_mediaops.version_compat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
     from pathlib import PurePath
 
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
+
+_WEEK_SECONDS = 7 * 86_400.0
 
 
 class CaptureHotThreadsOperator(ServiceOperator):
@@ -96,29 +97,6 @@ class CaptureHotThreadsOperator(ServiceOperator):
     """
 
     operator_extra_links = (HotThreadsReportLink(),)
-    template_fields: Sequence[str] = (
-        "destination",
-        "nodes",
-        "ignore_idle_threads",
-        "interval",
-        "snapshots",
-        "threads",
-        "type",
-        "master_timeout",
-        "timeout",
-        "when_cpu_above",
-        "sustained_for",
-        "require",
-        "poll_interval",
-        "wait_timeout",
-        "on_timeout",
-        "captures",
-        "every",
-        "formats",
-        "running_tasks",
-        "show_queries",
-        "cluster_conn_id",
-    )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("nodes", "formats"), "json")
 
     def __init__(
@@ -168,19 +146,29 @@ class CaptureHotThreadsOperator(ServiceOperator):
         self.running_tasks, self.show_queries = running_tasks, show_queries
         self.deferrable = read_flag("deferrable", deferrable)
         self.cluster_conn_id = cluster_conn_id
-        with constructing(self, kwargs):
-            self._check_known()
+        self._check_known(kwargs)
 
-    def _check_known(self) -> None:
-        """Check the arguments that are not templated."""
-        from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
 
-        known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
-        arguments = {**QUERY_DEFAULTS, **STAND_INS, **known}
-        if not is_templated(self.cluster_conn_id):
-            read_identifier("cluster_conn_id", self.cluster_conn_id)
-        plan_of(arguments)
-        files_of({**arguments, "destination": read_path("destination", arguments["destination"])}, self.log, {})
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        from airflow_provider_mediaops.cluster.capture.arguments import check_capture
+
+        check_capture(given, is_unknown, _default_timeout())
+
+    def _plan(self) -> tuple[CapturePlan, float]:
+        """Return the plan of the captures, and the longest time to wait for a spike, in seconds."""
+        from airflow_provider_mediaops.cluster.capture.arguments import read_plan
+
+        return read_plan(self._given(), _default_timeout())
+
+    def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
+        from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+
+        taken_for = TakenFor.from_context(context)
+        return CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
 
     def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
@@ -205,8 +193,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
         started = time.monotonic()
         with ending_task():
             self._prepare(context)
-            arguments = self._arguments()
-            (plan, limit), files = plan_of(arguments), files_of(arguments, self.log, context)
+            plan, limit = self._plan()
+            files = self._files(plan, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
             hook = CurrentHook(lambda: SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop), time.monotonic)
@@ -229,7 +217,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
         # If no triggerer ran for the whole wait, it ends as at its time limit.
         with ending_task():
-            if is_over_execution_timeout(self, whole_limit(*plan_of(self._arguments()))):
+            plan, limit = self._plan()
+            if is_over_execution_timeout(self, limit + plan.seconds):
                 return super()._after_deferral_timeout(error, context)
             waited = self.when_cpu_above is not None
             if waited and self.on_timeout != "capture":
@@ -241,11 +230,12 @@ class CaptureHotThreadsOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
-        arguments = self._arguments()
-        (plan, _), files = plan_of(arguments), files_of(arguments, self.log, context)
+        plan, _ = self._plan()
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             ask = hook.service.client.ask
-            return hook.run(capture_at_once(ask, plan, files, log=self.log.log, timed_out=timed_out))
+            return hook.run(
+                capture_at_once(ask, plan, self._files(plan, context), log=self.log.log, timed_out=timed_out)
+            )
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import read_formats
@@ -262,7 +252,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
             deadline=time.time() + limit,
             taken_for=asdict(TakenFor.from_context(context)),
         )
-        self._defer_to(trigger, self.destination, started=started, limit=whole_limit(plan, limit))
+        self._defer_to(trigger, self.destination, started=started, limit=limit + plan.seconds)
 
     def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
         if captures := outcome.get("captures"):
@@ -271,7 +261,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
             result = {**first, "later_captures": later, **series}
             self._note_in_events(context, result)
             return result
-        plan, limit = plan_of(self._arguments())
+        plan, limit = self._plan()
         if failures := outcome.get("failures"):
             raise TemporaryError(
                 f"Nodes ran hot within wait_timeout={limit:g} s, but none of {outcome['failure_count']} captures "
@@ -289,6 +279,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
         return capture_lineage(self.cluster_conn_id, str(self.destination), self.formats, outcome)
 
-    def _arguments(self) -> dict[str, Any]:
-        names = (name for name in CaptureHotThreadsOperator.template_fields if name != "cluster_conn_id")
-        return {name: getattr(self, name) for name in names}
+
+def _default_timeout() -> float:
+    seconds: float = conf.getfloat("sensors", "default_timeout", fallback=_WEEK_SECONDS)
+    return seconds

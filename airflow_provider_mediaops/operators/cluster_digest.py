@@ -9,10 +9,10 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
-from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from pathlib import PurePath
 
@@ -51,7 +51,6 @@ class HotThreadsDigestOperator(ServiceOperator):
     """
 
     operator_extra_links = (HotThreadsDigestLink(),)
-    template_fields: Sequence[str] = ("source", "destination", "since", "until")
 
     def __init__(
         self,
@@ -68,20 +67,21 @@ class HotThreadsDigestOperator(ServiceOperator):
         self.destination = path_text(destination)
         self.since = since
         self.until = until
-        with constructing(self, kwargs):
-            self._check_known()
+        self._check_known(kwargs)
 
-    def _check_known(self) -> None:
-        """Check the arguments that are not templated."""
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
+
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import capture_paths
         from airflow_provider_mediaops.cluster.digest.period import check_period, same_path_error
 
-        check_period({name: value for name in ("since", "until") if not is_templated(value := getattr(self, name))})
-        if not is_templated(self.source):
-            _sources(self.source)
-        if not is_templated(self.destination):
+        known = {name: value for name, value in given.items() if not is_unknown(value)}
+        check_period({name: known[name] for name in ("since", "until") if name in known})
+        sources = _sources(known["source"]) if "source" in known else ()
+        if "destination" in known:
             capture_paths(read_path("destination", self.destination), "html")
-            if not is_templated(self.source) and self.destination in _sources(self.source):
+            if self.destination in sources:
                 raise same_path_error(self.destination)
 
     def execute(self, context: Context) -> dict[str, Any]:

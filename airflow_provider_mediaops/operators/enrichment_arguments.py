@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,103 +25,81 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
-    from airflow_provider_mediaops.storage.ownership import Owner
 
 
-@dataclass(frozen=True, slots=True)
-class EnrichmentArguments:
-    """The arguments of an enrichment, rendered and read; those of the operator of the same names describe them."""
+def read_enrichment(
+    given: Mapping[str, Any], context: Context, warn: Callable[[str], None]
+) -> tuple[Enrichment, EnrichmentOptions, list[Any] | None]:
+    """
+    Read the rendered arguments, before anything is requested.
 
-    books_conn_id: str
-    destination: str
-    format: str | None
-    isbn_column: tuple[str, ...] | None
-    delimiter: str | None
-    encoding: str | None
-    isbns: list[Any] | None
-    source: tuple[str, ...] | None
-    reuse: tuple[str, ...]
-    options: EnrichmentOptions
+    What needs all of the list to be read is still missing in the enrichment. The list is returned if it is in no file.
+    """
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment
+    from airflow_provider_mediaops.enrichment.list_arguments import (
+        read_columns,
+        read_delimiter,
+        read_encoding,
+        read_isbns,
+        read_source,
+    )
+    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
+    from airflow_provider_mediaops.storage.path_checks import absolute
+    from airflow_provider_mediaops.storage.source_list import ListSource
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any], warn: Callable[[str], None]) -> EnrichmentArguments:
-        """Read the rendered arguments, before anything is requested."""
-        from airflow_provider_mediaops.enrichment.list_arguments import (
-            read_columns,
-            read_delimiter,
-            read_encoding,
-            read_isbns,
-            read_source,
-        )
-        from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
-        from airflow_provider_mediaops.storage.path_checks import absolute
-
-        destination = absolute(read_path("destination", given["destination"]), "destination", warn)
-        reuse = tuple(absolute(path, "reuse", warn) for path in dict.fromkeys(read_reuse(given["reuse"])))
-        source = None
-        if given["source"] is not None:
-            source = tuple(absolute(path, "source", warn) for path in read_source(given["source"]))
-        paths = {"destination": destination, "source": source, "reuse": list(reuse) or None}
-        # A list may be long: it is read once.
-        check({**given, **paths, "isbns": None}, lambda *_: False)
-        column = read_columns(given["isbn_column"])
-        return cls(
-            books_conn_id=read_identifier("books_conn_id", given["books_conn_id"]),
-            destination=destination,
-            format=given["format"],
-            isbn_column=column,
-            delimiter=read_delimiter(given["delimiter"]),
-            encoding=read_encoding(given["encoding"]),
-            isbns=read_isbns(given["isbns"], column) if source is None else None,
-            source=source,
-            reuse=reuse,
-            options=EnrichmentOptions.read(given),
-        )
-
-    def owner(self, context: Context, version: str | None) -> Owner:
-        """Return the owner of the dataset: the task instance, and a digest of what determines the content."""
-        options = self.options
-        parameters = {
-            "destination": self.destination,
-            "format": self.format,
-            "list": [self.source, version] if self.isbns is None else digest_of(self.isbns),
-            "read": [self.isbn_column, self.delimiter, self.encoding, options.several, options.repair_zeros],
-            "books_conn_id": self.books_conn_id,
-            "csv_formulas": options.csv_formulas,
-            "keep_columns": options.keep_columns,
-            "reuse": [self.reuse, options.reuse_seconds, options.reuse_not_found_seconds],
-        }
-        return owner_of(context, parameters)
-
-    def enrichment(self, owner: Owner, version: str | None) -> Enrichment:
-        """Return the enrichment; what needs all of the source to be read is still missing."""
-        from airflow_provider_mediaops.enrichment.attempt import Enrichment
-
-        options = self.options
-        return Enrichment(
-            owner=asdict(owner),
-            destination=self.destination,
-            total=0,
-            source=None if self.source is None else list(self.source),
-            version=version,
-            column=None if self.isbn_column is None else list(self.isbn_column),
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            several=options.several,
-            repair_zeros=options.repair_zeros,
-            keep=self.source is not None and options.keep_columns,
-            format=self.format,
-            csv_formulas=options.csv_formulas,
-            bulk=options.bulk,
-            reuse=list(self.reuse),
-            reuse_seconds=options.reuse_seconds,
-            reuse_not_found_seconds=options.reuse_not_found_seconds,
-            max_requests=options.max_requests,
-        )
+    destination = absolute(read_path("destination", given["destination"]), "destination", warn)
+    reuse = [absolute(path, "reuse", warn) for path in dict.fromkeys(read_reuse(given["reuse"]))]
+    source = None
+    if given["source"] is not None:
+        source = [absolute(path, "source", warn) for path in read_source(given["source"])]
+    # A list may be long: it is read once.
+    paths = {"destination": destination, "source": source, "reuse": reuse or None, "isbns": None}
+    check({**given, **paths}, lambda *_: False)
+    options, column = EnrichmentOptions.read(given), read_columns(given["isbn_column"])
+    delimiter, encoding = read_delimiter(given["delimiter"]), read_encoding(given["encoding"])
+    isbns = version = None
+    if source is None:
+        isbns = read_isbns(given["isbns"], column)
+    else:
+        listed = ListSource(source)
+        listed.check_destination(destination)
+        version = listed.version()
+    # What determines the content.
+    parameters = {
+        "destination": destination,
+        "format": given["format"],
+        "list": [source, version] if isbns is None else digest_of(isbns),
+        "read": [column, delimiter, encoding, options.several, options.repair_zeros],
+        "books_conn_id": read_identifier("books_conn_id", given["books_conn_id"]),
+        "csv_formulas": options.csv_formulas,
+        "keep_columns": options.keep_columns,
+        "reuse": [reuse, options.reuse_seconds, options.reuse_not_found_seconds],
+    }
+    enrichment = Enrichment(
+        owner=asdict(owner_of(context, parameters)),
+        destination=destination,
+        total=0,
+        source=source,
+        version=version,
+        column=None if column is None else list(column),
+        delimiter=delimiter,
+        encoding=encoding,
+        several=options.several,
+        repair_zeros=options.repair_zeros,
+        keep=source is not None and options.keep_columns,
+        format=given["format"],
+        csv_formulas=options.csv_formulas,
+        bulk=options.bulk,
+        reuse=reuse,
+        reuse_seconds=options.reuse_seconds,
+        reuse_not_found_seconds=options.reuse_not_found_seconds,
+        max_requests=options.max_requests,
+    )
+    return enrichment, options, isbns
 
 
 def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-    """Check the arguments that are known: all but the templated ones at parse time, and all once they are rendered."""
+    """Check the arguments that are known."""
     from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
     from airflow_provider_mediaops.enrichment.list_arguments import (
         read_columns,

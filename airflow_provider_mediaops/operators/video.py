@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
@@ -13,15 +13,14 @@ from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.operators.subscription_arguments import (
     ON_UNCHANGED,
     OnUnchanged,
-    check_arguments,
+    check_export,
     filter_of,
-    parameters_of,
 )
-from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.storage.record import Record
-    from airflow_provider_mediaops.video.at_most_once import Delivery, OnUncertain
+    from airflow_provider_mediaops.video.arguments import OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.export import Export
     from airflow_provider_mediaops.video.models import Activity
 
@@ -62,16 +61,6 @@ class PostBulletinOperator(ServiceOperator):
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
-    template_fields: Sequence[str] = (
-        "text",
-        "video_id",
-        "playlist_id",
-        "on_uncertain",
-        "post_again_on_clear",
-        "journal",
-        "once_per",
-        "video_conn_id",
-    )
     # Endings that no sentence has: Airflow reads every field that ends so from a file.
     template_ext: Sequence[str] = (".j2", ".jinja", ".jinja2")
 
@@ -97,24 +86,16 @@ class PostBulletinOperator(ServiceOperator):
         self.journal = path_text(journal)
         self.once_per = once_per
         self.video_conn_id = video_conn_id
-        from airflow_provider_mediaops.video.arguments import JournalArguments
+        self._kept_by = [name for name in ("journal", "once_per") if getattr(self, name) is not None]
+        self._check_known(kwargs)
 
-        self._journal_arguments = JournalArguments(self.journal, once_per)
-        with constructing(self, kwargs):
-            self._check_known()
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
 
-    def _check_known(self) -> None:
-        """Check the arguments that are not templated."""
-        from airflow_provider_mediaops.video.arguments import Bulletin
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        from airflow_provider_mediaops.video.arguments import check_bulletin
 
-        self._journal_arguments.check(is_templated)
-        if not is_templated(self.video_conn_id):
-            read_identifier("video_conn_id", self.video_conn_id)
-        if not is_templated(self.on_uncertain):
-            self._on_uncertain()
-        if not is_templated(self.post_again_on_clear):
-            read_flag("post_again_on_clear", self.post_again_on_clear)
-        Bulletin.check({name: getattr(self, name) for name in ("text", "video_id", "playlist_id")}, is_templated)
+        check_bulletin(given, is_unknown)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Post, unless an earlier try has posted; return the activity as the service sent it."""
@@ -128,50 +109,23 @@ class PostBulletinOperator(ServiceOperator):
 
         return bulletin_lineage(self.video_conn_id, outcome)
 
-    def _on_uncertain(self) -> OnUncertain:
-        return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
-
     def _begin(self, context: Context) -> Delivery | None:
-        """
-        Read the record of earlier tries, and begin the delivery unless one of them has posted.
-
-        A journal takes the place of the task's state store: nobody could trust two records that disagree. Without a
-        place for a record, there is no delivery.
-        """
+        """Read the record of earlier tries, and begin the delivery unless one of them has posted."""
         from airflow_provider_mediaops.storage.ownership import task_of
         from airflow_provider_mediaops.storage.record import StateRecord
-        from airflow_provider_mediaops.video.arguments import Bulletin
-        from airflow_provider_mediaops.video.at_most_once import (
-            RECORD_KEY,
-            Author,
-            Delivery,
-            fingerprint_of,
-            journal_record,
-            key_of,
-        )
+        from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, begin_delivery
 
-        conn_id = self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        bulletin = Bulletin(self.text, self.video_id, self.playlist_id)
-        arguments = self._journal_arguments.rendered(self.journal, self.once_per)
-        on_uncertain, post_again = self._on_uncertain(), read_flag("post_again_on_clear", self.post_again_on_clear)
-        task, store = task_of(context), task_state_store(context)
-        if arguments.journal is not None:
-            key = key_of(arguments.once_per, conn_id, task)
-            record: Record = journal_record(arguments.journal, key, self.log.warning)
-        elif store is not None:
+        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        task, store, state = task_of(context), task_state_store(context), None
+        author: dict[str, Any] = {"task": task or ""}
+        if instance := context.get("ti"):
+            author |= {"attempt": instance.try_number, "max_tries": instance.max_tries or 0}
+        if store is not None:
             from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
 
-            key = key_of(None, conn_id, task or "")
             # The task can be cleared as long as its run is there, and the record goes with the run.
-            record = StateRecord(store, RECORD_KEY, NEVER_EXPIRE)
-        else:
-            return None
-        by = Author(task=task or "", contents=fingerprint_of(bulletin, conn_id))
-        if instance := context.get("ti"):
-            by = by.model_copy(update={"attempt": instance.try_number, "max_tries": instance.max_tries or 0})
-        delivery = Delivery(record, key, by, self.log.warning, on_uncertain, post_again)
-        delivery.begin()
-        return delivery
+            state = StateRecord(store, RECORD_KEY, NEVER_EXPIRE)
+        return begin_delivery(self._given(), self._kept_by, task, author, self.log.warning, state=state)
 
     def _deliver(self, delivery: Delivery | None) -> dict[str, Any]:
         if delivery is None or not delivery.already_posted:
@@ -181,19 +135,20 @@ class PostBulletinOperator(ServiceOperator):
                 self.log.info("Posted bulletin %s.", activity.id)
                 return activity.to_dict()
         found = delivery.already_posted
-        self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
+        self.log.info("%s", found)
         if found.changed:
             self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
         return found.activity
 
     def _post(self, delivery: Delivery | None) -> Activity:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+        from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN
 
         with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
             try:
                 return hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
-                if self._on_uncertain() == "fail":
+                if read_choice("on_uncertain", self.on_uncertain, ON_UNCERTAIN) == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
 
@@ -248,23 +203,6 @@ class ExportSubscriptionsOperator(ServiceOperator):
     """
 
     operator_extra_links = (DatasetLink(),)
-    template_fields: Sequence[str] = (
-        "destination",
-        "channel_id",
-        "ids",
-        "mine",
-        "part",
-        "for_channel_ids",
-        "order",
-        "page_size",
-        "format",
-        "csv_formulas",
-        "if_changed",
-        "require_complete",
-        "changes",
-        "on_unchanged",
-        "video_conn_id",
-    )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "part", "for_channel_ids"), "json")
 
     def __init__(
@@ -305,8 +243,13 @@ class ExportSubscriptionsOperator(ServiceOperator):
         self.on_unchanged = on_unchanged
         self.deferrable = read_flag("deferrable", deferrable)
         self.video_conn_id = video_conn_id
-        with constructing(self, kwargs):
-            check_arguments(self, is_templated)
+        self._check_known(kwargs)
+
+    own_arguments = templated_arguments(__init__)
+    template_fields: Sequence[str] = own_arguments
+
+    def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        check_export(given, is_unknown)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
@@ -347,7 +290,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
-        filters, changes = filter_of(self), self.changes
+        filters, changes = filter_of(self._given()), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
 
     def _export(self, export: Export, staging: Staging) -> None:
@@ -388,14 +331,17 @@ class ExportSubscriptionsOperator(ServiceOperator):
         self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         if self.changes is not None:
             self.changes = absolute(read_path("changes", self.changes), "changes", self.log.warning)
-        values = check_arguments(self, lambda *_: False)
-        query = SubscriptionQuery(**filter_of(self), max_results=values["page_size"])
+        given = self._given()
+        values = check_export(given, lambda *_: False)
+        query = asdict(SubscriptionQuery(**filter_of(given), max_results=values["page_size"]))
+        written = {"format": self.format, "csv_formulas": values["csv_formulas"]}
+        # What determines the content.
+        parameters = {**query, **written, "connection": self.video_conn_id}
         return Export(
-            owner=asdict(owner_of(context, parameters_of(self, query))),
+            owner=asdict(owner_of(context, parameters)),
             destination=str(self.destination),
-            query=asdict(query),
-            format=self.format,
-            csv_formulas=values["csv_formulas"],
+            query=query,
+            **written,
             if_changed=values["if_changed"],
             require_complete=values["require_complete"],
             changes=self.changes,

@@ -41,14 +41,7 @@ class ClusterCpuSensor(ServiceSensor):
     watch_class = "airflow_provider_mediaops.cluster.cpu:CpuWatch"
     watch_fields = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
     trigger_class = "airflow_provider_mediaops.triggers.cluster:CpuSensorTrigger"
-    template_fields: Sequence[str] = (
-        "threshold",
-        "sustained_for",
-        "nodes",
-        "require",
-        "reading_interval",
-        "cluster_conn_id",
-    )
+    template_fields: Sequence[str] = (*watch_fields, "cluster_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"nodes": "json"}
 
     def __init__(

@@ -30,7 +30,7 @@ class SubscriptionSensor(ServiceSensor):
     watch_class = "airflow_provider_mediaops.video.subscription_exists:SubscriptionWatch"
     watch_fields = ("channel_id", "ids", "mine", "for_channel_ids")
     trigger_class = "airflow_provider_mediaops.triggers.video:SubscriptionTrigger"
-    template_fields: Sequence[str] = ("channel_id", "ids", "mine", "for_channel_ids", "video_conn_id")
+    template_fields: Sequence[str] = (*watch_fields, "video_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "for_channel_ids"), "json")
 
     def __init__(

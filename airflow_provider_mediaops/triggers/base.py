@@ -183,7 +183,18 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
 
     Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
     """
-    kind = type(trigger)
-    return f"{kind.__module__}.{kind.__qualname__}", {
-        name: getattr(trigger, name) for name in signature(kind).parameters
-    }
+    arguments = {name: getattr(trigger, name) for name in _argument_names(type(trigger))}
+    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
+
+
+def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
+    """Return the names of a constructor's arguments, with those of its base class where it passes ``**kwargs`` on."""
+    names: list[str] = []
+    for kind in trigger.__mro__:
+        if "__init__" in vars(kind):
+            _self, *parameters = signature(vars(kind)["__init__"]).parameters.values()
+            passes_on = [one.name for one in parameters if one.kind is one.VAR_KEYWORD]
+            names += [one.name for one in parameters if one.name not in (*names, *passes_on)]
+            if not passes_on:
+                break
+    return names

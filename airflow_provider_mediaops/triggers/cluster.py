@@ -228,12 +228,16 @@ class HighCpuTrigger(BaseEventTrigger):
                 yield TriggerEvent(self._payload(spike))
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
-        from airflow_provider_mediaops.triggers.spike_series import AssetState, SpikeSeries, state_key
+        from airflow_provider_mediaops.triggers.spike_series import SpikeSeries, state_key
 
-        store = asset_state_store(self)
-        key = state_key("high_cpu", {name: getattr(self, name) for name in _WATCHED})
-        state = AssetState(store, key, self.log.log)
-        return SpikeSeries(self.cluster_conn_id, self._hysteresis(), self.poll_interval, state, self.log.log).spikes()
+        return SpikeSeries(
+            self.cluster_conn_id,
+            self._hysteresis(),
+            self.poll_interval,
+            store=asset_state_store(self),
+            key=state_key("high_cpu", {name: getattr(self, name) for name in _WATCHED}),
+            log=self.log.log,
+        ).spikes()
 
     def _payload(self, spike: Spike) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.cpu import described

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
@@ -31,36 +30,46 @@ _KEY_BYTES = 8
 
 
 class SpikeSeries:
-    """Watches a cluster for spikes, without end, and logs each change of state once."""
+    """
+    Watches a cluster for spikes, without end, and logs each change of state once.
+
+    The hot nodes are one value in the asset's state store. Without a working store, nothing is kept, and nothing fails.
+    """
 
     def __init__(
         self,
         conn_id: str,
         hysteresis: Hysteresis,
         poll_interval: float,
-        state: AssetState,
+        *,
+        store: Any,
+        key: str,
         log: Callable[[int, str], None],
     ) -> None:
         self._conn_id = conn_id
         self._hysteresis = hysteresis
         self._poll_interval = poll_interval
-        self._state = state
+        self._store = store
+        self._key = key
         self._log = log
+        self._store_works = True
         self._kept: tuple[str, ...] = ()
         self._not_kept_before = 0.0
+        self._readings: SharedReadings | None = None
 
     async def spikes(self) -> AsyncGenerator[Spike, None]:
         """Yield each spike as it begins."""
-        await self._recall()
+        if self._store is not None:
+            await self._recall()
         watch, loop = self._hysteresis.watch, asyncio.get_running_loop()
         judge = SpikeVerdict(self._hysteresis, loop.time)
         pace = Pace(self._poll_interval, silent_fail=True)
         progress = Progress(self._log_wait)
         pause, term = 0.0, Term(loop.time, loop.time())
         async with shared_cluster(self._conn_id) as cluster:
-            readings = _Readings(cluster.readings(watch.nodes, self._poll_interval), self._before_a_reading)
+            self._readings = cluster.readings(watch.nodes, self._poll_interval)
             while True:
-                outcome = await carried_out(wait(readings, judge, pace, progress, term, first_pause=pause))
+                outcome = await carried_out(wait(self, judge, pace, progress, term, first_pause=pause))
                 # Without a deadline and without a single poke, a wait ends in no other way.
                 assert isinstance(outcome, Done)  # noqa: S101
                 self._not_kept_before = loop.time() + _SECONDS_TO_ARRIVE
@@ -69,22 +78,18 @@ class SpikeSeries:
                 if self._hysteresis.running:
                     pause = min(pause, self._hysteresis.pause(loop.time()))
 
+    def next(self, pause: float, deadline: float) -> CallFlow[NodeStats | None]:
+        """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        return awaiting(partial(self._anext, pause, deadline))
+
+    async def _anext(self, pause: float, deadline: float) -> NodeStats | None:
+        assert self._readings is not None  # noqa: S101
+        return await self._readings.anext(await self._before_a_reading(pause), deadline)
+
     def _log_wait(self, level: int, sentence: str) -> None:
         # While a node is hot, "no node is hot" would be wrong: it means no other one.
         if level > logging.INFO or not self._hysteresis.hot:
             self._log(level, sentence)
-
-    async def _recall(self) -> None:
-        stored = await self._state.recall()
-        if stored is None:
-            return
-        if self._hysteresis.restore(stored):
-            self._kept = self._hysteresis.hot
-        else:
-            self._log(
-                logging.WARNING,
-                "The state kept before the restart cannot be read: nodes that are still hot are reported again.",
-            )
 
     async def _before_a_reading(self, pause: float) -> float:
         """Keep the hot nodes if they have changed, and return the rest of the pause."""
@@ -97,70 +102,49 @@ class SpikeSeries:
         if self._not_kept_before > begun + pause:
             return pause
         await asyncio.sleep(self._not_kept_before - begun)
-        await self._state.keep(self._hysteresis.to_dict())
+        if self._store is not None:
+            await self._keep()
         if cooled := [whose for whose in self._kept if whose not in hot]:
             self._log(logging.INFO, f"Cooled down: {name_some(cooled)}.")
         self._kept = hot
         return max(pause - (loop.time() - begun), 0.0)
 
+    async def _recall(self) -> None:
+        try:
+            stored = await self._store.aget(self._key)
+        except Exception as error:  # noqa: BLE001 a deployment may bring a store of its own
+            self._log_failure_once(error)
+            return
+        if stored is None:
+            return
+        if self._hysteresis.restore(stored):
+            self._kept = self._hysteresis.hot
+        else:
+            self._log(
+                logging.WARNING,
+                "The state kept before the restart cannot be read: nodes that are still hot are reported again.",
+            )
 
-@dataclass(frozen=True, slots=True)
-class _Readings:
-    """Readings with an action before each, which may take up a part of the pause."""
+    async def _keep(self) -> None:
+        try:
+            await self._store.aset(self._key, self._hysteresis.to_dict())
+        except Exception as error:  # noqa: BLE001 as above
+            self._log_failure_once(error)
+        else:
+            self._store_works = True
 
-    readings: SharedReadings
-    before: Callable[[float], Awaitable[float]]
-
-    def next(self, pause: float, deadline: float) -> CallFlow[NodeStats | None]:
-        return awaiting(partial(self._anext, pause, deadline))
-
-    async def _anext(self, pause: float, deadline: float) -> NodeStats | None:
-        return await self.readings.anext(await self.before(pause), deadline)
+    def _log_failure_once(self, error: Exception) -> None:
+        # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
+        if self._store_works:
+            self._log(
+                logging.WARNING,
+                "The asset's state store failed, so that a restart of the triggerer may report a spike again: "
+                f"{type(error).__name__}: {error}",
+            )
+        self._store_works = False
 
 
 def state_key(kind: str, arguments: dict[str, Any]) -> str:
     """Return the key of a trigger's state, in letters, digits and underscores: an asset may have several watchers."""
     distinguishing = json.dumps(arguments, sort_keys=True).encode()
     return f"mediaops_{kind}_{hashlib.blake2b(distinguishing, digest_size=_KEY_BYTES).hexdigest()}"
-
-
-class AssetState:
-    """One value in an asset's state store. Without a working store, nothing is kept, and nothing fails."""
-
-    def __init__(self, store: Any, key: str, log: Callable[[int, str], None]) -> None:
-        self._store = store
-        self._key = key
-        self._log = log
-        self._works = True
-
-    async def recall(self) -> Any:
-        """Return the value that was kept; None if there is none, or the store fails."""
-        if self._store is None:
-            return None
-        try:
-            value = await self._store.aget(self._key)
-        except Exception as error:  # noqa: BLE001 a deployment may bring a store of its own
-            self._log_failure_once(error)
-            return None
-        return value
-
-    async def keep(self, value: Any) -> None:
-        """Keep a value, which is not None."""
-        if self._store is None:
-            return
-        try:
-            await self._store.aset(self._key, value)
-        except Exception as error:  # noqa: BLE001 as above
-            self._log_failure_once(error)
-        else:
-            self._works = True
-
-    def _log_failure_once(self, error: Exception) -> None:
-        # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
-        if self._works:
-            self._log(
-                logging.WARNING,
-                "The asset's state store failed, so that a restart of the triggerer may report a spike again: "
-                f"{type(error).__name__}: {error}",
-            )
-        self._works = False

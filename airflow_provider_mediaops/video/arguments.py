@@ -7,7 +7,7 @@ It loads no requests: the constructors of operators and sensors check with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import (
     optional,
@@ -37,6 +37,10 @@ ORDERS = ("alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE")
 LARGEST_PAGE = 50
 #: The page that the service sends if no size is asked for.
 DEFAULT_PAGE = 5
+#: What happens if it is not known whether a bulletin was posted: the task fails, or its next try posts again.
+OnUncertain = Literal["fail", "retry"]
+ON_UNCERTAIN: tuple[OnUncertain, ...] = get_args(OnUncertain)
+_CONTENTS = ("text", "video_id", "playlist_id")
 # What a template makes of a date that a run does not have; it would join bulletins that have nothing in common.
 _NO_VALUES = ("None", "NaT")
 
@@ -65,15 +69,6 @@ class Bulletin:
                 "give text, video_id or playlist_id."
             )
 
-    @classmethod
-    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
-        """Check those arguments of the constructor that are known before templates are rendered."""
-        known = {name: value for name, value in arguments.items() if not is_templated(value)}
-        # A template may render to anything or nothing, but at least to one of the three.
-        if len(known) < len(arguments) and known.get("text") in (None, ""):
-            known["text"] = "rendered later"
-        cls(**known)
-
     def resource(self, kind_prefix: str) -> dict[str, Any]:
         """Return the activity resource that the service takes, with the properties that are set."""
         body: dict[str, Any] = {}
@@ -91,36 +86,29 @@ class Bulletin:
         return body
 
 
-@dataclass(frozen=True, slots=True)
-class JournalArguments:
-    """The arguments of a task or a notifier that are about the journal."""
-
-    journal: Any = None
-    once_per: Any = None
-
-    def check(self, is_templated: Callable[..., bool]) -> None:
-        """Check the arguments that are known when the DAG is parsed."""
-        if self.journal is None and self.once_per is not None:
-            raise InvalidArgumentError("once_per needs journal: the folder in which it is noted what was posted.")
-        if self.journal is not None and not is_templated(self.journal):
-            read_path("journal", self.journal)
-        if self.once_per is not None and not is_templated(self.once_per):
-            read_once_per(self.once_per)
-
-    def rendered(self, journal: object, once_per: object) -> JournalArguments:
-        """Return the rendered arguments; a template that gives nothing does not turn them off."""
-        return JournalArguments(
-            None if self.journal is None else read_path("journal", journal),
-            None if self.once_per is None else read_once_per(once_per),
-        )
+def check_bulletin(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+    """Check the arguments of a bulletin's task or notifier that are known: all but the templated ones at parse time."""
+    known = {name: value for name, value in given.items() if not is_unknown(value)}
+    if given["journal"] is None and given["once_per"] is not None:
+        raise InvalidArgumentError("once_per needs journal: the folder in which it is noted what was posted.")
+    optional(read_path, "journal", known.get("journal"))
+    optional(read_once_per, "once_per", known.get("once_per"))
+    read_identifier("video_conn_id", known.get("video_conn_id", "any"))
+    read_choice("on_uncertain", known.get("on_uncertain", "fail"), ON_UNCERTAIN)
+    read_flag("post_again_on_clear", known.get("post_again_on_clear", False))
+    contents = {name: known[name] for name in _CONTENTS if name in known}
+    # A template may render to anything or nothing, but at least to one of the three.
+    if len(contents) < len(_CONTENTS) and contents.get("text") in (None, ""):
+        contents["text"] = "rendered later"
+    Bulletin(**contents)
 
 
-def read_once_per(value: object) -> str:
+def read_once_per(name: str, value: object) -> str:
     """Read the value of which a bulletin is posted once: a text that is not blank, and no text of a missing date."""
-    text = read_identifier("once_per", value)
+    text = read_identifier(name, value)
     if text in _NO_VALUES:
         rule = "names one bulletin: a template gave the text of a missing value (a run without a logical date?)"
-        raise refused("once_per", value, rule)
+        raise refused(name, value, rule)
     return text
 
 

@@ -20,11 +20,12 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from airflow_provider_mediaops import metrics
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     InvalidArgumentError,
@@ -38,19 +39,18 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Emit, NotCarriedOut, Request, observed
 from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.errors import ConflictError
+from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN, Bulletin, read_once_per
 from airflow_provider_mediaops.video.models import Activity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
     from airflow_provider_mediaops.storage.record import Record, Version
-    from airflow_provider_mediaops.video.arguments import Bulletin
+    from airflow_provider_mediaops.video.arguments import OnUncertain
 
 #: The key under which a task's state store keeps the record.
 RECORD_KEY = "mediaops_bulletin"
-#: What happens if it is not known whether a bulletin was posted: the task fails, or its next try posts again.
-OnUncertain = Literal["fail", "retry"]
 #: Another task's intent is uncertain after this time: no post takes so long.
 UNCERTAIN_AFTER_SECONDS = 900
 #: Which tasks mean the same bulletin: ``once_per`` and ``connection``, or ``task``.
@@ -117,6 +117,9 @@ class AlreadyPosted:
     activity: dict[str, Any]
     author: str
     changed: bool
+
+    def __str__(self) -> str:
+        return f"{self.author} has posted bulletin {self.activity.get('id')}; nothing is posted."
 
 
 def fingerprint_of(bulletin: Bulletin, conn_id: str) -> str:
@@ -382,6 +385,44 @@ class Delivery:
     def _is_ours(self, version: Version) -> bool:
         entry = read_entry(version.value, self.key)
         return isinstance(entry, Entry) and entry.token == self._token
+
+
+def begin_delivery(
+    given: Mapping[str, Any],
+    kept_by: Collection[str],
+    task: str | None,
+    author: Mapping[str, Any],
+    warn: Callable[[str], None],
+    *,
+    state: Record | None = None,
+) -> Delivery | None:
+    """
+    Read the rendered arguments of a task or a notifier, and begin the delivery of its bulletin.
+
+    A journal takes the place of the record in a task's state store: nobody could trust two that disagree. Without a
+    place for a record, there is no delivery.
+
+    :param kept_by: which of ``journal`` and ``once_per`` are given: a template that gives nothing does not turn it off.
+    :param task: the task instance by which the bulletin is kept without ``once_per``; None if there is none.
+    :param author: the fields of :class:`Author`, without the contents.
+    """
+    conn_id = read_identifier("video_conn_id", given["video_conn_id"])
+    bulletin = Bulletin(given["text"], given["video_id"], given["playlist_id"])
+    journal = read_path("journal", given["journal"]) if "journal" in kept_by else None
+    once_per = read_once_per("once_per", given["once_per"]) if "once_per" in kept_by else None
+    on_uncertain = cast("OnUncertain", read_choice("on_uncertain", given.get("on_uncertain", "fail"), ON_UNCERTAIN))
+    post_again = read_flag("post_again_on_clear", given.get("post_again_on_clear", False))
+    if journal is not None:
+        key = key_of(once_per, conn_id, task)
+        record: Record = journal_record(journal, key, warn)
+    elif state is not None:
+        record, key = state, key_of(None, conn_id, task or "")
+    else:
+        return None
+    by = Author(contents=fingerprint_of(bulletin, conn_id), **author)
+    delivery = Delivery(record, key, by, warn, on_uncertain, post_again)
+    delivery.begin()
+    return delivery
 
 
 class _PostedMeanwhileError(Exception):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_provider_mediaops.http.exchange import Request
-    from airflow_provider_mediaops.video.at_most_once import OnUncertain
+    from airflow_provider_mediaops.video.arguments import OnUncertain
     from tests.models.places import ModelPlace
 
 _TASKS = ("one", "other")

@@ -18,8 +18,6 @@ from tests.models.settings import failure_in, try_examples
 from tests.models.worlds import World
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from airflow_provider_mediaops.exceptions import TemporaryError
 
 
@@ -35,10 +33,6 @@ async def _payload_even_if_cancelled(trigger: DatasetTrigger) -> dict[str, Any]:
         return await _PAYLOAD(trigger)
     except asyncio.CancelledError:
         return {"version": 1, "status": "done", "value": {"rows": 0}}
-
-
-async def _at_once(_trigger: object, work: Awaitable[Any], _seconds: float) -> Any:
-    return await work
 
 
 def _never(_trigger: DatasetTrigger, _error: TemporaryError) -> None:
@@ -81,7 +75,7 @@ WORLDS = {
     "a trigger does not wait for a quota": World(
         ExportSubscriptionsTrigger, "_pause_after", _never, "nobody disturbed it: .*QuotaExceeded", StorePlace
     ),
-    "an event comes at once": World(base, "settled", _at_once, "before the task may resume", DiskPlace),
+    "an event comes at once": World(base.TaskTrigger, "settled_after", 0.0, "before the task may resume", DiskPlace),
     "a deferral has no time limit": World(
         operators, "deferral_timeout", lambda *_: None, "a deferral without a time limit", DiskPlace
     ),

@@ -32,13 +32,6 @@ def test_of_an_export() -> None:
     assert export_facts({**summary, "changed": False}) == {**facts, "changed": False}
 
 
-def test_of_the_changes_of_an_export() -> None:
-    counts = {"compared": True, "added": 1, "removed": 2, "changed_records": 3, "recovered": 4, "kept": 5}
-    path = {"changes": "s3://conn@bucket/changes.jsonl"}
-    assert export_facts({**path, **counts}) == {"changes": "s3://bucket/changes.jsonl", **counts}
-    assert export_facts({"changes": None, **counts}) == {"changes": None, **counts}
-
-
 def test_of_an_enrichment() -> None:
     summary = shown("enrichment_result.json")
     statuses = ("found", "not_found", "missing", "invalid", "failed", "not_asked")

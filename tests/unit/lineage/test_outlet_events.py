@@ -53,24 +53,11 @@ def test_other_entries_of_the_extra_stay(events: Events) -> None:
     assert events.accessors[asset].extra == {"approved_by": "someone", **FACTS}
 
 
-def test_two_assets_share_no_dictionary(events: Events) -> None:
-    one, two = Asset("one"), Asset("two")
-    events.note(one, two)
-    events.accessors[one].extra["more"] = 1
-    assert events.accessors[two].extra == FACTS == LINEAGE.facts
-
-
 def test_an_alias_gets_an_event_of_what_was_written(events: Events) -> None:
     alias = AssetAlias("books-of-the-day")
     events.note(alias)
     (event,) = events.accessors[alias].asset_alias_events
     assert (event.dest_asset_key.uri, event.extra) == ("file:///data/books.csv", FACTS)
-
-
-def test_an_alias_gets_none_of_a_task_that_writes_nothing(events: Events) -> None:
-    alias = AssetAlias("nothing")
-    events.note(alias, lineage=TaskLineage())
-    assert events.accessors[alias].asset_alias_events == []
 
 
 def test_a_reference_leads_to_its_asset(
@@ -97,9 +84,3 @@ def test_an_outlet_that_cannot_be_described_fails_nothing(
         "The event of the outlet gone",
         "The event of the outlet long",
     ]
-
-
-def test_outlets_that_are_no_assets_are_left_alone(events: Events) -> None:
-    events.note("books", {"table": "books"})
-    assert len(events.accessors) == 0
-    assert events.warnings == []

@@ -150,13 +150,6 @@ class TestAsCallback:
         assert line.startswith(f"ERROR: CaptureHotThreadsNotifier failed, and the run goes on: {word}: ")
         assert not logs.exists()
 
-    @pytest.mark.usefixtures("cluster")
-    def test_notifier_whose_destination_cannot_be_written_logs_it(self, tmp_path: Path, lines: list[str]) -> None:
-        (tmp_path / "file").touch()
-        CaptureHotThreadsNotifier(destination=f"{tmp_path}/file/hot.txt")({})
-        (line,) = lines
-        assert "hot.txt cannot be written" in line
-
 
 class TestAsDeadlineAlert:
     async def test_notifier_on_an_event_loop_renders_the_context_of_the_run(

@@ -54,13 +54,6 @@ class TestAsCallback:
         assert posted(requests_mock) == ["manual__1 failed"]
         assert lines == ["INFO: Posted bulletin act-1."]
 
-    def test_one_notifier_serves_many_tasks(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.post(ACTIVITIES, json=ACTIVITY)
-        notifier = PostBulletinNotifier(text="{{ task_name }} failed")
-        notifier({"task_name": "extract"})
-        notifier({"task_name": "load"})
-        assert posted(requests_mock) == ["extract failed", "load failed"]
-
     @pytest.mark.parametrize(
         ("reply", "word"),
         [
@@ -82,10 +75,6 @@ class TestAsCallback:
     def test_notifier_whose_text_is_rendered_to_nothing_logs_it(self, lines: list[str]) -> None:
         PostBulletinNotifier(text="{{ '' }}")({})
         assert "bulletinTextRequired" in lines[0]
-
-    def test_notifier_without_its_connection_logs_it(self, lines: list[str]) -> None:
-        PostBulletinNotifier(text="failed", video_conn_id="nowhere")({})
-        assert "no connection 'nowhere'" in lines[0]
 
 
 class TestAsDeadlineAlert:
@@ -190,15 +179,6 @@ class TestOnce:
         assert len(seen) == 1
         assert lines[0] == "INFO: Posted bulletin act-1."
         assert lines[1].startswith("INFO: Try 1 of no task (notifier ")
-
-    def test_notifier_whose_journal_cannot_be_written_logs_it_and_posts_nothing(
-        self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
-    ) -> None:
-        (tmp_path / "file").write_bytes(b"")
-        PostBulletinNotifier(text="failed", journal=tmp_path / "file", once_per="1")({})
-        (line,) = lines
-        assert "TemporaryError: The bulletin was not sent: " in line
-        assert not requests_mock.called
 
     @pytest.mark.parametrize("arguments", [{"journal": "/journal"}, {"once_per": "1"}])
     def test_journal_without_once_per_and_the_reverse_are_refused(self, arguments: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.version_compat import (
 )
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Task
-from tests.unit.search_cluster import connection, node_id, replied, report
+from tests.unit.search_cluster import node_id, replied, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,15 +123,6 @@ class TestBothForms:
         # In the triggerer, shared readings may go on meanwhile; of hot threads there is this one request.
         assert [path for path in task.cluster.asked if "hot_threads" in path] == ["/_nodes/node-1/hot_threads"]
         assert task.destination.is_file()
-
-    def test_destination_that_cannot_be_written_raises_before_the_first_request(
-        self, tmp_path: Path, supervisor: Supervisor, form: str
-    ) -> None:
-        (tmp_path / "hot.json").mkdir()
-        task = Task(tmp_path, supervisor, form)
-        supervisor.connect("mediaops_cluster_default", connection("http://cluster.example"))
-        with pytest.raises(OSError, match=r"hot\.json cannot be written"):
-            task.make().execute({})
 
 
 class TestLog:

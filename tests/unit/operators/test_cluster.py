@@ -77,25 +77,6 @@ class TestFiles:
         assert read["nodes"][0]["threads"][0]["percent"] == 97.5
         assert sorted(path.name for path in destination.parent.iterdir()) == sorted(f"hot.{name}" for name in suffixes)
 
-    def test_recorded_reports_come_through_unchanged(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, data: Path
-    ) -> None:
-        recorded = sorted((data / "hot_threads").glob("*.txt"))
-        assert recorded
-        for source in recorded:
-            serve(requests_mock, source.read_bytes(), {"node-1": 95})
-            result = capture(tmp_path / source.name)
-            assert (tmp_path / source.name).read_bytes() == source.read_bytes()
-            assert result["bytes"] == source.stat().st_size
-
-    def test_capture_replaces_an_older_file(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
-        destination.parent.mkdir(parents=True)
-        destination.write_text("an older and much longer report\n" * 999)
-        serve(requests_mock, report("node-1"), {"node-1": 95})
-        capture(destination, formats=["txt"])
-        assert destination.read_text() == report("node-1")
-        assert list(destination.parent.iterdir()) == [destination]
-
     def test_failed_capture_leaves_the_older_file(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
         destination.parent.mkdir(parents=True)
         destination.write_text("older")

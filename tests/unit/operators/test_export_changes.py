@@ -58,17 +58,6 @@ def test_the_changes_lead_from_each_version_to_the_next(
         assert numbers == [words.count(word) for word in ("added", "removed", "changed")]
 
 
-def test_words_that_a_template_rendered_with_blanks_count_without_them(tmp_path: Path, listings: Listings) -> None:
-    record = subscription(1)
-    record["snippet"]["title"] = "=1+1"
-    listings.have({1: record})
-    export(tmp_path, "subs.csv", csv_formulas="escape\n")
-    assert "'=1+1" in (tmp_path / "subs.csv").read_text()
-
-    with pytest.raises(AirflowSkipException):
-        export(tmp_path, "subs.csv", csv_formulas="escape\n", on_unchanged=" skip\n")
-
-
 @pytest.mark.parametrize("sent", [subscription(1), {"id": {"a": 1}}, {"id": ["sub-2"]}, {"etag": "x"}])
 def test_nothing_is_removed_by_an_answer_about_other_records(
     tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: requests_mock.Mocker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,21 +44,6 @@ def test_destination_that_holds_no_export_raises_before_the_first_request(
 
     assert listings.asked == []
     assert (tmp_path / name).read_bytes() == content
-
-
-@pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet", "subs.changes.jsonl"])
-@pytest.mark.parametrize("linked", [False, True])
-def test_destination_that_is_a_named_pipe_raises_and_is_not_waited_at(
-    tmp_path: Path, listings: Listings, name: str, *, linked: bool
-) -> None:
-    os.mkfifo(tmp_path / ("pipe" if linked else name))
-    if linked:
-        (tmp_path / name).symlink_to(tmp_path / "pipe")
-
-    with pytest.raises(OSError, match=f"{name} cannot be written: it is a named pipe, which the file would replace"):
-        export(tmp_path, "subs.jsonl" if name == "subs.changes.jsonl" else name)
-
-    assert listings.asked == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidArgumentError,
     PermissionDeniedError,
-    QuotaExceededError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.unit.operators.video_platform_tasks import BASE, SUBSCRIPTIONS, render
@@ -189,18 +188,6 @@ class TestExport:
         with pytest.raises(ValueError, match=message):
             ExportSubscriptionsOperator(task_id="export", **{"destination": "subs.csv", "mine": True, **arguments})
 
-    @pytest.mark.parametrize(("csv_formulas", "title"), [("keep", "=1+1"), ("escape", "'=1+1")])
-    def test_formulas_are_escaped_if_asked_for(
-        self, tmp_path: Path, platform: requests_mock.Mocker, csv_formulas: str, title: str
-    ) -> None:
-        reply = page(1)
-        reply["items"][0]["snippet"] = {"title": "=1+1"}
-        platform.get(SUBSCRIPTIONS, json=reply)
-        export(tmp_path / "subs.csv", csv_formulas=csv_formulas)
-
-        with (tmp_path / "subs.csv").open(encoding="utf-8", newline="") as file:
-            assert [row["title"] for row in csv.DictReader(file)] == [title]
-
     @pytest.mark.parametrize(
         ("name", "rendered"),
         [
@@ -227,28 +214,6 @@ class TestExport:
 
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
-
-    def test_destination_that_cannot_be_written_raises_before_the_first_request(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        with pytest.raises(IsADirectoryError, match="it is a folder"):
-            export(tmp_path, format="csv")
-
-        assert not platform.called
-
-    def test_export_that_fails_in_the_middle_keeps_the_older_dataset(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        export(tmp_path / "subs.jsonl")
-        older = (tmp_path / "subs.jsonl").read_bytes()
-        refusal = {"status_code": 403, "json": error(403, "quotaExceeded")}
-        platform.get(SUBSCRIPTIONS, [{"json": page(9, next_token="T2")}, refusal])
-
-        with pytest.raises(QuotaExceededError):
-            export(tmp_path / "subs.jsonl")
-
-        assert (tmp_path / "subs.jsonl").read_bytes() == older
-        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["subs.jsonl"]
 
     def test_refused_export_raises_a_typed_error_without_the_token(
         self, tmp_path: Path, platform: requests_mock.Mocker

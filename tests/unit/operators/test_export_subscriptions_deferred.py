@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -23,7 +22,6 @@ from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.airflow_names import TaskDeferred
 from tests.unit.call_flows import on_a_loop
-from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
@@ -163,11 +161,3 @@ class TestBothForms:
         assert (summary["resumed"], summary["rows"]) == (True, ROWS)
         assert len(set(tokens(platform))) == PAGES
         assert len(tokens(platform)) == PAGES + 1
-
-    @pytest.mark.parametrize("form", FORMS)
-    def test_failed_export_raises_the_same_class_in_both_forms(
-        self, tmp_path: Path, platform: SandboxServer, form: str
-    ) -> None:
-        platform.state.faults.arm(StatusFault(service="video", status=401))
-        with pytest.raises(permanent(AuthenticationError)):
-            export(form, tmp_path / "subs.jsonl")

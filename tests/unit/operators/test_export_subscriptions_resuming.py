@@ -102,18 +102,6 @@ class TestGoingOn:
             "bytes": file.stat().st_size,
         }
 
-    @pytest.mark.parametrize("name", ["subs.csv", "subs.parquet"])
-    def test_in_every_format_the_file_is_that_of_one_attempt(
-        self, tmp_path: Path, platform: requests_mock.Mocker, name: str
-    ) -> None:
-        stop_at_the_quota(tmp_path / name, platform)
-        answers(platform, page(4))
-        export(tmp_path / name)
-        answers(platform, page(1, 2, next_token="t2"), page(2, 3, next_token="t3"), page(4))
-        export(tmp_path / "whole" / name)
-
-        assert (tmp_path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
     @pytest.mark.parametrize(
         ("context", "arguments"),
         [
@@ -135,12 +123,6 @@ class TestGoingOn:
 
         assert tokens(platform) == [None]
         assert (summary["resumed"], ids(file)) == (False, ["sub-7"])
-
-    def test_failed_task_that_is_cleared_resumes(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
-        stop_at_the_quota(tmp_path / "subs.jsonl", platform)
-        answers(platform, page(4))
-
-        assert export(tmp_path / "subs.jsonl", instance(max_tries=5))["resumed"] is True
 
     def test_retry_of_a_published_export_returns_the_same_and_asks_for_nothing(
         self, tmp_path: Path, platform: requests_mock.Mocker
@@ -213,27 +195,6 @@ class TestCutShort:
         assert "cut the listing short: it ends after 2 pages" in warning
         assert export(tmp_path / "subs.jsonl") == summary
 
-    def test_export_whose_last_page_is_full_of_a_far_larger_total_is_incomplete(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
-        file = tmp_path / "subs.jsonl"
-        pages = [{**each, "pageInfo": {"totalResults": 9}} for each in (page(1, 2, next_token="t1"), page(3, 4))]
-        answers(platform, *pages)
-
-        summary = export(file, page_size=2)
-
-        assert (summary["complete"], summary["rows"]) == (False, 4)
-        (warning,) = [line for line in lines if line.startswith("WARNING")]
-        assert "4 of 9 announced records came" in warning
-
-    def test_total_beside_a_last_page_that_is_not_full_counts_for_nothing(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        answers(platform, {**page(1), "pageInfo": {"totalResults": 1_000}})
-
-        assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True
-
     @pytest.mark.parametrize("required", [True, "true"])
     def test_export_that_requires_a_whole_listing_fails_and_its_cleared_task_lists_anew(
         self, tmp_path: Path, platform: requests_mock.Mocker, required: object
@@ -291,14 +252,6 @@ class TestIfChanged:
         self.run(file, platform, "one", self.item(1))
 
         assert self.run(file, platform, "two", self.item(1), part=["id"])["changed"] is True
-
-    def test_summary_without_if_changed_does_not_say_changed(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        file = tmp_path / "subs.csv"
-
-        assert "changed" not in self.run(file, platform, "one", self.item(1), if_changed=False)
-        assert self.run(file, platform, "two", self.item(1))["changed"] is True
 
 
 def test_the_log_tells_what_is_kept_and_gone_on_with(

@@ -159,9 +159,3 @@ def test_no_connection_is_in_what_is_reported() -> None:
         ["s3://bucket/list.csv", BOOKS],
         [("s3://bucket/books.csv", None, None)],
     )
-
-
-def test_task_without_outlets_needs_no_events(tmp_path: Path) -> None:
-    operator = export(tmp_path / "subs.csv", outlets=None)
-    assert operator.execute({})["rows"] == 3
-    assert reported(operator)[1][0][1] == 3

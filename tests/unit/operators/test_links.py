@@ -80,10 +80,6 @@ class TestReport:
         assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
         assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
-    def test_link_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
-        assert self.link() == tab_url("dag", RUN_ID, "task", base_url="https://airflow.example/team")
-
     def test_there_is_none_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plugins(monkeypatch, other=[TAB_ROUTE])
         assert self.link() == ""
@@ -91,10 +87,6 @@ class TestReport:
     def test_there_is_none_where_airflow_can_have_no_tab(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE])
         assert self.link() == ""
-
-    def test_there_is_none_without_the_text(self) -> None:
-        assert self.link(capture(formats="json,html")) == ""
-        assert self.link(capture(formats="html,txt")) != ""
 
     @pytest.mark.parametrize(
         "state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.SKIPPED, "deferred"]

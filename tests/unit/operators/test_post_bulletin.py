@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -96,17 +95,6 @@ class TestPostBulletin:
             operator.execute({})
 
         assert not platform.called
-
-    def test_integer_that_a_native_template_gives_is_posted_as_its_text(self, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, json={"id": "act-1"})
-        with DAG("native", schedule=None, render_template_as_native_obj=True):
-            operator = PostBulletinOperator(task_id="post", text="{{ x }}", video_id="{{ x }}")
-        render(operator, x="5")
-        assert operator.text == 5  # type: ignore[comparison-overlap]
-
-        operator.execute({})
-        assert platform.last_request is not None
-        assert platform.last_request.json()["snippet"] == {"description": "5"}
 
     @pytest.mark.parametrize(
         "loss",

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import requests
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
@@ -15,20 +14,19 @@ from airflow.sdk.io.store import _STORE_CACHE
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
     PermanentError,
-    QuotaExceededError,
     TemporaryError,
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE
+from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.operators.video_platform_tasks import posts as posts  # noqa: PLC0414 a fixture
 from tests.unit.storage.conftest import Store
 from tests.unit.storage.places import Place, local_place, store_place
 from tests.unit.task_state import KeptState
-from tests.unit.video_platform import connection, error
+from tests.unit.video_platform import connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,29 +127,6 @@ class TestOneTask:
         assert posts.call_count == 1
         assert lines[-1].startswith("WARNING: It was posted with another text, video, playlist or connection")
 
-    def test_retry_after_a_lost_reply_is_uncertain(self, record: Kept, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, exc=requests.ReadTimeout)
-        for number, told in ((1, "not known whether POST"), (2, "Try 1 of this task was about to post")):
-            with pytest.raises(UNCERTAIN, match=told):
-                tried(record, number)
-
-        assert platform.call_count == 1
-
-    def test_retry_after_a_lost_reply_posts_if_asked_for(self, record: Kept, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, [{"exc": requests.ReadTimeout}, {"json": {"id": "act-2"}}])
-        with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
-            tried(record, on_uncertain="retry")
-
-        assert tried(record, 2, on_uncertain="retry")["id"] == "act-2"
-
-    def test_retry_after_a_refusal_posts(self, record: Kept, platform: requests_mock.Mocker) -> None:
-        refusal = {"status_code": 403, "json": error(403, "quotaExceeded")}
-        platform.post(ACTIVITIES, [refusal, {"json": {"id": "act-1"}}])
-        with pytest.raises(QuotaExceededError):
-            tried(record)
-
-        assert tried(record, 2)["id"] == "act-1"
-
     def test_cleared_task_posts_again_only_if_asked_for(self, record: Kept, posts: requests_mock.Mocker) -> None:
         first = tried(record, max_tries=0)
 
@@ -227,33 +202,6 @@ class TestAJournalThatFails:
         with pytest.raises(INVALID, match=r"nowhere://.* (is no path|cannot be opened)"):
             PostBulletinOperator(task_id="post", text="Hi", journal="nowhere://bucket/x").execute(context_of())
         assert not posts.called
-
-    @pytest.mark.parametrize("activity", ['{"snippet": 5}', '["act"]', "null"])
-    def test_record_whose_activity_is_none_is_unreadable(
-        self, tmp_path: Path, posts: requests_mock.Mocker, activity: str
-    ) -> None:
-        journal = local_place(tmp_path)
-        attempt(journal)
-        [version] = tmp_path.rglob("0002.json")
-        version.write_text(version.read_text().replace('{"id":"act-1","new":null}', activity))
-
-        with pytest.raises(UNCERTAIN, match=rf"The record {version.parent} cannot be read"):
-            attempt(journal, 2)
-        assert posts.call_count == 1
-
-    def test_the_record_of_another_key_is_not_taken_for_ones_own(
-        self, tmp_path: Path, posts: requests_mock.Mocker
-    ) -> None:
-        journal = local_place(tmp_path)
-        attempt(journal, once_per=DAY)
-        [first] = tmp_path.rglob("0002.json")
-        attempt(journal, once_per="2026-11-24")
-        [second] = {*tmp_path.rglob("0002.json")} - {first}
-        second.write_bytes(first.read_bytes())
-
-        with pytest.raises(UNCERTAIN, match="cannot be read"):
-            attempt(journal, once_per="2026-11-24", run="another")
-        assert posts.call_count == 2
 
 
 class TestArguments:

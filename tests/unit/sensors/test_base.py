@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,16 +9,13 @@ import pytest
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
-    InvalidConnectionError,
 )
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.version_compat import (
     HAS_RETRY_POLICY,
     AirflowFailException,
     AirflowSkipException,
 )
-from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, error, http, replied, stats
@@ -62,11 +57,6 @@ def sensor(**arguments: Any) -> Any:
 
 @every_form
 class TestEveryForm:
-    def test_sensor_returns_what_it_waited_for(self, cluster: Any, form: str) -> None:
-        seen = cluster(COOL, COOL, HOT)
-        assert [node["name"] for node in run(sensor(), form)] == ["node-1"]
-        assert len(seen) == 3
-
     def test_a_skip_because_of_wrong_credentials_is_told_in_the_log(
         self, cluster: Any, form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -111,12 +101,6 @@ class TestEveryForm:
             run(rendered, form)
         assert not seen
 
-    @pytest.mark.usefixtures("supervisor")
-    def test_a_missing_connection_is_named(self, form: str) -> None:
-        expected = InvalidConnectionError if HAS_RETRY_POLICY else AirflowFailException
-        with pytest.raises(expected, match="no connection 'nowhere'"):
-            run(sensor(cluster_conn_id="nowhere"), form)
-
 
 class TestInTheWorker:
     def test_one_connection_serves_all_looks(self, supervisor: Supervisor) -> None:
@@ -124,12 +108,6 @@ class TestInTheWorker:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
             run(sensor(), "poke")
             assert server.accepted == 1
-
-    def test_a_direct_poke_answers_without_a_time_limit(self, cluster: Any) -> None:
-        cluster(COOL, HOT)
-        wait = sensor()()
-        assert not wait.poke({})
-        assert wait.poke({})
 
 
 class TestAfterTheTriggerer:
@@ -144,35 +122,3 @@ class TestAfterTheTriggerer:
     def test_a_trigger_that_broke_skips_the_task_that_never_fails(self) -> None:
         with pytest.raises(AirflowSkipException, match="Trigger failure"):
             sensor(never_fail=True)(deferrable=True).resume_execution("__fail__", {"error": "Trigger failure"}, {})
-
-
-class TestDeferral:
-    def test_the_trigger_gets_plain_values_and_the_time_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(time, "time", lambda: 1_000.0)
-        wait = sensor(
-            nodes=("a", "b"), timeout=90, poke_interval=7, exponential_backoff=True, max_wait=60, silent_fail=True
-        )(deferrable=True)
-        with pytest.raises(TaskDeferred) as caught:
-            wait.execute({})
-        # Airflow's own limit is for a triggerer that is gone.
-        assert caught.value.timeout == timedelta(seconds=150)
-        trigger = caught.value.trigger
-        assert isinstance(trigger, CpuSensorTrigger)
-        assert trigger.serialize()[1] == {
-            "conn_id": "mediaops_cluster_default",
-            "watch": {
-                "threshold": 85.0,
-                "sustained_for": 0.0,
-                "nodes": ["a", "b"],
-                "require": "any",
-                "reading_interval": 10.0,
-            },
-            "began": 1_000.0,
-            "deadline": 1_090.0,
-            "first_reading": 1_000.0,
-            "poke_interval": 7,
-            "exponential_backoff": True,
-            "max_wait": 60,
-            "silent_fail": True,
-            "answered": False,
-        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -105,23 +104,6 @@ def limit(why: str, *, seconds: float) -> None:
 
 
 class TestTheFirstLookOfADeferrableSensor:
-    def test_book_that_is_there_already_needs_no_trigger(self, database: Any) -> None:
-        database(found(CRIME))
-
-        record = sensor(deferrable=True)().execute(cast("Context", {}))
-
-        assert record["isbn13"] == CRIME
-
-    def test_book_that_is_not_there_yet_is_left_to_the_trigger(self, database: Any) -> None:
-        database(no_such_book(), found(PROGRAMMING))
-
-        with pytest.raises(TaskDeferred) as caught:
-            sensor(deferrable=True, timeout=90)().execute(cast("Context", {}))
-
-        assert isinstance(caught.value.trigger, BookTrigger)
-        assert caught.value.trigger.deadline - caught.value.trigger.began == 90
-        assert caught.value.timeout == timedelta(seconds=150)
-
     def test_first_look_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
         database(replied(b"<html>Bad gateway</html>", 502, Retry_After="900"))
         began = time.monotonic()

@@ -40,9 +40,6 @@ class TestEveryForm:
         ]
         assert json.loads(json.dumps(found)) == found
 
-    def test_all_nodes_may_be_required(self, supervisor: Supervisor, form: str) -> None:
-        assert len(wait(supervisor, form, COOL, HOT, require="all")) == 2
-
 
 class TestArguments:
     @pytest.mark.parametrize(
@@ -78,9 +75,6 @@ class TestArguments:
         wait = ClusterCpuSensor(task_id="watch", **arguments)
         assert wait.make_watch() == ClusterCpuSensor(task_id="t", sustained_for=60, reading_interval=5).make_watch()
         assert wait.deferrable is True
-
-    def test_one_look_without_waiting_is_possible(self) -> None:
-        assert ClusterCpuSensor(task_id="watch", timeout=0).make_watch().threshold == 85
 
     def test_templates_are_judged_when_they_are_rendered(self) -> None:
         wait = ClusterCpuSensor(

@@ -63,14 +63,6 @@ def test_sensor_waits_until_one_matches_and_returns_its_id_and_title(platform: A
 
 
 @every_form
-def test_an_empty_page_that_names_a_next_one_is_not_the_end(platform: Any, form: str) -> None:
-    seen = platform(page(next_token="T2"), page(7, next_token="T3"))
-
-    assert run(sensor(), form) == {"id": "sub-7", "title": "Channel 7"}
-    assert len(seen) == 2
-
-
-@every_form
 def test_sensor_that_meets_a_record_with_a_number_for_its_id_fails_for_good(platform: Any, form: str) -> None:
     platform({**page(), "items": [subscription(3, id=3)]})
 

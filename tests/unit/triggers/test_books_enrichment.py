@@ -12,17 +12,15 @@ import pytest
 
 from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     PermanentError,
-    StorageError,
     TemporaryError,
 )
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book, replied
-from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book
+from tests.unit.loopback import Loopback, Peer
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.triggers.watched_stage import HalfWritten, threads_of
 from tests.unit.until import until
@@ -67,31 +65,6 @@ def statuses(folder: Path) -> list[str]:
 
 
 class TestEvent:
-    async def test_event_has_the_summary_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            (event,) = [event async for event in trigger(tmp_path).run()]
-
-        summary = value_of(event.payload)
-        assert statuses(tmp_path) == ["found", "invalid", "not_found", "found", "found"]
-        assert summary.pop("rows_per_second") > 0
-        assert summary == {
-            "path": f"{tmp_path}/books.jsonl",
-            "rows": 5,
-            "found": 3,
-            "not_found": 1,
-            "missing": 0,
-            "invalid": 1,
-            "failed": 0,
-            "not_asked": 0,
-            "reused": 0,
-            "stale": 0,
-            "refresh_failed": 0,
-            "requests": 3,
-            "resumed": False,
-            "bytes": (tmp_path / "books.jsonl").stat().st_size,
-        }
-
     async def test_requests_mock_answers_a_trigger(
         self, supervisor: Supervisor, requests_mock: requests_mock.Mocker, tmp_path: Path
     ) -> None:
@@ -102,24 +75,12 @@ class TestEvent:
         assert statuses(tmp_path) == ["found"]
         assert requests_mock.call_count == 1
 
-    async def test_an_error_is_told_as_what_it_is(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(answering(http(replied({}, 401)))) as server:
-            supervisor.connect("books_1", connection(server.base))
-            with pytest.raises(AuthenticationError):
-                await enriched(trigger(tmp_path))
-
     async def test_a_source_that_is_something_else_is_told(self, supervisor: Supervisor, tmp_path: Path) -> None:
         supervisor.connect("books_1", connection("http://127.0.0.1:1"))
         (tmp_path / "isbns.csv").write_text("sku\n1\n")
 
         with pytest.raises(PermanentError, match="there is no column 'isbn', but 'sku'"):
             await enriched(trigger(tmp_path, source=[f"{tmp_path}/isbns.csv"]))
-
-    async def test_error_of_the_storage_is_typed(self, tmp_path: Path) -> None:
-        (tmp_path / "books.jsonl").mkdir()
-
-        with pytest.raises(StorageError, match=f"^{tmp_path}/books.jsonl cannot be written: it is a folder$"):
-            await enriched(trigger(tmp_path))
 
     @pytest.mark.parametrize(
         "odd", [{"owner": {"of": "another version"}}, {"destination": "books.xlsx"}, {"of_another_version": 1}]

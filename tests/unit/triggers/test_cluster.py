@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from tests.unit.loopback import Loopback, Peer
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.search_cluster import connection, http, replied, stats
+from tests.unit.search_cluster import replied, stats
 from tests.unit.sensor_forms import a_day, first_event, made_again
-from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
-
-if TYPE_CHECKING:
-    from tests.unit.conftest import Supervisor
 
 HOT, COOL = replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 5}))
 
@@ -35,25 +29,6 @@ def waiting(poll_interval: float = 30, **arguments: Any) -> CpuSensorTrigger:
     )
     trigger: CpuSensorTrigger = made_again(made)
     return trigger
-
-
-class TestWait:
-    async def test_the_event_loop_goes_on_while_the_cluster_thinks(self, supervisor: Supervisor) -> None:
-        def hesitate(peer: Peer) -> None:
-            while peer.request():
-                asked.set()
-                # A loop that stood still meanwhile would never let it go on.
-                assert go_on.wait(240)
-                peer.send(http(HOT))
-
-        asked, go_on = threading.Event(), threading.Event()
-
-        with Loopback(hesitate) as server:
-            supervisor.connect(CONN_ID, connection(server.base))
-            ends = asyncio.ensure_future(first_event(waiting(sustained_for=0)))
-            await until(asked.is_set)
-            go_on.set()
-            assert value_of(await ends)
 
 
 class TestPace:

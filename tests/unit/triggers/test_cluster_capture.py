@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-from airflow_provider_mediaops.exceptions import StorageError, TemporaryError
+from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.shared_readings import Poll
@@ -57,19 +56,6 @@ async def captured(trigger: CaptureHotThreadsTrigger) -> Any:
 
 
 class TestEvent:
-    async def test_event_tells_of_the_files_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        with Loopback(answering(COOL, HOT, REPORT)) as server:
-            supervisor.connect("cluster_1", connection(server.base))
-            (event,) = [event async for event in trigger(tmp_path).run()]
-        outcome = value_of(json.loads(json.dumps(event.payload)))
-        assert [taken["paths"] for taken in outcome["captures"]] == [{"txt": f"{tmp_path}/hot.txt"}]
-        assert (tmp_path / "hot.txt").read_text() == report("node-1")
-
-    async def test_files_that_cannot_be_written_are_told_with_their_error(self, tmp_path: Path) -> None:
-        (tmp_path / "hot.txt").mkdir()
-        with pytest.raises(StorageError, match=f"^{tmp_path}/hot.txt cannot be written: it is a folder$"):
-            await captured(trigger(tmp_path))
-
     @pytest.mark.parametrize(
         "odd",
         [

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
-from tests.unit.triggers.waiting_together import names, now, together, watch
+from tests.unit.triggers.waiting_together import now, together, watch
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
@@ -66,34 +65,6 @@ class TestOneReadingForMany:
         assert len(cluster.asked) == 1
         assert late == [(3, ["node-1", "node-2"])]
 
-    def test_another_event_loop_has_a_session_of_its_own(self, cluster: ScriptedCluster) -> None:
-        together(watch([], readings=1))
-        together(watch([], readings=1))
-        assert (cluster.opened, cluster.closed) == (2, 2)
-
-    def test_nobody_is_asked_while_nobody_waits(self, cluster: ScriptedCluster) -> None:
-        async def idle() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                await shared.readings(None, 1).anext(0)
-                await asyncio.sleep(100)
-
-        together(idle())
-        assert len(cluster.asked) == 1
-
-    def test_trigger_that_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
-        async def talk() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                assert names(await carried_out(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
-                with pytest.raises(RuntimeError, match="GET /thing is no step of a wait"):
-                    await carried_out(ask_for_a_thing())
-
-        def ask_for_a_thing() -> Any:
-            from tests.unit.call_flows import ask_once, text_call
-
-            return ask_once(text_call())
-
-        in_virtual_time(talk())
-
 
 class TestDeadline:
     def test_a_reading_that_is_due_then_is_made(self, cluster: ScriptedCluster) -> None:
@@ -127,17 +98,6 @@ class TestDeadline:
 
         together(wait())
         assert cluster.closed == 1
-
-    def test_a_reading_of_others_that_comes_before_is_taken(self, cluster: ScriptedCluster) -> None:
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 20)
-                await mine.anext(0)
-                assert await mine.anext(15, START + 15) is not None
-                assert now() == 10
-
-        together(wait(), watch([], readings=2))
-        assert len(cluster.asked) == 2
 
 
 class TestNodes:
@@ -182,12 +142,6 @@ class TestNodes:
         together(nobody(), watch(seen, nodes="node-1"), watch([], nodes="node-2"))
         assert [found for _, found in seen] == [["node-1"]] * 3
         assert cluster.selections == ["", "nobody,node-9", "", ""]
-
-    def test_a_list_with_a_node_that_does_not_exist_gives_the_others(self, cluster: ScriptedCluster) -> None:
-        seen: list[Any] = []
-        together(watch(seen, nodes="node-1,nobody", readings=2), watch([], nodes="node-2", readings=2))
-        assert [found for _, found in seen] == [["node-1"]] * 2
-        assert cluster.selections == ["", "node-1,nobody"] * 2
 
     def test_a_node_that_gives_no_statistics_is_told_to_who_wants_all(self, cluster: ScriptedCluster) -> None:
         cluster.trouble = replied(stats({"node-1": 5}, failures=("it is slow",)))

@@ -11,11 +11,9 @@ import pytest
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
-    ConnectionFailedError,
     InvalidConnectionError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, replied
@@ -71,18 +69,6 @@ class TestFailure:
 
         together(fail(), watch(seen, begin=30, readings=2))
         assert [at for at, _ in seen] == [30, 40]
-
-    def test_reading_goes_on_after_a_failure(self, cluster: ScriptedCluster) -> None:
-        async def fail() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                cluster.trouble = TransportError(Failure.BROKEN, "reset")
-                with pytest.raises(ConnectionFailedError):
-                    await mine.anext(0)
-                cluster.trouble = None
-                assert await mine.anext(10) is not None
-
-        together(fail())
 
 
 class TestLeaving:
@@ -167,20 +153,6 @@ class TestConnection:
         assert by_host[1][0] == 300
         assert (cluster.opened, cluster.closed) == (2, 2)
 
-    def test_edited_connection_counts_from_the_next_reading_on_when_a_trigger_joins(
-        self, cluster: ScriptedCluster, supervisor: Supervisor
-    ) -> None:
-        seen: list[Any] = []
-
-        async def edit_and_join() -> None:
-            await asyncio.sleep(15)
-            supervisor.connect(CONN_ID, connection("https://new.example"))
-            await watch(seen, readings=1)
-
-        together(watch([], readings=4), edit_and_join())
-        assert cluster.hosts == [HOST, HOST, "https://new.example", "https://new.example"]
-        assert [at for at, _ in seen] == [20]
-
     def test_edited_connection_counts_from_the_next_failure_on(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
@@ -211,20 +183,6 @@ class TestConnection:
                     await mine.anext(10)
 
         together(wait())
-
-    def test_two_that_fail_at_a_time_change_over_once(self, cluster: ScriptedCluster, supervisor: Supervisor) -> None:
-        async def wait(nodes: str) -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(nodes, 10)
-                await mine.anext(0)
-                supervisor.connect(CONN_ID, connection("https://new.example"))
-                cluster.trouble = DENIED
-                with pytest.raises(AuthenticationError):
-                    await mine.anext(10)
-
-        together(wait("node-1"), wait("_local"))
-        assert cluster.hosts.count("https://new.example") == 2
-        assert (cluster.opened, cluster.closed) == (2, 2)
 
     def test_credentials_that_differ_at_each_fetch_leave_no_session_open(
         self, cluster: ScriptedCluster, supervisor: Supervisor

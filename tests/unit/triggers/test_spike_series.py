@@ -107,10 +107,6 @@ class TestEvents:
         assert watched(cluster, watcher(), script, 120) == [(10, "node-1"), (80, "node-1")]
         assert (cluster.opened, cluster.closed) == (1, 1)
 
-    def test_another_node_is_another_event(self, cluster: ScriptedCluster) -> None:
-        script = {5: HOT, 25: {"node-2": 99.0}}
-        assert watched(cluster, watcher(), script, 100) == [(10, "node-1"), (30, "node-2")]
-
     def test_all_nodes_together(self, cluster: ScriptedCluster) -> None:
         script = {5: HOT, 25: {"node-2": 99.0}, 45: COOL, 65: HOT}
         told = watched(cluster, watcher(require="all"), script, 100)
@@ -276,10 +272,6 @@ class TestRestart:
         assert len(failures) == 1
         assert failures[0].endswith("ValueError: Task has 2 concrete inlets and outlets")
         assert store.kept_at == [70]
-
-    def test_without_a_store_a_restart_tells_again(self, cluster: ScriptedCluster) -> None:
-        assert watched(cluster, watcher(), {0: HOT}, 60) == [(0, "node-1")]
-        assert watched(cluster, watcher(), {}, 60) == [(0, "node-1")]
 
     def test_node_that_has_cooled_down_is_logged(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch

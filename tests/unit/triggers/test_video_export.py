@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidReplyError,
-    ServiceUnavailableError,
     StorageError,
     TemporaryError,
 )
-from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import (
     Platform,
     exported,
-    ids,
     is_free,
     refusal,
     trigger,
@@ -35,29 +30,10 @@ from tests.unit.video_platform import page_reply
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_provider_mediaops.http.exchange import Response
+
 
 class TestEvent:
-    @pytest.mark.parametrize(
-        ("answer", "kind"),
-        [
-            (refusal(401, "authError"), AuthenticationError),
-            (Response(200, {}, b"[]"), InvalidReplyError),
-            (refusal(503, "backendError"), ServiceUnavailableError),
-        ],
-    )
-    def test_an_error_keeps_its_class_and_what_is_saved_stays(
-        self, platform: Platform, lines: list[str], tmp_path: Path, answer: Response, kind: type[Exception]
-    ) -> None:
-        platform.replies = [page_reply(1, token="T2"), answer]
-        with pytest.raises(kind):
-            exported(trigger(tmp_path))
-
-        assert lines[-1] == "INFO: Kept 1 subscriptions of 1 pages for the next attempt."
-        assert not (tmp_path / "subs.jsonl").exists()
-        platform.replies = [page_reply(2)]
-        assert exported(trigger(tmp_path))["resumed"] is True
-        assert ids(tmp_path) == ["sub-1", "sub-2"]
-
     def test_a_destination_that_cannot_be_written_is_reported(self, platform: Platform, tmp_path: Path) -> None:
         (tmp_path / "subs.jsonl").mkdir()
         with pytest.raises(StorageError, match="cannot be written: it is a folder"):

@@ -42,14 +42,6 @@ def test_the_second_look_is_resumed_after_a_wait(tmp_path: Path, platform: Platf
     assert summary["changes"] == f"{tmp_path}/c.jsonl"
 
 
-def test_a_trigger_of_an_older_version_has_no_changes(tmp_path: Path, platform: Platform) -> None:  # noqa: F811
-    made = trigger(tmp_path)
-    assert "changes" not in made.export
-    platform.replies = [page_reply(1)]
-
-    assert "compared" not in exported(made)
-
-
 @pytest.mark.parametrize(("changed", "is_skipped"), [(0, True), (1, False)])
 def test_the_task_is_skipped_when_it_resumes(tmp_path: Path, *, changed: int, is_skipped: bool) -> None:
     counts = {"compared": True, "added": 0, "removed": 0, "changed_records": changed}

@@ -13,8 +13,6 @@ from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     QuotaExceededError,
 )
-from airflow_provider_mediaops.triggers.deferral import value_of
-from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import (
     OWNER,
     SPENT,
@@ -23,19 +21,17 @@ from tests.unit.triggers.exports import (
     exported,
     ids,
     is_free,
-    refusal,
     trigger,
 )
 from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.video_platform import connection, page_reply
-from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.exchange import Request, Response
+    from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 
 
@@ -63,13 +59,6 @@ class TestLongWaits:
         assert (summary["resumed"], summary["duplicates"], summary["pages"]) == (True, 1, 3)
         [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
         assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
-
-    @pytest.mark.parametrize("status", [429, 503])
-    def test_a_long_retry_after_is_waited_out(self, platform: Platform, tmp_path: Path, status: int) -> None:
-        platform.replies = [refusal(status, "later", retry_after="5000"), page_reply(1)]
-        exported(trigger(tmp_path))
-        first, second = (at for at, _ in platform.asked)
-        assert 5_025 <= second - first - 1 <= 5_060
 
     def test_nothing_is_held_during_a_wait(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,41 +97,6 @@ class TestLongWaits:
 
 
 class TestRestart:
-    @pytest.mark.parametrize(
-        ("after", "requests"),
-        [(0.5, 5), (1.5, 5), (2.1, 4), (2.7, 5), (3.7, 5)],
-        ids=["first page", "refusal", "long wait", "second page", "third page"],
-    )
-    def test_a_restart_at_any_moment_costs_at_most_one_request(
-        self, platform: Platform, tmp_path: Path, after: float, requests: int
-    ) -> None:
-        refused = list[bool]()
-        pages = {None: page_reply(1, 2, token="T2"), "T2": page_reply(2, 3, token="T3"), "T3": page_reply(4)}
-
-        async def answer(request: Request) -> Response:
-            token = dict(request.params).get("pageToken")
-            platform.asked.append((0, token))
-            await asyncio.sleep(1)
-            if token == "T2" and not refused:
-                refused.append(True)
-                return refusal(429, "rateLimitExceeded", retry_after="0.2")
-            return pages[token]
-
-        async def restarted() -> Any:
-            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await asyncio.wait([running], timeout=after)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            assert is_free(tmp_path)
-            return await first_event(trigger(tmp_path))
-
-        platform.answer = answer  # type: ignore[method-assign]
-        assert value_of(in_virtual_time(restarted()))["rows"] == 4
-        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
-        assert len(platform.asked) == requests
-        assert platform.open == 0
-
     def test_a_trigger_that_was_taken_for_dead_returns_what_the_newer_one_publishes(
         self, platform: Platform, lines: list[str], tmp_path: Path
     ) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.runner import run
-from airflow_provider_mediaops.storage.files import path_of
-from airflow_provider_mediaops.storage.record import FileRecord
 from airflow_provider_mediaops.video.at_most_once import Author, Delivery, folder_name, journal_record
 from tests.unit.paced import Paced
 from tests.unit.storage.attached import attached
@@ -23,10 +19,9 @@ from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Request, Response
-    from airflow_provider_mediaops.storage.record import Record, Version
+    from airflow_provider_mediaops.storage.record import Record
     from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
 
 KEY = {"once_per": "2026-11-23", "connection": "video"}
@@ -85,59 +80,6 @@ class Channel:
         """What the newest version says."""
         entry = self.entry()
         return str(entry["state"]) if entry else None
-
-
-class DiskChannel(Channel):
-    """A channel whose journal is on the local disk."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder / folder_name(KEY)
-
-    def record_of(self, poster: Poster) -> Record:
-        return _PacedRecord(FileRecord(path_of(str(self.folder))), poster.turn)
-
-    def versions(self) -> dict[str, bytes]:
-        files = sorted(self.folder.iterdir()) if self.folder.exists() else []
-        return {file.name: file.read_bytes() for file in files}
-
-    def delete(self) -> None:
-        shutil.rmtree(self.folder)
-
-    def damage(self, content: bytes = b"{") -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"{len(self.versions()) + 1:04}.json").write_bytes(content)
-
-
-def channel_of(kind: str, folder: Path) -> Channel:
-    """
-    Return a channel with an empty journal.
-
-    :param kind: ``disk``, ``store`` or ``store that checks creation``.
-    """
-    kinds = {"store": FakeStore, "store that checks creation": CreationOnly}
-    return DiskChannel(folder) if kind == "disk" else Channel(kinds[kind])
-
-
-@dataclass
-class _PacedRecord:
-    """A record on the disk, which waits for its turn before each call."""
-
-    file: FileRecord
-    turn: Callable[[], bool]
-    name: str = "The record"
-    removal: str = "delete it"
-
-    def read(self) -> Version:
-        self.turn()
-        return self.file.read()
-
-    def replace(self, value: Any, version: Version) -> Version:
-        lost = self.turn()
-        found = self.file.replace(value, version)
-        if lost:
-            raise TimeoutError("the reply was lost")
-        return found
 
 
 def _paced(client: type[FakeStore], objects: dict[str, Any], turn: Callable[[], bool]) -> FakeStore:

@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
-    PermanentError,
     QuotaExceededError,
     TaskStoppedError,
     TemporaryError,
@@ -67,26 +66,6 @@ def decide(value: Any, by: Author, told: list[str] | None = None, **rules: Any) 
 
 
 class TestDecision:
-    @pytest.mark.parametrize("by", [FIRST, RETRY, CLEARED])
-    def test_bulletin_without_a_record_is_posted(self, by: Author) -> None:
-        told: list[str] = []
-        assert decide(None, by, told) is None
-        assert told == []
-
-    @pytest.mark.parametrize(("by", "is_changed"), [(RETRY, False), (CLEARED, False), (changed(RETRY), True)])
-    @pytest.mark.parametrize("on_uncertain", ["fail", "retry"])
-    def test_posted_bulletin_is_returned(self, by: Author, is_changed: bool, on_uncertain: str) -> None:  # noqa: FBT001
-        assert decide(POSTED, by, on_uncertain=on_uncertain) == AlreadyPosted(ACTIVITY, "Try 1", changed=is_changed)
-
-    def test_other_contents_after_a_clear_are_left_to_the_person_who_cleared(self) -> None:
-        with pytest.raises(PermanentError, match=r"Try 1 .* posted bulletin act-1\. .* or set post_again_on_clear"):
-            decide(POSTED, changed(CLEARED))
-
-    @pytest.mark.parametrize("by", [RETRY, CLEARED, changed(RETRY)])
-    def test_intent_without_a_result_is_uncertain(self, by: Author) -> None:
-        with pytest.raises(UncertainDeliveryError, match=r"Try 1 of this task .* at 20.* delete mediaops_bulletin"):
-            decide(INTENDED, by)
-
     @pytest.mark.parametrize(
         "value",
         [
@@ -110,23 +89,12 @@ class TestDecision:
         with pytest.raises(UncertainDeliveryError, match="cannot be read"):
             decide(value, CLEARED, post_again_on_clear=True)
 
-    @pytest.mark.parametrize("value", [INTENDED, {"state": "lost"}])
-    def test_uncertain_bulletin_is_posted_where_the_user_asks_for_it(self, value: object) -> None:
-        told: list[str] = []
-        assert decide(value, RETRY, told, on_uncertain="retry") is None
-        assert ["perhaps for the second time" in line for line in told] == [True]
-
     @pytest.mark.parametrize("value", [INTENDED, POSTED])
     @pytest.mark.parametrize("by", [CLEARED, changed(CLEARED)])
     def test_clear_posts_again_where_the_user_asks_for_it(self, value: object, by: Author) -> None:
         told: list[str] = []
         assert decide(value, by, told, post_again_on_clear=True) is None
         assert ["The task was cleared" in line for line in told] == [True]
-
-    def test_retry_is_no_clear(self) -> None:
-        assert decide(POSTED, RETRY, post_again_on_clear=True) is not None
-        with pytest.raises(UncertainDeliveryError):
-            decide(INTENDED, RETRY, post_again_on_clear=True)
 
     def test_fingerprint_differs_between_bulletins_and_connections(self) -> None:
         bulletins = [Bulletin("a"), Bulletin("b"), Bulletin("a", video_id="v"), Bulletin("a", playlist_id="v")]
@@ -203,15 +171,6 @@ class TestAroundThePost:
         assert platform.seen == [("/v3/activities", "intended")]
         assert platform.store.values == before
 
-    @pytest.mark.parametrize("lost", [TransportError(Failure.BROKEN, "gone"), reply("<html>"), reply({}, 503)])
-    def test_lost_reply_leaves_the_intent(self, lost: Response | TransportError) -> None:
-        platform = Platform(KeptState(), lost)
-
-        with pytest.raises(UncertainDeliveryError):
-            post(platform, begun(platform.store))
-
-        assert (platform.seen, platform.state) == ([("/v3/activities", "intended")], "intended")
-
     def test_task_that_is_broken_off_leaves_the_intent(self) -> None:
         class TimeIsUp(BaseException):
             """As Airflow's own, at the end of a task's execution_timeout."""
@@ -222,14 +181,6 @@ class TestAroundThePost:
             post(platform, begun(platform.store))
 
         assert platform.state == "intended"
-
-    def test_record_is_kept_for_the_retention(self) -> None:
-        kept_for = START - START.replace(year=2020)
-        platform = Platform(KeptState(), reply(error(403, "rateLimitExceeded"), 403), reply())
-
-        post(platform, begun(platform.store, retention=kept_for))
-
-        assert set(platform.store.retentions) == {kept_for}
 
     def test_delivery_on_an_event_loop_writes_the_same(self) -> None:
         platform = Platform(KeptState(), reply(error(403, "rateLimitExceeded"), 403), reply())
@@ -248,10 +199,6 @@ class TestAroundThePost:
 
 
 class TestAStoreThatFails:
-    def test_unreadable_store_keeps_the_bulletin_from_being_sent(self) -> None:
-        with pytest.raises(TemporaryError, match=r"was not sent: .* could not be read .* \(ConnectionError\)"):
-            begun(KeptState(failing=("get",)))
-
     @pytest.mark.parametrize("failing", [("set",), ("set", "delete")])
     def test_unwritable_intent_keeps_the_bulletin_from_being_sent(self, failing: Sequence[str]) -> None:
         platform = Platform(KeptState(failing=tuple(failing)))
@@ -270,15 +217,6 @@ class TestAStoreThatFails:
         assert activity.id == "act-1"
         assert [line for line in told if "Bulletin act-1 was posted, but" in line] == told != []
         assert platform.state == "intended"
-
-    def test_unwritable_withdrawal_is_logged_and_the_refusal_raised(self) -> None:
-        told: list[str] = []
-        platform = Platform(KeptState(failing=("delete",)), reply(error(400, "invalidMetadata"), 400))
-
-        with pytest.raises(BadRequestError):
-            post(platform, begun(platform.store, told=told))
-
-        assert [line for line in told if "Nothing was posted, but" in line] == told != []
 
     def test_words_of_the_store_are_not_repeated(self) -> None:
         told: list[str] = []

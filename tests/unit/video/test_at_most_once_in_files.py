@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.video.at_most_once import UNCERTAIN_AFTER_SECONDS, folder_name, key_of
+from tests.unit.storage.fake_store import CreationOnly, FakeStore
 from tests.unit.video.delivering import reply
-from tests.unit.video.journal_turns import KEY, Channel, Poster, channel_of, refusing
+from tests.unit.video.journal_turns import KEY, Channel, Poster, refusing
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
@@ -31,14 +31,10 @@ def table(head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-@pytest.fixture(params=["disk", "store", "store that checks creation"])
-def new(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> New:
-    """Return a function that makes a channel with an empty journal of each kind."""
-    # No power fails here, and these take most of the time.
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda _: None)
-    numbers = itertools.count()
-    return lambda: channel_of(request.param, tmp_path / str(next(numbers)))
+@pytest.fixture(params=[FakeStore, CreationOnly], ids=["conditional writes", "create-only writes"])
+def new(request: pytest.FixtureRequest) -> New:
+    """Return a function that makes a channel with an empty journal on a store of each kind."""
+    return lambda: Channel(request.param)
 
 
 @pytest.fixture
@@ -78,9 +74,6 @@ class TestKey:
 
         assert len({folder_name(key) for key in keys}) == len(keys)
 
-    def test_connection_is_no_part_of_a_task(self) -> None:
-        assert key_of(None, "a", "t") == key_of(None, "b", "t")
-
     def test_name_of_a_folder_stays(self) -> None:
         """Or a bulletin with a folder of another name would be posted again."""
         assert folder_name(KEY) == "2026-11-23-b46b74cdef5a751b"
@@ -88,24 +81,6 @@ class TestKey:
 
 
 class TestOneAfterTheOther:
-    def test_second_task_returns_the_activity_of_the_first(self, channel: Channel) -> None:
-        first, second = Poster(channel, "first"), Poster(channel, "second")
-        first.finish()
-        second.finish()
-
-        entry = channel.entry()
-        assert (entry["by"]["task"], entry["activity"]["id"]) == ("dag/run/first/-1", "act-first")
-        assert (channel.posts, first.returned, second.returned) == (["first"], "act-first", "act-first")
-        assert channel.warnings == []
-
-    def test_refusal_leaves_nothing_and_the_next_task_posts(self, channel: Channel) -> None:
-        first = Poster(channel, "first", answer=refusing)
-        first.finish()
-        assert (first.failure, channel.state) == ("BadRequestError", None)
-
-        Poster(channel, "second").finish()
-        assert channel.posts == ["second"]
-
     @pytest.mark.parametrize("before", ["an intent", "a damaged file"])
     def test_refusal_restores_the_value_that_was_there_before(self, channel: Channel, before: str) -> None:
         if before == "an intent":
@@ -154,26 +129,6 @@ class TestOneAfterTheOther:
         first.finish()
         assert channel.posts == ["intending"]
 
-    @pytest.mark.parametrize("own", [False, True])
-    def test_intent_that_is_old_or_of_an_earlier_try_is_uncertain(self, channel: Channel, own: bool) -> None:  # noqa: FBT001
-        intending(channel, task=TASK).die()
-        channel.now += 0 if own else UNCERTAIN_AFTER_SECONDS
-        second = Poster(channel, "second", number=2, task=TASK if own else None)
-        second.finish()
-        author = "Try 1 of this task" if own else f"Try 1 of {TASK}"
-
-        assert second.failure == "UncertainDeliveryError"
-        assert f"{author} was about to post its bulletin at 20" in str(second.outcome)
-        assert channel.posts == []
-
-    @pytest.mark.parametrize("own", [False, True])
-    def test_uncertain_bulletin_is_posted_where_the_user_asks_for_it(self, channel: Channel, own: bool) -> None:  # noqa: FBT001
-        intending(channel, task=TASK).die()
-        channel.now += 0 if own else UNCERTAIN_AFTER_SECONDS
-        Poster(channel, "second", number=2, task=TASK if own else None, on_uncertain="retry").finish()
-
-        assert (channel.posts, channel.state) == (["second"], "posted")
-
     def test_intent_dated_a_little_ahead_is_young_for_no_longer_than_any(self, channel: Channel) -> None:
         intending(channel).die()
         channel.now -= UNCERTAIN_AFTER_SECONDS / 2
@@ -213,13 +168,6 @@ class TestOneAfterTheOther:
             Poster(channel, name, task=TASK, **rules).finish()
 
         assert channel.posts == ["clear-3-try-1", "clear-4-try-3", "clear-5-try-5"]
-
-    def test_clear_of_one_task_says_nothing_about_the_bulletin_of_another(self, channel: Channel) -> None:
-        Poster(channel, "first").finish()
-        other = Poster(channel, "other", max_tries=9, post_again_on_clear=True)
-        other.finish()
-
-        assert (channel.posts, other.returned) == (["first"], "act-first")
 
 
 #: For each pair of tasks: the rules of the second, the seconds that pass at the switch, and the errors it may meet.
@@ -341,17 +289,6 @@ def test_request_that_fails_costs_no_second_bulletin(new: New, fault: str) -> No
             assert [line for line in channel.warnings if "could not be written down" in line], case
         else:
             assert len(channel.posts) == 1, case
-
-
-def test_lost_reply_of_the_platform_leaves_the_intent(channel: Channel) -> None:
-    first = intending(channel, task=TASK)
-    first.fault = "reply lost"
-    first.finish()
-    again = Poster(channel, "again", task=TASK, number=2)
-    again.finish()
-
-    assert (first.failure, again.failure) == ("UncertainDeliveryError", "UncertainDeliveryError")
-    assert channel.posts == ["intending"]
 
 
 def test_task_that_paused_right_at_the_post_is_told_of_the_other(channel: Channel) -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import RateLimitedError, UncertainDeliveryError
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.exceptions import RateLimitedError
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.http.runner import run
@@ -19,6 +18,7 @@ from tests.unit.video_platform import error
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_provider_mediaops.http.exchange import Request, Response, Wait
     from airflow_provider_mediaops.http.rate_limit.backend import Change
     from airflow_provider_mediaops.video.models import Activity
 
@@ -75,15 +75,6 @@ class TestReportsToTheBackEnd:
         assert platform.seen[-2:] == [("/v3/activities", "intended"), ("report", "intended")]
         assert [state for _, state in platform.seen[:-2]] == [None] * (len(platform.seen) - 2)
         assert platform.state == "posted"
-
-    def test_report_after_a_lost_reply_leaves_the_intent(self, rates: Path) -> None:
-        platform = SlowPlatform(rates, TransportError(Failure.TIMEOUT, "late"))
-
-        with pytest.raises(UncertainDeliveryError):
-            platform.post()
-
-        assert platform.seen[-1] == ("report", "intended")
-        assert platform.state == "intended"
 
     def test_report_of_a_limit_comes_after_the_intent_is_taken_back(self, rates: Path) -> None:
         busy = reply(error(403, "rateLimitExceeded"), 403)

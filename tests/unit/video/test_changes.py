@@ -67,15 +67,6 @@ def test_the_order_of_keys_is_no_content_and_an_etag_that_stays_hides_no_change(
     assert [(row["change"], row["id"]) for row in rows(compare(old, new))] == [("changed", "b")]
 
 
-def test_record_with_a_new_etag_alone_is_changed() -> None:
-    old, new = {"id": "a", "etag": "1", "x": 1}, {"id": "a", "etag": "2", "x": 1}
-
-    changes = rows(compare([old], [new]))
-
-    assert [row["change"] for row in changes] == ["changed"]
-    assert replayed([old], changes) == {"a": new}
-
-
 def test_numbers_that_python_takes_for_the_same_are_different() -> None:
     assert compare([{"id": "a", "n": 1}], [{"id": "a", "n": True}]).counts() == {"changed": 1}
     assert compare([{"id": "a", "n": 1}], [{"id": "a", "n": 1.0}]).counts() == {"changed": 1}

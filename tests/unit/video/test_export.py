@@ -20,7 +20,6 @@ from airflow_provider_mediaops.video.export import (
     ExportAttempt,
     content_digest,
     end_line,
-    resumed_listing,
     start_line,
     state_of,
 )
@@ -134,24 +133,6 @@ def test_attempt_after_any_saved_page_resumes_there(stop: int) -> None:
     assert first.states[: stop - 1] + second.states == (whole.states if stop else second.states)
     assert second.summary == {**whole.summary, "resumed": stop > 0}
     assert done.count("request") == 3 - stop
-
-
-def test_resumed_listing_leaves_out_saved_records() -> None:
-    state = state_of(Listing(QUERY, token="T2", pages=1))
-    listing = resumed_listing(QUERY, state, [subscription(1), subscription(2)], print)
-    listed = replay(listing.next_page(CLIENT.ask), [page_reply(2, 3)])
-    assert listed
-    assert [item["id"] for item in listed.fresh] == ["sub-3"]
-
-
-def test_page_that_cannot_be_saved_ends_the_export() -> None:
-    def refuse() -> None:
-        raise OSError("the disk is full")
-
-    saved = Saved()
-    saved.before_commit = refuse
-    with pytest.raises(OSError, match="the disk is full"):
-        export(saved, [page_reply(1, token="T2")])
 
 
 @pytest.mark.parametrize("if_changed", [False, True])

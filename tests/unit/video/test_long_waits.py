@@ -8,7 +8,6 @@ from airflow_provider_mediaops.exceptions import (
     InvalidReplyError,
     MediaOpsError,
     QuotaExceededError,
-    RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.video.long_waits import LongWaits
@@ -51,9 +50,3 @@ def test_wait_after_progress_is_a_first_one() -> None:
     progress = [False, False, True, False, True, True]
     pauses = [waits.pause_after(error, progressed=each) for each in progress]
     assert pauses == [DAY + 30, 930.0, DAY + 30, 930.0, DAY + 30, DAY + 30]
-
-
-def test_wait_is_no_longer_than_the_service_asked() -> None:
-    waits = LongWaits(FakeClock(share=0.0).clock)
-    error = RateLimitedError("slow", retry_after=10.0)
-    assert [waits.pause_after(error, progressed=False) for _ in range(5)] == [10.5] * 4 + [None]

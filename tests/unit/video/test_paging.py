@@ -69,18 +69,6 @@ def test_listing_of_three_pages_asks_for_each_to_the_last() -> None:
     assert listed.warnings == []
 
 
-def test_listing_taken_page_by_page_ends_after_the_last() -> None:
-    listing = Listing(QUERY)
-    client = Client(("http://video",), VIDEO_RULES)
-    first = replay(listing.next_page(client.ask), [page("a", token="T1")])
-    assert first
-    assert first.fresh == first.page.items == [{"id": "a"}]
-    assert (listing.token, listing.ended) == ("T1", False)
-    assert replay(listing.next_page(client.ask), [page("b")]) is not None
-    assert listing.ended
-    assert replay(listing.next_page(client.ask), []) is None
-
-
 def test_listing_given_a_token_begins_at_its_page() -> None:
     assert list_over([page("c", token="T2"), page("d")], token="T1").tokens == ["T1", "T2"]
 
@@ -177,10 +165,6 @@ def test_listing_that_may_be_whole_is_complete_whatever_its_total(pages: list[Re
     assert listed.warnings == []
 
 
-def test_records_that_come_twice_count_once_beside_the_total() -> None:
-    assert not list_over([page("a", "b", token="T1", total=5), page("b", "a", total=5)], query=PAIRS).listing.complete
-
-
 def test_resumed_listing_counts_the_records_of_earlier_attempts_beside_the_total() -> None:
     listing = Listing(PAIRS, token="T2", pages=2, restarts=1)
     listing.knows([{"id": "a"}, {"id": "b"}, {"id": "c"}])
@@ -234,16 +218,6 @@ def test_resumed_listing_that_goes_in_a_circle_ends(restarts: int) -> None:
     replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), pages)
 
     assert listing.ended
-
-
-def test_ended_listing_asks_for_nothing() -> None:
-    listing = Listing(QUERY, ended=True)
-
-    assert replay(listing.next_page(Client(("http://video",), VIDEO_RULES).ask), []) is None
-
-
-def test_record_without_an_id_is_kept_beside_one_that_came_again() -> None:
-    assert list_over([page("a", None, token="T1"), page("a", None, "b")]).fresh == ["a", None, None, "b"]
 
 
 def test_known_pages_after_a_new_start_are_no_circle() -> None:
