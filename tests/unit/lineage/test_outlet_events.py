@@ -53,13 +53,6 @@ def test_other_entries_of_the_extra_stay(events: Events) -> None:
     assert events.accessors[asset].extra == {"approved_by": "someone", **FACTS}
 
 
-def test_an_alias_gets_an_event_of_what_was_written(events: Events) -> None:
-    alias = AssetAlias("books-of-the-day")
-    events.note(alias)
-    (event,) = events.accessors[alias].asset_alias_events
-    assert (event.dest_asset_key.uri, event.extra) == ("file:///data/books.csv", FACTS)
-
-
 def test_a_reference_leads_to_its_asset(
     events: Events, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.airflow_names import TaskDeferred
@@ -61,20 +60,6 @@ class TestArguments:
             CaptureHotThreadsOperator(
                 task_id="capture", **{"destination": "/out/hot.txt", "when_cpu_above": 85, **arguments}
             )
-
-    def test_argument_of_default_args_is_named_as_one(self) -> None:
-        def capture(**arguments: Any) -> None:
-            meant_for_sensors = {"timeout": 3600, "nodes": "a"}
-            CaptureHotThreadsOperator(
-                task_id="t", destination="/out/hot.txt", default_args=meant_for_sensors, **arguments
-            )
-
-        words = r"not 3600\. This task has its timeout from default_args: set timeout on the task itself\.$"
-        with pytest.raises(InvalidArgumentError, match=words):
-            capture()
-        capture(timeout="30s")
-        with pytest.raises(InvalidArgumentError, match=r"not 60\.$"):
-            capture(timeout=60)
 
     @pytest.mark.parametrize(
         "argument",

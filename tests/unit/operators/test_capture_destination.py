@@ -76,18 +76,6 @@ def test_destination_with_another_suffix_is_the_same_capture(tmp_path: Path) -> 
         capture(f"{tmp_path}/hot.html", map_index=1)
 
 
-def test_capture_of_a_retry_and_of_a_later_run_replaces_the_earlier_one(tmp_path: Path) -> None:
-    capture(f"{tmp_path}/hot.txt", map_index=0)
-    capture(f"{tmp_path}/hot.txt", map_index=0)
-    capture(f"{tmp_path}/hot.txt", map_index=1, run_id="r2")
-    capture(f"{tmp_path}/hot.txt", run_id="r3")
-
-
-def test_tasks_that_are_not_mapped_leave_no_record(tmp_path: Path) -> None:
-    capture(f"{tmp_path}/hot.txt", formats="txt")
-    assert [path.name for path in tmp_path.iterdir()] == ["hot.txt"]
-
-
 def test_no_nodes_are_refused_with_what_a_template_can_write() -> None:
     operator = CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", nodes="{{ x }}")
     empty: list[Any] = ["", " ", []]

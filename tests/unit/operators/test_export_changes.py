@@ -231,16 +231,6 @@ def test_other_arguments_are_another_list_of_which_all_is_added(
     assert export(tmp_path, mine=False, channel_id="UC-other")["compared"] is True
 
 
-def test_export_after_one_that_wrote_no_changes_compares_with_it(tmp_path: Path, listings: Listings) -> None:
-    listings.have({1: subscription(1)})
-    export(tmp_path, changes=None)
-    listings.have({2: subscription(2)})
-
-    summary = export(tmp_path)
-
-    assert (summary["compared"], counted(summary)) == (True, {**NOTHING, "added": 1, "removed": 1})
-
-
 def test_export_to_a_file_without_a_manifest_compares_with_nothing(
     tmp_path: Path, listings: Listings, lines: list[str]
 ) -> None:

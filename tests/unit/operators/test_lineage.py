@@ -89,24 +89,6 @@ BOOKS = "mediaops-books://mediaops_books_default/books"
 HOT_THREADS = "mediaops-cluster://mediaops_cluster_default/hot_threads"
 
 
-class TestDone:
-    def test_export_reports_service_and_dataset(self, tmp_path: Path) -> None:
-        file = tmp_path / "subs.csv"
-        operator = export(file)
-        assert reported(operator, "start") == ([MINE], [(file.as_uri(), None, None)])
-        extra = run(operator)
-        assert (extra["path"], extra["rows"], extra["complete"]) == (str(file), 3, True)
-        assert reported(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
-
-    def test_the_columns_of_a_list_are_known_once_it_is_read(self, tmp_path: Path) -> None:
-        (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
-        operator = enrich(tmp_path / "books.csv", source=str(tmp_path / "list.csv"))
-        assert operator.get_openlineage_facets_on_start().outputs[0].columns is None  # type: ignore[union-attr]
-        run(operator)
-        assert columns_of(operator)["source_price"] == "string"
-        assert reported(operator)[0] == [(tmp_path / "list.csv").as_uri(), BOOKS]
-
-
 class TestDeferred:
     def test_another_worker_tells_what_the_triggerer_has_written(self, tmp_path: Path) -> None:
         (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
@@ -151,11 +133,3 @@ class TestNotDone:
             setattr(operator, name, value)
         reported(operator, "start")
         reported(operator, "failure")
-
-
-def test_no_connection_is_in_what_is_reported() -> None:
-    operator = enrich("s3://key:secret@bucket/books.csv", source="s3://key:secret@bucket/list.csv")
-    assert reported(operator, "start") == (
-        ["s3://bucket/list.csv", BOOKS],
-        [("s3://bucket/books.csv", None, None)],
-    )

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
@@ -138,19 +137,6 @@ class TestOneTask:
         # And the retry that follows this clear is a retry.
         assert tried(record, 3, max_tries=1, text="Ho", post_again_on_clear="true")["id"] == "act-2"
 
-    def test_each_task_instance_has_a_folder_of_its_own_in_a_journal(
-        self, journal: Place, posts: requests_mock.Mocker
-    ) -> None:
-        others: list[dict[str, Any]] = [{}, {"run": "another"}, {"task": "another"}]
-        assert [attempt(journal, **where)["id"] for where in others] == ["act-1", "act-2", "act-3"]
-        assert posts.call_count == 3
-        folders = sorted({name.partition("/")[0] for name in journal.names()})
-        assert [name.rpartition("-")[0] for name in folders] == [
-            "dag-another-post--1",
-            "dag-run-another--1",
-            "dag-run-post--1",
-        ]
-
     @pytest.mark.airflow(">=3.3")
     @pytest.mark.usefixtures("posts")
     def test_record_in_the_state_store_is_kept_for_as_long_as_the_run(self) -> None:
@@ -238,21 +224,6 @@ class TestArguments:
             PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path).execute(cast("Context", {}))
         PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path, once_per=DAY).execute(cast("Context", {}))
         assert posts.call_count == 1
-
-    @pytest.mark.parametrize("form", ["text", "text with a slash", "uri", "path", "object storage path"])
-    def test_the_folder_can_be_any_path(self, tmp_path: Path, posts: requests_mock.Mocker, form: str) -> None:
-        forms: dict[str, Any] = {
-            "text": str(tmp_path / "a" / "b"),
-            "text with a slash": f"{tmp_path}/a/b/",
-            "uri": (tmp_path / "a" / "b").as_uri(),
-            "path": tmp_path / "a" / "b",
-            "object storage path": ObjectStoragePath(f"file://{tmp_path}/a/b"),
-        }
-        PostBulletinOperator(task_id="post", text="Hi", journal=forms[form], once_per=DAY).execute(context_of())
-
-        [name] = (folder.name for folder in (tmp_path / "a" / "b").iterdir())
-        assert name.startswith(f"{DAY}-")
-        assert posts.called
 
     @pytest.mark.parametrize(
         ("once_per", "shown"),

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.search_cluster import node_id, replied, stats
+from tests.unit.search_cluster import node_id
 from tests.unit.triggers.waiting_together import now, together, watch
 from tests.unit.virtual_time import START, in_virtual_time
 
@@ -28,13 +28,6 @@ class TestOneReadingForMany:
         assert [at - START for at in cluster.times] == [0, 10, 20, 30]
         assert {tuple(at for at, _ in mine) for mine in seen} == {(0, 10, 20), (10, 20, 30)}
         assert cluster.opened == cluster.closed == 1
-
-    def test_trigger_that_wants_readings_less_often_gets_those_of_others(self, cluster: ScriptedCluster) -> None:
-        rare: list[Any] = []
-        together(watch([], interval=2, readings=7), watch(rare, interval=7, begin=1, readings=3))
-        assert [at - START for at in cluster.times] == [0, 2, 4, 6, 8, 10, 12]
-        # As soon as half of its interval is over.
-        assert [at for at, _ in rare] == [2, 6, 10]
 
     def test_trigger_that_backs_off_is_left_alone(self, cluster: ScriptedCluster) -> None:
         async def back_off() -> list[float]:
@@ -77,16 +70,6 @@ class TestDeadline:
 
         together(wait())
         assert len(cluster.asked) == 2
-
-    def test_so_is_the_first_of_one_that_joins_between_two_readings_of_others(self, cluster: ScriptedCluster) -> None:
-        async def wait() -> None:
-            await asyncio.sleep(2)
-            async with shared_cluster(CONN_ID) as shared:
-                assert await shared.readings(None, 60).anext(0, START + 5) is not None
-                assert now() == 5
-
-        together(wait(), watch([], readings=2, interval=60))
-        assert [at - START for at in cluster.times] == [0, 5, 60]
 
     def test_a_reading_that_takes_too_long_is_waited_for_half_a_minute(self, cluster: ScriptedCluster) -> None:
         cluster.latency = 60
@@ -142,18 +125,6 @@ class TestNodes:
         together(nobody(), watch(seen, nodes="node-1"), watch([], nodes="node-2"))
         assert [found for _, found in seen] == [["node-1"]] * 3
         assert cluster.selections == ["", "nobody,node-9", "", ""]
-
-    def test_a_node_that_gives_no_statistics_is_told_to_who_wants_all(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = replied(stats({"node-1": 5}, failures=("it is slow",)))
-
-        async def failures(nodes: str | None) -> list[str]:
-            async with shared_cluster(CONN_ID) as shared:
-                reading = await shared.readings(nodes, 10).anext(0)
-                assert reading is not None
-                return list(reading.failures)
-
-        assert together(failures(None), failures("node-1")) == [["it is slow"], []]
-        assert cluster.selections == [""]
 
 
 def test_reading_for_all_is_logged_in_nobodys_name(cluster: ScriptedCluster) -> None:

@@ -43,33 +43,6 @@ class TestFailure:
         assert errors[0] is not errors[1]
         assert len(cluster.asked) == 1
 
-    def test_unforeseen_error_reaches_all_with_its_cause(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = ZeroDivisionError("a slip")
-
-        async def fail() -> BaseException | None:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(RuntimeError, match="could not be read: ZeroDivisionError") as caught:
-                    await shared.readings(None, 10).anext(0)
-                return caught.value.__cause__
-
-        causes = together(fail(), fail())
-        assert causes[0] is causes[1]
-
-    def test_a_pause_that_the_cluster_asks_of_one_holds_up_nobody_who_joins(self, cluster: ScriptedCluster) -> None:
-        full, day = error(429, "es_rejected_execution_exception", "full"), {"retry-after": "86400"}
-        cluster.trouble = replied(full, 429, **day)
-        seen: list[Any] = []
-
-        async def fail() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(Exception, match="full"):
-                    await shared.readings(None, 10).anext(0)
-                cluster.trouble = None
-                await asyncio.sleep(400)
-
-        together(fail(), watch(seen, begin=30, readings=2))
-        assert [at for at, _ in seen] == [30, 40]
-
 
 class TestLeaving:
     def test_trigger_that_is_cancelled_leaves_at_once_and_harms_nobody(self, cluster: ScriptedCluster) -> None:
@@ -169,20 +142,6 @@ class TestConnection:
         assert cluster.hosts == [HOST, HOST, HOST, "https://new.example", "https://new.example"]
         assert [at for at, _ in seen] == [0, 0, 10, 10, 20, 20, 30, 30]
         assert (cluster.opened, cluster.closed) == (2, 2)
-
-    def test_connection_that_cannot_be_fetched_any_more_leaves_the_error_as_it_is(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                await mine.anext(0)
-                monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-                cluster.trouble = DENIED
-                with pytest.raises(AuthenticationError):
-                    await mine.anext(10)
-
-        together(wait())
 
     def test_credentials_that_differ_at_each_fetch_leave_no_session_open(
         self, cluster: ScriptedCluster, supervisor: Supervisor

@@ -60,19 +60,6 @@ def list_over(replies: list[Response], *, query: SubscriptionQuery = QUERY, toke
     return listed
 
 
-def test_listing_of_three_pages_asks_for_each_to_the_last() -> None:
-    listed = list_over([page("a", "b", token="T1"), page("c", token="T2"), page("d")])
-    assert listed.fresh == ["a", "b", "c", "d"]
-    assert listed.tokens == [None, "T1", "T2"]
-    assert (listed.listing.pages, listed.listing.duplicates, listed.listing.restarts) == (3, 0, 0)
-    assert listed.listing.ended
-    assert listed.warnings == []
-
-
-def test_listing_given_a_token_begins_at_its_page() -> None:
-    assert list_over([page("c", token="T2"), page("d")], token="T1").tokens == ["T1", "T2"]
-
-
 @pytest.mark.parametrize(
     ("part", "asked"), [(("snippet",), "id,snippet"), (("snippet", "id"), "snippet,id"), (("id",), "id")]
 )
@@ -81,65 +68,62 @@ def test_records_are_always_asked_for_with_their_id(part: tuple[str, ...], asked
     assert listed.parts == {asked}
 
 
-def test_empty_page_with_a_next_one_does_not_end_the_listing() -> None:
-    listed = list_over([page(token="T1"), page("a", token="T2"), page(token="T3"), page("b")])
-    assert listed.fresh == ["a", "b"]
-    assert listed.warnings == []
-
-
-def test_records_that_come_again_are_counted_and_left_out() -> None:
-    listed = list_over([page("a", "b", "a", token="T1"), page("b", "c")])
-    assert listed.fresh == ["a", "b", "c"]
-    assert listed.listing.duplicates == 2
-
-
-def test_token_that_comes_twice_ends_the_listing() -> None:
-    listed = list_over([page("a", token="T1"), page("b", token="T2"), page("c", token="T1")])
-    assert listed.fresh == ["a", "b", "c"]
-    assert listed.listing.ended
-    assert not listed.listing.complete
-    (warning,) = listed.warnings
-    assert "it ends after 3 pages, because the service gave a page token for the second time." in warning
-
-
-def test_same_records_on_three_pages_end_the_listing() -> None:
-    listed = list_over([page("a", "b", token="T1"), *(page("a", "b", token=f"T{turn}") for turn in range(2, 5))])
-    assert listed.fresh == ["a", "b"]
-    assert listed.listing.duplicates == 6
-    assert "3 pages in a row held nothing new" in listed.warnings[0]
-
-
-def test_two_pages_of_known_records_do_not_end_the_listing() -> None:
-    stale = [page("a", token="T2"), page("a", token="T3")]
-    listed = list_over([page("a", token="T1"), *stale, page("b", token="T4"), page("a", token="T5"), page("c")])
-    assert listed.fresh == ["a", "b", "c"]
-    assert listed.warnings == []
-
-
-def test_known_records_and_empty_pages_in_turns_end_the_listing() -> None:
-    turns = [page("a", token="T1"), page(token="T2"), page("a", token="T3")]
-    more = [page(token="T4"), page("a", token="T5")]
-    listed = list_over([page("a", token="T0"), *turns, *more])
-    assert "held nothing new" in listed.warnings[0]
-
-
-def test_empty_pages_without_end_end_the_listing() -> None:
-    listed = list_over([page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))])
-    assert listed.fresh == ["a"]
-    assert "200 pages in a row were empty" in listed.warnings[0]
-
-
 PAIRS = SubscriptionQuery(mine=True, max_results=2)
+#: Pages, the records that a listing of them gives, and why it is not complete; empty if it is.
+LISTINGS: dict[str, tuple[list[Response], str, str]] = {
+    "three pages": ([page("a", "b", token="T1"), page("c", token="T2"), page("d")], "abcd", ""),
+    "empty pages between": ([page(token="T1"), page("a", token="T2"), page(token="T3"), page("b")], "ab", ""),
+    "records that come again": ([page("a", "b", "a", token="T1"), page("b", "c")], "abc", ""),
+    "two pages of known records": (
+        [page("a", token="T1"), page("a", token="T2"), page("a", token="T3"), page("b", token="T4"), page("a")],
+        "ab",
+        "",
+    ),
+    "a token twice": (
+        [page("a", token="T1"), page("b", token="T2"), page("c", token="T1")],
+        "abc",
+        "ends after 3 pages, because the service gave a page token for the second time.",
+    ),
+    "three pages of known records": (
+        [page("a", "b", token="T1"), *(page("a", "b", token=f"T{turn}") for turn in range(2, 5))],
+        "ab",
+        "3 pages in a row held nothing new",
+    ),
+    "known records and empty pages in turns": (
+        [page("a", token="T0"), *(page(*"a" * (turn % 2), token=f"T{turn}") for turn in range(1, 6))],
+        "a",
+        "held nothing new",
+    ),
+    "empty pages without end": (
+        [page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))],
+        "a",
+        "200 pages in a row were empty",
+    ),
+    "a full last page of a far larger total": (
+        [page("a", "b", token="T1", total=9), page("c", "d", total=9)],
+        "abcd",
+        "2 pages, because the last one is full and leads to no next one, and 4 of 9 announced records came",
+    ),
+    "twice what came": ([page("a", "b", token="T1", total=8), page("c", "d", total=8)], "abcd", ""),
+    "a last page not full": ([page("a", "b", token="T1", total=900), page("c", total=900)], "abc", ""),
+    "an empty last page": ([page("a", "b", token="T1", total=900), page(total=900)], "ab", ""),
+    "a total of nothing": ([page("a", "b", total=0)], "ab", ""),
+}
 
 
-def test_full_last_page_of_a_far_larger_total_makes_the_listing_incomplete() -> None:
-    listed = list_over([page("a", "b", token="T1", total=9), page("c", "d", total=9)], query=PAIRS)
-    assert listed.fresh == ["a", "b", "c", "d"]
-    assert listed.listing.ended
-    assert not listed.listing.complete
-    (warning,) = listed.warnings
-    assert "cut the listing short: it ends after 2 pages, because the last one is full" in warning
-    assert "4 of 9 announced records came" in warning
+@pytest.mark.parametrize("case", LISTINGS)
+def test_listing_gives_each_record_once_and_says_whether_it_is_complete(case: str) -> None:
+    pages, records, why = LISTINGS[case]
+    listed = list_over(pages, query=PAIRS)
+    assert listed.fresh == list(records)
+    assert listed.tokens == [None, *(json.loads(each.body)["nextPageToken"] for each in pages[:-1])]
+    assert (listed.listing.ended, listed.listing.complete, listed.listing.pages) == (True, not why, len(pages))
+    assert [why in warning for warning in listed.warnings] == [True] * bool(why)
+
+
+def test_listing_that_begins_at_a_token_knows_nothing_of_the_pages_before() -> None:
+    listed = list_over([page("y", "z", total=900)], query=PAIRS, token="T9")
+    assert (listed.tokens, listed.listing.complete) == (["T9"], True)
 
 
 def test_full_last_page_in_the_services_own_size_is_five_records() -> None:
@@ -148,21 +132,10 @@ def test_full_last_page_in_the_services_own_size_is_five_records() -> None:
     assert list_over([page(*"abcd", total=11)], query=unsized).listing.complete
 
 
-@pytest.mark.parametrize(
-    ("pages", "token"),
-    [
-        pytest.param([page("a", "b", token="T1", total=8), page("c", "d", total=8)], None, id="twice what came"),
-        pytest.param([page("a", "b", token="T1", total=900), page("c", total=900)], None, id="last page not full"),
-        pytest.param([page("a", "b", token="T1", total=900), page(total=900)], None, id="last page empty"),
-        pytest.param([page("a", "b", total=0)], None, id="total of nothing"),
-        pytest.param([page("a", "b")], None, id="no total"),
-        pytest.param([page("y", "z", total=900)], "T9", id="begun at a token"),
-    ],
-)
-def test_listing_that_may_be_whole_is_complete_whatever_its_total(pages: list[Response], token: str | None) -> None:
-    listed = list_over(pages, query=PAIRS, token=token)
-    assert listed.listing.complete
-    assert listed.warnings == []
+def test_records_without_an_id_are_all_kept_and_still_cannot_circle() -> None:
+    listed = list_over([page(None, None, token="T0"), *(page(None, None, token=f"T{turn}") for turn in range(1, 4))])
+    assert listed.fresh == [None] * 8
+    assert "held nothing new" in listed.warnings[0]
 
 
 def test_resumed_listing_counts_the_records_of_earlier_attempts_beside_the_total() -> None:
@@ -170,12 +143,6 @@ def test_resumed_listing_counts_the_records_of_earlier_attempts_beside_the_total
     listing.knows([{"id": "a"}, {"id": "b"}, {"id": "c"}])
     replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), [page("d", "e", total=10)])
     assert listing.complete
-
-
-def test_records_without_an_id_are_all_kept_and_still_cannot_circle() -> None:
-    listed = list_over([page(None, None, token="T0"), *(page(None, None, token=f"T{turn}") for turn in range(1, 4))])
-    assert listed.fresh == [None] * 8
-    assert "held nothing new" in listed.warnings[0]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -218,13 +185,6 @@ def test_resumed_listing_that_goes_in_a_circle_ends(restarts: int) -> None:
     replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), pages)
 
     assert listing.ended
-
-
-def test_known_pages_after_a_new_start_are_no_circle() -> None:
-    first = [page(str(turn), token=f"T{turn}") for turn in range(6)]
-    again = [page(str(turn), token=f"N{turn}") for turn in range(6)]
-    listed = list_over([*first, *[REFUSED] * 4, *again, page("6")])
-    assert listed.fresh == [str(turn) for turn in range(7)]
 
 
 def test_listing_whose_token_is_refused_again_starts_over_only_once() -> None:
