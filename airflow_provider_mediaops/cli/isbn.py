@@ -19,7 +19,7 @@ from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result,
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
-    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListReading
 
 _PROGRESS_ROWS = 250_000

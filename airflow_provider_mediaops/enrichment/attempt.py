@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
-    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListSource
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.path_checks import is_same_file
-from airflow_provider_mediaops.storage.source_columns import column_error
-from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceError
-from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
+from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
+from airflow_provider_mediaops.storage.source_lines import GZIP
+from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, version_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _ISBN13 = 13
 # How many times are kept that were parsed or written last.
@@ -99,20 +98,16 @@ class EarlierDataset:
             yield source_row.text, source_row.columns or {}
 
     def _check_columns(self) -> None:
-        names: Collection[str]
-        if self.format == "jsonl":
-            first = next(iter(read_rows(path_of(self.path), "isbn13", self.format, keep=True)), None)
-            if first is None:
-                # An enrichment of no rows is an empty file.
-                return
-            if first.error:
-                raise InvalidSourceError(f"{DATASET.of(self.path)}, line {first.error.removeprefix('Line ')}")
-            names = first.columns or ()
-        else:
-            names = table_names(path_of(self.path), self.format)
-            if error := column_error("isbn13", names):
-                raise InvalidSourceError(f"{DATASET.of(self.path)}: {error}.")
-        missing = [name for name in ("input", *_LOOKED_UP[self.format]) if name not in names]
+        wanted = ("input", *_LOOKED_UP[self.format])
+        # A table without one of the columns has no row. A record may lack any of its fields.
+        keep = self.format == "jsonl" or wanted
+        first = next(iter(read_rows(path_of(self.path), "isbn13", self.format, keep=keep)), None)
+        if first is None:
+            # An enrichment of no rows is an empty file, or a header.
+            return
+        if first.error:
+            raise InvalidSourceError(f"{DATASET.of(self.path)}, line {first.error.removeprefix('Line ')}")
+        missing = [name for name in wanted if name not in (first.columns or ())]
         if missing:
             raise InvalidSourceError(f"{DATASET.of(self.path)}: there is no {missing[0]!r} in it.")
 

@@ -34,7 +34,7 @@ from airflow_provider_mediaops.storage.formats import (
 from airflow_provider_mediaops.storage.log import DoneFrame, Log, is_outdated, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
 if TYPE_CHECKING:

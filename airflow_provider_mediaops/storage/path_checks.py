@@ -21,7 +21,7 @@ from airflow_provider_mediaops.storage.files import (
     target_of,
     translating_errors,
 )
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
 if TYPE_CHECKING:

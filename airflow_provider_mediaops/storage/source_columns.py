@@ -47,6 +47,14 @@ def is_missing(text: str) -> bool:
     return not text[:1].isdigit() and text.strip(_AROUND).casefold() in _MISSING
 
 
+def first_filled(texts: Sequence[str]) -> str | None:
+    """Return the first text that is not missing; the first one if all are, and None if there are none."""
+    for text in texts:
+        if not is_missing(text):
+            return text
+    return texts[0] if texts else None
+
+
 def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """
     Find the columns that are read.

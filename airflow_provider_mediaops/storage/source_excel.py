@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import (
-    check_number,
-    find_columns,
-    finite,
-    is_missing,
-    left_out,
-    no_column,
-    places_of,
-)
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.source_columns import finite, first_filled, no_column
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from zipfile import ZipFile, ZipInfo
 
-    from airflow.sdk import ObjectStoragePath
-
-    from airflow_provider_mediaops.storage.file_role import FileRole
-    from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 # A workbook of Excel before 2007 begins like this, and so does a newer one with a password.
 _OLD = b"\xd0\xcf\x11\xe0"
@@ -37,63 +25,35 @@ _MAX_SHEETS = 20
 # 200 MB unpacked, twenty times as many as in the archive; the texts of all cells are read into memory.
 _MAX_UNPACKED, _MAX_IN_MEMORY = 1 << 30, 256 << 20
 _ALWAYS_READ, _MAX_RATIO = 32 << 20, 100
-# All cells of a row are in memory.
-_MAX_ROW_BYTES, _BLOCK_BYTES = 4 << 20, 1 << 16
 
 
-def read_excel(path: ObjectStoragePath, role: FileRole, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
-    """
-    Read the first sheet that has the column.
-
-    :returns: the rows; a row without any value is skipped.
-    :raises OSError: if the file cannot be read; the message names it.
-    :raises InvalidSourceError: if it is no whole workbook, has a password, or lacks a column.
-    :raises PermanentError: if openpyxl is not installed.
-    """
-    facts.format = "xlsx"
-    with _opened_workbook(path, role) as book:
+def read_excel(file: SourceFile) -> Iterator[SourceRow]:
+    """Read the first sheet that has the column; a row without any value is skipped."""
+    with _opened_workbook(file) as book:
         lacking: list[str] = []
         for sheet in book.worksheets:
             rows = _cells(sheet)
             number, header = next(rows, (0, []))
             names = [text_of(value).strip() for value in header]
-            try:
-                places = find_columns(options.columns, names)
-                if not places:
-                    problem = no_column(options.columns, names).removesuffix("; name it in isbn_column")
-                    lacking.append(f"in sheet {sheet.title!r}, {problem}")
-                    continue
-                kept = places_of(names, left_out(options.columns, names, places), options.keep)
-            except ValueError as error:
-                raise InvalidSourceError(f"{role.of(path)}, sheet {sheet.title!r}, row {number}: {error}.") from None
-            facts.sheet, facts.columns = sheet.title, [names[place] for place in places]
-            facts.kept = dict.fromkeys((name for _, name in kept), "str")
-            facts.too_many = check_number(facts.kept)
-            yield from _rows_of(rows, places, kept)
+            if not file.has_column(names):
+                problem = no_column(file.options.columns, names).removesuffix("; name it in isbn_column")
+                lacking.append(f"in sheet {sheet.title!r}, {problem}")
+                continue
+            file.sheet, file.line = sheet.title, number
+            chosen = file.choose(names)
+            for line, cells in rows:
+                text = first_filled([text_of(cells[at]) for at in chosen.read if at < len(cells)])
+                yield SourceRow(text or "", None, chosen.columns(cells), line)
             return
-        listed = "; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells"
-        raise InvalidSourceError(f"{role.of(path)}: {listed}.")
-
-
-def _rows_of(
-    rows: Iterator[tuple[int, list[Any]]], places: list[int], kept: list[tuple[int, str]]
-) -> Iterator[SourceRow]:
-    for number, cells in rows:
-        texts = [text_of(_plain(cells[place])) if place < len(cells) else "" for place in places]
-        text = next((each for each in texts if not is_missing(each)), texts[0])
-        columns = None
-        if kept:
-            columns = {name: _plain(cells[at]) if at < len(cells) else None for at, name in kept}
-        yield SourceRow(text, None, columns, number)
+        raise file.error("; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells")
 
 
 def _cells(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
     # Some programs note a size that is not that of the sheet.
     sheet.reset_dimensions()
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        cells = list(row)
-        if any(value is not None and value != "" for value in cells):
-            yield number, cells
+        if any(value is not None and value != "" for value in row):
+            yield number, list(map(_plain, row))
 
 
 def _plain(value: Any) -> Any:
@@ -103,7 +63,13 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _opened_workbook(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
+def _opened_workbook(file: SourceFile) -> Iterator[Any]:
+    """
+    Open a workbook.
+
+    :raises InvalidSourceError: if it is no whole workbook, or has a password.
+    :raises PermanentError: if openpyxl is not installed.
+    """
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -116,56 +82,35 @@ def _opened_workbook(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
     from zipfile import BadZipFile
     from zlib import error as zlib_error
 
-    with role.naming(path), path.fs.open(path.path, "rb") as file:
-        if file.read(len(_OLD)) == _OLD:
-            is_encrypted = _ENCRYPTED in file.read(_OLD_BYTES)
-            problem = "it has a password; save it without" if is_encrypted else "it is in the old form of Excel (.xls)"
-            raise InvalidSourceError(f"{role.of(path)}: {problem}{'' if is_encrypted else '; save it as .xlsx'}.")
-        file.seek(0)
+    with file.opened() as opened:
+        if opened.read(len(_OLD)) == _OLD:
+            if _ENCRYPTED in opened.read(_OLD_BYTES):
+                raise file.error("it has a password; save it without")
+            raise file.error("it is in the old form of Excel (.xls); save it as .xlsx")
+        opened.seek(0)
         try:
-            _check_size(file, role.of(path), role.noun)
-            with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
+            if problem := _too_large(opened):
+                raise file.error(f"{problem}, so it is no list; save it as .csv")
+            with closing(load_workbook(opened, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
             raise
         except (BadZipFile, InvalidFileException, ParseError, zlib_error, KeyError, ValueError, EOFError) as error:
-            raise InvalidSourceError(f"{role.of(path)}: it is no whole workbook ({error}).") from None
+            raise file.error(f"it is no whole workbook ({error})") from None
 
 
-def _check_size(file: Any, name: str, noun: str) -> None:
-    """Raise if a part of a workbook is too large once it is unpacked."""
-    if problem := _is_too_much(file):
-        raise InvalidSourceError(f"{name}: {problem}, so it is no {noun}; save it as .csv.")
-
-
-def _is_too_much(file: Any) -> str | None:
+def _too_large(opened: Any) -> str | None:
     """Return what is too large in a workbook once it is unpacked; None if nothing is."""
     from zipfile import ZipFile
 
-    with ZipFile(file) as parts:
-        infos = parts.infolist()
-        if (total := sum(part.file_size for part in infos)) > _MAX_UNPACKED:
-            return f"it has {total >> 20:,} MB unpacked"
-        for part in infos:
-            is_sheet = part.filename.startswith("xl/worksheets/")
-            times = part.file_size // max(part.compress_size, 1)
-            many = part.file_size > _ALWAYS_READ and times > _MAX_RATIO
-            if many or (part.file_size > _MAX_IN_MEMORY and not is_sheet):
-                size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
-                return f"its part {part.filename} has {size}"
-            if is_sheet and part.file_size > _MAX_ROW_BYTES and not _has_rows(parts, part):
-                return f"its part {part.filename} has a row of more than {_MAX_ROW_BYTES >> 20} MB"
+    with ZipFile(opened) as archive:
+        parts = archive.infolist()
+    if (total := sum(part.file_size for part in parts)) > _MAX_UNPACKED:
+        return f"it has {total >> 20:,} MB unpacked"
+    for part in parts:
+        times = part.file_size // max(part.compress_size, 1)
+        is_in_memory = not part.filename.startswith("xl/worksheets/")
+        if (part.file_size > _ALWAYS_READ and times > _MAX_RATIO) or (is_in_memory and part.file_size > _MAX_IN_MEMORY):
+            size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
+            return f"its part {part.filename} has {size}"
     return None
-
-
-def _has_rows(parts: ZipFile, part: ZipInfo) -> bool:
-    """Return whether no row of a sheet is longer than any."""
-    before, since = b"", 0
-    with parts.open(part) as sheet:
-        while block := sheet.read(_BLOCK_BYTES):
-            # The name of an element may begin with a prefix.
-            since = 0 if b"row>" in before[-4:] + block else since + len(block)
-            if since > _MAX_ROW_BYTES:
-                return False
-            before = block
-    return True

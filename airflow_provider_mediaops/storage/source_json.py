@@ -11,48 +11,45 @@ from airflow_provider_mediaops.json_text import check_depth, text_of
 from airflow_provider_mediaops.storage.source_columns import (
     check_number,
     clean,
-    column_error,
     find_columns,
     finite,
-    is_missing,
+    first_filled,
     left_out,
     no_column,
+    places_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
-    from airflow_provider_mediaops.storage.source_lines import SourceLines, SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
+    from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 # A row of Open Library's dump: type, key, revision, time and the record, with tabs between.
 _DUMP_LINE = re.compile(r"/type/\w+\t/\S+\t\d+\t[^\t]+\t(?={)")
+# A file in which each record has other names would fill the memory.
+_MAX_NAMES = 1_000
 _GAP = re.compile(r"[\s,\x1e]*")
 # JSON has neither NaN nor infinity, though Python and pandas write them.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
-def is_dump(line: str) -> bool:
-    """Return whether a line is one of Open Library's dumps."""
-    return _DUMP_LINE.match(line) is not None
-
-
-def read_json(lines: SourceLines, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
+def read_json(lines: SourceLines) -> Iterator[SourceRow]:
     """Read rows of JSON."""
-    texts = iter(lines)
+    texts, file = iter(lines), lines.file
     first = next((line for line in texts if line.strip()), None)
     if first is None:
         return
-    rows = _Rows(lines, options, facts)
+    rows = _Rows(file)
     if _extends_over_lines(first):
-        facts.format = "json"
-        for value, number in _values(lines, first, texts):
+        file.format = "json"
+        for value, number in _values(file, first, texts):
             yield from rows.each(value, number)
     else:
-        facts.format = "jsonl"
+        file.format = "jsonl"
+        # A line that is too long is refused from here on.
+        lines.cut = b""
         for line in chain((first,), texts):
-            if lines.is_cut:
-                raise lines.too_long("line")
             if line.strip():
                 yield from rows.of_line(line)
     rows.end()
@@ -73,21 +70,17 @@ def _extends_over_lines(first: str) -> bool:
 
 
 class _Rows:
-    """
-    Makes rows of values.
+    """Makes rows of values."""
 
-    :param lines: the file.
-    :param options: how it is read.
-    :param facts: what is recognised is noted in these.
-    """
-
-    def __init__(self, lines: SourceLines, options: ReadOptions, facts: FileFacts) -> None:
-        self._lines = lines
-        self._options = options
-        self._facts = facts
-        # The places of the columns, by the names of a record: most records have the same.
-        self._places: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
-        self._first: tuple[int, list[str]] | None = None
+    def __init__(self, file: SourceFile) -> None:
+        self._file = file
+        keep = file.options.keep
+        # The columns that are read, and those that are kept with their new names, by the names of a record: most
+        # records have the same.
+        self._chosen: dict[tuple[str, ...], tuple[list[str], dict[str, str]]] = {}
+        self._first: tuple[int, tuple[str, ...]] | None = None
+        # The columns to be kept that no record has had yet, and some of those that there are.
+        self._absent = [] if isinstance(keep, bool) else list(keep)
         self._names: dict[str, None] = {}
         # Whether the rows are those of a list within an object, such as {"items": […]}.
         self._is_wrapped = False
@@ -95,24 +88,23 @@ class _Rows:
     def of_line(self, line: str) -> Iterator[SourceRow]:
         """Yield the row of a line, or those of the list that it holds."""
         text = _DUMP_LINE.sub("", line, count=1) if line.startswith("/type/") else line
-        number = self._lines.number
         try:
             value = _DECODER.decode(text)
             check_depth(value, text.count("{") + text.count("["))
         except (ValueError, RecursionError) as error:
-            yield self._lines.row(line.strip(), f"it is no JSON ({error})", self._nothing())
+            yield self._file.row(line.strip(), f"it is no JSON ({error})", self._nothing())
             return
-        yield from self.each(value, number)
+        yield from self.each(value, self._file.line)
 
     def each(self, value: Any, line: int) -> Iterator[SourceRow]:
         """Yield the row of a value, or those of the list that it holds."""
         inner = self._inner(value)
         for each in [value] if inner is None else inner:
-            yield self.of(each, line)
+            yield self._row(each, line)
 
     def _inner(self, value: Any) -> list[Any] | None:
         """Return the one list in an object that holds rows; None if the object is a row itself."""
-        is_first = self._first is None and self._lines.role.is_list
+        is_first = self._first is None and self._file.role.is_list
         if not isinstance(value, dict) or not (is_first or self._is_wrapped) or self._has_column(value):
             return None
         lists = [each for each in value.values() if isinstance(each, list) and any(map(self._has_column, each))]
@@ -120,85 +112,69 @@ class _Rows:
         return lists[0] if len(lists) == 1 else None
 
     def _has_column(self, value: Any) -> bool:
-        if not isinstance(value, dict):
-            return False
-        try:
-            return bool(find_columns(self._options.columns, list(value)))
-        except ValueError:
-            # Two columns have the name, which is the error of that row.
-            return True
+        return isinstance(value, dict) and self._file.has_column(list(value))
 
-    def of(self, value: Any, line: int) -> SourceRow:
-        """Return the row of a value."""
+    def _row(self, value: Any, line: int) -> SourceRow:
         if isinstance(value, list) and len(value) == 1:
             # A row of a query with one column.
             value = value[0]
-        if not isinstance(value, (dict, list)):
-            return self._lines.row(text_of(value), None, self._nothing(), line)
-        if isinstance(value, list):
-            problem = f"it has {len(value)} values without names"
-            return self._lines.row(text_of(value), problem, self._nothing(), line)
-        names = list(value)
-        key = tuple(names)
-        if (found := self._places.get(key)) is None:
-            found = self._found(names, line)
-            if len(self._places) < 1_000:  # noqa: PLR2004 - a file in which each record has other names
-                self._places[key] = found
-        read, kept = found
-        columns = self._columns(value, kept) if self._options.keep else None
-        texts = [text_of(value[name]) for name in read]
-        text = next((text for text in texts if not is_missing(text)), texts[0] if texts else "")
-        return self._lines.row(text, None, columns, line)
+        if not isinstance(value, dict):
+            reason = f"it has {len(value)} values without names" if isinstance(value, list) else None
+            return self._file.row(text_of(value), reason, self._nothing(), line)
+        names = tuple(value)
+        if (chosen := self._chosen.get(names)) is None:
+            chosen = self._choose(names, line)
+            if len(self._chosen) < _MAX_NAMES:
+                self._chosen[names] = chosen
+        read, kept = chosen
+        columns = {new: finite(value.get(name)) for name, new in kept.items()} if self._file.options.keep else None
+        return self._file.row(first_filled([text_of(value[name]) for name in read]) or "", None, columns, line)
 
     def _nothing(self) -> dict[str, Any] | None:
         """Return the columns of a row that has none, in a file of rows that have some."""
-        return {} if self._options.keep and self._first else None
+        return {} if self._file.options.keep and self._first else None
 
-    def _found(self, names: list[str], line: int) -> tuple[list[str], list[str]]:
+    def _choose(self, names: tuple[str, ...], line: int) -> tuple[list[str], dict[str, str]]:
+        file, wanted, keep = self._file, self._file.options.columns, self._file.options.keep
         try:
-            places = find_columns(self._options.columns, names)
+            places = find_columns(wanted, names)
         except ValueError as error:
-            raise self._lines.error(str(error), line) from None
-        if not places and not self._first and not self._lines.role.is_list:
-            raise self._lines.error(no_column(self._options.columns, names), line)
-        read = [names[place] for place in places]
+            raise file.error(str(error), line) from None
+        if not places and not self._first and not file.role.is_list:
+            raise file.error(no_column(wanted, names), line)
         self._first = self._first or (line, names)
-        self._facts.columns += [name for name in read if name not in self._facts.columns]
-        out = left_out(self._options.columns, names, places)
-        kept = [name for place, name in enumerate(names) if place not in out]
-        if self._facts.too_many is None:
-            self._names.update(dict.fromkeys(map(clean, kept)))
-            self._facts.too_many = check_number(self._names)
+        read = [names[place] for place in places]
+        file.columns += [name for name in read if name not in file.columns]
+        self._absent = [name for name in self._absent if name not in names]
+        if not isinstance(keep, bool):
+            if len(self._names) < _MAX_NAMES:
+                self._names.update(dict.fromkeys(names))
+            return read, {name: clean(name) for name in keep}
+        kept = {names[place]: new for place, new in places_of(names, left_out(wanted, names, places), keep)}
+        if file.too_many is None:
+            file.kept.update(dict.fromkeys(kept.values(), "str"))
+            file.too_many = check_number(file.kept)
         return read, kept
-
-    def _columns(self, record: Mapping[str, Any], kept: list[str]) -> dict[str, Any]:
-        keep = self._options.keep
-        names = kept if isinstance(keep, bool) else keep
-        return {clean(name): finite(record.get(name)) for name in names}
 
     def end(self) -> None:
         """Raise if no record had a column that the user has named; note those that are kept."""
-        keep, facts = self._options.keep, self._facts
+        file, keep = self._file, self._file.options.keep
         if self._first is None:
             return
         line, names = self._first
-        if not facts.columns:
+        if not file.columns:
             advice = "; if the list is within another value, write it by itself: an array, or an object a line"
-            problem = no_column(self._options.columns, names)
-            raise self._lines.error(f"{problem}{advice if self._lines.role.is_list else ''}", line)
-        if isinstance(keep, bool):
-            facts.kept = dict.fromkeys(self._names if keep else (), "str")
-            return
-        known = [*facts.columns, *self._names]
-        if facts.too_many is None and (error := next(filter(None, (column_error(name, known) for name in keep)), None)):
-            raise self._lines.error(error, line)
-        facts.too_many = check_number(keep)
-        facts.kept = dict.fromkeys(map(clean, keep), "str")
+            raise file.error(f"{no_column(file.options.columns, names)}{file.advice(advice)}", line)
+        if self._absent:
+            raise file.error(no_column(self._absent[:1], list(self._names)), line)
+        if not isinstance(keep, bool):
+            file.kept = dict.fromkeys(map(clean, keep), "str")
+            file.too_many = check_number(file.kept)
 
 
-def _values(lines: SourceLines, first: str, texts: Iterator[str]) -> Iterator[tuple[Any, int]]:
+def _values(file: SourceFile, first: str, texts: Iterator[str]) -> Iterator[tuple[Any, int]]:
     """Yield the values of a text, or those of the arrays in it, with their lines, in bounded memory."""
-    text, at, line, depth = first, 0, lines.number, 0
+    text, at, line, depth = first, 0, file.line, 0
     while True:
         gap = _GAP.match(text, at)
         end = gap.end() if gap else at
@@ -210,7 +186,7 @@ def _values(lines: SourceLines, first: str, texts: Iterator[str]) -> Iterator[tu
         try:
             value, end = _DECODER.raw_decode(text, at) if at < len(text) else (None, at)
         except RecursionError:
-            raise lines.error("it is no JSON (it is nested too deep)", line) from None
+            raise file.error("it is no JSON (it is nested too deep)", line) from None
         except ValueError as error:
             end, problem = at, str(error)
         if end > at:
@@ -223,11 +199,11 @@ def _values(lines: SourceLines, first: str, texts: Iterator[str]) -> Iterator[tu
         more = _some(texts, len(left))
         if not more:
             if left or depth:
-                raise lines.error(f"it is no JSON ({problem if left else 'its end is missing'})", line)
+                raise file.error(f"it is no JSON ({problem if left else 'its end is missing'})", line)
             return
         text, at = left + more, 0
-        if len(text) > lines.role.max_row_bytes * 2:
-            raise lines.too_long("value")
+        if len(text) > file.role.max_row_bytes * 2:
+            raise file.too_long("value")
 
 
 def _some(texts: Iterator[str], size: int) -> str:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import re
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
-
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from airflow.sdk import ObjectStoragePath
-
-    from airflow_provider_mediaops.storage.file_role import FileRole
+    from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceFile
 
 GZIP = ".gz"
 #: The encoding of a line that is no UTF-8, if none is given: that of Windows in Western Europe and America.
@@ -25,85 +21,41 @@ FALLBACK = "cp1252"
 # The part of a file that is searched for signs of another format, and the part that is read at once.
 _HEAD_BYTES = 4096
 _BLOCK_BYTES = 256 * 1024
-# The compressed bytes that are read at once. After each member the rest is copied, so more would cost more.
-_GZIP_BLOCK_BYTES = 8 * 1024
-# zlib's code for a gzip header and checksum.
-_GZIP_WINDOW = 31
-# A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
-_BLANK_LINES = 1_000_000
-_BLANK_LINES_A_ROW = 10
 _QUOTED = re.compile('"[^"]*"')
-
-
-class InvalidSourceError(InvalidArgumentError):
-    """The file has another format, is no text, or lacks the column."""
-
-
-# Not frozen: to make a frozen one takes twice as long, and a list has a million.
-@dataclass(slots=True)
-class SourceRow:
-    """
-    One row of a source.
-
-    :param text: the text in the column; empty if it cannot be read.
-    :param error: why the row cannot be read, with its line number; None if it can.
-    :param columns: the values of the other columns that are kept, by name; None if none are.
-    :param line: the number of its line, the last one if it has several; None in a format without lines.
-    :param reason: the error without the line.
-    """
-
-    text: str
-    error: str | None = None
-    columns: Mapping[str, Any] | None = None
-    line: int | None = field(default=None, compare=False)
-    reason: str | None = field(default=None, compare=False)
 
 
 class SourceLines:
     """
-    The lines of a file as text, and the number of the last one.
+    The lines of a file as text. Their encoding is noted in the file, and so is the number of the last one.
 
     Without an encoding, a file is UTF-16 or UTF-32 if its bytes say so; otherwise each line is UTF-8, or cp1252 if it
     is none.
 
-    :param path: the file. A list is compressed with gzip if its suffix says so, a dataset never.
-    :param role: what it is to the user.
-    :param encoding: the encoding that the user gives; None to recognise it.
+    :param file: the file. A list is compressed with gzip if its suffix says so, a dataset never.
     :param cut: what a line that is too long is cut at, after the first byte: programs write all of a JSON array into
         one line. Empty to refuse such a line.
     """
 
-    def __init__(
-        self, path: ObjectStoragePath, role: FileRole, encoding: str | None = None, *, cut: bytes = b""
-    ) -> None:
-        self._path = path
-        self._packed = role.is_list and path.name.lower().endswith(GZIP)
-        self._given = encoding
-        self._blank = 0
-        self._cut = cut
+    def __init__(self, file: SourceFile, *, cut: bytes = b"") -> None:
+        self.file, self.cut = file, cut
+        self._given = file.options.encoding
         self._begins = True
-        #: Whether the last line is a part of one that is too long.
-        self.is_cut = False
-        self.role = role
-        self.number = 0
-        #: The encoding that was recognised, once a line is read.
-        self.encoding = encoding or "utf-8"
-        #: The first line that is no UTF-8 and was read as cp1252; None if there is none.
-        self.fallback_line: int | None = None
 
     def __iter__(self) -> Iterator[str]:
-        with self.role.naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
-            blocks = _unzipped(file.read) if self._packed else iter(lambda: file.read(_BLOCK_BYTES), b"")
+        file = self.file
+        file.encoding = self._given or "utf-8"
+        is_packed = file.role.is_list and file.path.lower().endswith(GZIP)
+        with file.opened() as opened, self._whole_gzip():
+            # It opens no file, so nothing has to be closed.
+            content = gzip.GzipFile(fileobj=opened) if is_packed else opened
+            blocks = iter(lambda: content.read(_BLOCK_BYTES), b"")
             for line in self._split(self._in_bytes_with_line_ends(blocks)):
-                self.number += self._begins
+                file.line += self._begins
                 self._begins = line.endswith(b"\n")
                 text = self._decoded(line)
-                if self.number == 1:
+                if file.line == 1:
                     text = text.removeprefix("\ufeff")
                     self._check_text(text[:_HEAD_BYTES])
-                # Bytes have other blanks than texts, such as no-break spaces.
-                if text.isspace():
-                    self._count_blank()
                 yield text
 
     def _in_bytes_with_line_ends(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -113,10 +65,10 @@ class SourceLines:
             head += block
         self._check_kind(head[:_HEAD_BYTES])
         blocks = chain((head,), blocks) if head else blocks
-        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.role.is_list else None)
+        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.file.role.is_list else None)
         if wide is None or "\n".encode(wide) == b"\n":
             return blocks
-        self.encoding = wide
+        self.file.encoding = wide
         return self._transcoded(blocks, wide)
 
     def _transcoded(self, blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
@@ -130,32 +82,27 @@ class SourceLines:
                 yield text.encode("utf-8", "surrogatepass")
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            self.number = ends + error.object[: error.start].decode(encoding, "ignore").count("\n") + 1
+            self.file.line = ends + error.object[: error.start].decode(encoding, "ignore").count("\n") + 1
             raise self._wrong_encoding(encoding, error) from None
 
     def _decoded(self, line: bytes) -> str:
-        encoding = self._given or "utf-8"
+        file, encoding = self.file, self._given or "utf-8"
         try:
             return line.decode(encoding)
         except UnicodeDecodeError as error:
-            if not self.role.is_list:
+            if not file.role.is_list:
                 # One odd row of a dataset is no reason to ask for all books anew.
                 return line.decode(encoding, "replace")
             if self._given:
                 raise self._wrong_encoding(encoding, error) from None
-        self.fallback_line = self.fallback_line or self.number
-        self.encoding = FALLBACK
+        file.fallback_line = file.fallback_line or file.line
+        file.encoding = FALLBACK
         return line.decode(FALLBACK, "replace")
 
     def _wrong_encoding(self, encoding: str, error: UnicodeDecodeError) -> InvalidSourceError:
         found = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "its end is missing"
         advice = "; give the encoding in which it was written, or leave encoding out to have it recognised"
-        return self.error(f"it is no text in {encoding} ({found}){self.role.advice(advice)}")
-
-    def _count_blank(self) -> None:
-        self._blank += 1
-        if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.number - self._blank):
-            raise self.error(f"{self._blank:,} of the lines up to here are empty, so it is no {self.role.noun}")
+        return self.file.error(f"it is no text in {encoding} ({found}){self.file.advice(advice)}")
 
     def _split(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         # The parts of the next line. To join them block by block would take quadratic time.
@@ -168,54 +115,35 @@ class SourceLines:
             for line in lines:
                 yield b"".join(parts) + b"\n"
                 parts, size = [line], len(line)
-            if size > self.role.max_row_bytes:
+            if size > self.file.role.max_row_bytes:
                 parts = [b"".join(parts)]
-                place = parts[0].rfind(self._cut) + 1 if self._cut else 0
+                place = parts[0].rfind(self.cut) + 1 if self.cut else 0
                 if not place:
-                    raise self.too_long("next line")
-                self.is_cut = True
+                    raise self.file.too_long("next line")
                 yield parts[0][:place]
-                self.is_cut = False
                 parts = [parts[0][place:]]
                 size = len(parts[0])
         if size:
             yield b"".join(parts)
 
-    def too_long(self, what: str) -> InvalidSourceError:
-        """Return the error of a row that is longer than any of such a file."""
-        return self.error(f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is no {self.role.noun}")
-
     @contextmanager
     def _whole_gzip(self) -> Iterator[None]:
         try:
             yield
-        except (zlib.error, EOFError) as error:
-            raise self.error(f"it is no whole gzip file ({error})") from None
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise self.file.error(f"it is no whole gzip file ({error})") from None
 
     def _check_kind(self, head: bytes) -> None:
         for start, (kind, advice) in _NO_TEXT.items():
             if head.lstrip(b"\xef\xbb\xbf \r\n\t").lower().startswith(start):
-                self.number = 1
-                raise self.error(f"it is {kind}{self.role.advice(f'; {advice}')}")
+                raise self.file.error(f"it is {kind}{self.file.advice(f'; {advice}')}", 1)
 
     def _check_text(self, head: str) -> None:
         if "\0" in head:
-            raise self.error("it is no text (it holds NUL bytes)")
+            raise self.file.error("it is no text (it holds NUL bytes)")
         # The name of a column may hold one, in quotes.
         if "\r" in _QUOTED.sub("", head.rstrip("\r\n")):
-            raise self.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
-
-    def error(self, problem: str, line: int | None = None) -> InvalidSourceError:
-        """Return an error that names the file and a line, the last one if not given."""
-        place = f", line {line or self.number}" if self.number else ""
-        return InvalidSourceError(f"{self.role.of(self._path)}{place}: {problem}.")
-
-    def row(
-        self, text: str, error: str | None = None, columns: Mapping[str, Any] | None = None, line: int | None = None
-    ) -> SourceRow:
-        """Return a row of a line, the last one if not given."""
-        line = line or self.number
-        return SourceRow(text, f"Line {line}: {error}." if error else None, columns, line, error)
+            raise self.file.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
 
 def _wide_encoding(head: bytes) -> str | None:
@@ -228,33 +156,6 @@ def _wide_encoding(head: bytes) -> str | None:
     if len(head) < len("\n\0") or max(even, odd) * 5 < len(head) * 2 or min(even, odd) * 10 > len(head):
         return None
     return "utf-16-be" if even > odd else "utf-16-le"
-
-
-def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """
-    Decompress a gzip file block by block.
-
-    ``gzip.GzipFile`` reads padding, and the file name in a header, byte by byte: 50 MB take 12 seconds.
-
-    :returns: blocks of at most ``_BLOCK_BYTES``.
-    :raises zlib.error: if it is damaged.
-    :raises EOFError: if its end is missing.
-    """
-    member = zlib.decompressobj(_GZIP_WINDOW)
-    data = read(_GZIP_BLOCK_BYTES)
-    if not data:
-        return
-    while data:
-        if member.eof and (data := data.lstrip(b"\0")):
-            # Files that are joined are one file with several members. Zeros may follow each.
-            member = zlib.decompressobj(_GZIP_WINDOW)
-        if data:
-            if block := member.decompress(data, _BLOCK_BYTES):
-                yield block
-            data = member.unused_data if member.eof else member.unconsumed_tail
-        data = data or read(_GZIP_BLOCK_BYTES)
-    if not member.eof:
-        raise EOFError("its end is missing")
 
 
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

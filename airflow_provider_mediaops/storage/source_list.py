@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.file_role import LIST
 from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
-from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
-from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, InvalidSourceError
-from airflow_provider_mediaops.storage.sources import file_info, rows_in, version_in
+from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile
+from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP
+from airflow_provider_mediaops.storage.sources import file_info, rows_of, version_in
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
-    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceRow
 
 _FORMATS = {
     ".txt": "txt",
@@ -148,16 +147,15 @@ class ListReading:
 
     files: Sequence[ListFile]
     options: ReadOptions
-    #: What was recognised in each file that was read.
-    facts: list[FileFacts] = field(default_factory=list)
+    #: The files that were read, with what was recognised in each.
+    facts: list[SourceFile] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[SourceRow]:
         """
         Read the rows lazily. One that cannot be read has an error, and does not affect others.
 
         Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows,
-        so the time is that of the decompressed size. Empty lines are skipped; a million of them, and ten more for each
-        row, are an error.
+        so the time is that of the decompressed size. Empty lines are skipped.
 
         :raises OSError: if a file cannot be read; the message names it.
         :raises InvalidSourceError: if it is no such file or lacks the column; the message says what it is instead.
@@ -167,11 +165,11 @@ class ListReading:
             path = path_of(file.path)
             check_store(path, LIST.name)
             check_regular(path, LIST.name)
-            facts = FileFacts(file.path, file.format)
+            facts = SourceFile(file.path, file.format, LIST, self.options)
             self.facts.append(facts)
             if file.is_part and not file_info(path, LIST.name).get("size"):
                 continue
-            for row in rows_in(path, LIST, file.format, self.options, facts):
+            for row in rows_of(facts):
                 facts.rows += 1
                 if row.error and len(self.files) > 1:
                     row.error = f"{path.name}: {row.error}"
@@ -189,7 +187,7 @@ class ListReading:
     @property
     def too_many_columns(self) -> str | None:
         """An error if more columns are kept than a table can have."""
-        return next((f"{LIST.of(facts.path)}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
+        return next((f"{facts.name}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
 
     def warnings(self) -> Iterator[str]:
         """Yield what the user should know about how the list was read."""
@@ -197,7 +195,7 @@ class ListReading:
         if fallback:
             first, more = fallback[0], f" So are {len(fallback) - 1} more files." if len(fallback) > 1 else ""
             yield (
-                f"{LIST.of(first.path)}, line {first.fallback_line} is no UTF-8, and such lines are read as "
+                f"{first.name}, line {first.fallback_line} is no UTF-8, and such lines are read as "
                 f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
             )
         wanted = self.options.columns or ()

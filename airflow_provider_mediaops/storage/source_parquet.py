@@ -4,99 +4,57 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import (
-    check_number,
-    find_columns,
-    finite,
-    is_missing,
-    left_out,
-    no_column,
-    places_of,
-)
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.source_columns import finite
+from airflow_provider_mediaops.storage.source_file import Chosen, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
-    from airflow.sdk import ObjectStoragePath
-
-    from airflow_provider_mediaops.storage.file_role import FileRole
     from airflow_provider_mediaops.storage.source_columns import ColumnType
-    from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
-
-    # Names a column and the type of its values in an error.
-    _Naming = Callable[..., AbstractContextManager[None]]
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 _ROWS_A_BATCH = 1_000
 # An unsigned integer of 64 bits fits no signed column of a table.
 _INT_BITS = 64
 
 
-def read_parquet(
-    path: ObjectStoragePath, role: FileRole, options: ReadOptions, facts: FileFacts
-) -> Iterator[SourceRow]:
-    """
-    Read columns of a Parquet file lazily.
-
-    :raises OSError: if the file cannot be read; the message names it.
-    :raises InvalidSourceError: if it is no whole Parquet file, or lacks a column.
-    :raises PermanentError: if pyarrow is not installed.
-    """
-    facts.format = "parquet"
-    with _opened_parquet(path, role) as file:
-        schema = file.schema_arrow
+def read_parquet(file: SourceFile) -> Iterator[SourceRow]:
+    """Read columns of a Parquet file lazily."""
+    with _opened_parquet(file) as table:
+        schema = table.schema_arrow
         names = schema.names
-        read, kept = _places(path, role, schema, options)
-        facts.columns = [names[place] for place in read]
-        facts.kept = {name: _kind(schema.field(place).type) for place, name in kept}
-        facts.too_many = check_number(facts.kept)
-        wanted = list(dict.fromkeys(names[place] for place in sorted({*read, *(place for place, _ in kept)})))
-        naming = partial(_naming_values, path, role)
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
-                yield from _rows_of(batch, read, kept, names, naming)
+        chosen = file.choose(names)
+        file.kept = {name: _kind(schema.field(place).type) for place, name in chosen.kept}
+        for place in chosen.read:
+            _check_digits(file, schema.field(place))
+        places = [*chosen.read, *(place for place, _ in chosen.kept)]
+        # In a row, the cells are in the order of their columns here, those that are read first.
+        count = len(chosen.read)
+        row_of = Chosen(list(range(count)), [(count + at, name) for at, (_, name) in enumerate(chosen.kept)])
+        # Columns that share a name cannot be told apart once some are left out.
+        is_unique = len(set(names)) == len(names)
+        wanted = [names[place] for place in sorted(set(places))] if is_unique else None
+        for group in range(table.metadata.num_row_groups):
+            for batch in table.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
+                columns = [
+                    _values(file, names[place], batch.column(names[place] if is_unique else place), is_kept=at >= count)
+                    for at, place in enumerate(places)
+                ]
+                for cells in zip(*columns, strict=True):
+                    yield SourceRow(row_of.text(cells) or "", columns=row_of.columns(cells))
 
 
-def parquet_names(path: ObjectStoragePath, role: FileRole) -> list[str]:
-    """
-    Return the names of the columns of a Parquet file.
-
-    :raises OSError: as :func:`read_parquet`.
-    :raises InvalidSourceError: as :func:`read_parquet`.
-    :raises PermanentError: as :func:`read_parquet`.
-    """
-    with _opened_parquet(path, role) as file:
-        return list(file.schema_arrow.names)
-
-
-def _places(
-    path: ObjectStoragePath, role: FileRole, schema: Any, options: ReadOptions
-) -> tuple[list[int], list[tuple[int, str]]]:
+def _check_digits(file: SourceFile, column: Any) -> None:
     import pyarrow as pa
 
-    names = schema.names
-    try:
-        read = find_columns(options.columns, names)
-        if not read:
-            raise InvalidSourceError(f"{role.of(path)}: {no_column(options.columns, names)}.")
-        kept = places_of(names, left_out(options.columns, names, read), options.keep)
-    except ValueError as error:
-        if isinstance(error, InvalidSourceError):
-            raise
-        raise InvalidSourceError(f"{role.of(path)}: {error}.") from None
-    for place in read:
-        kind = schema.field(place).type
-        if pa.types.is_float16(kind) or pa.types.is_float32(kind):
-            # One number in ten would become that of another book.
-            problem = f"column {names[place]!r} has numbers of type {kind}, which holds 7 digits of the 13"
-            raise InvalidSourceError(f"{role.of(path)}: {problem}. Write them as texts.")
-    return read, kept
+    if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
+        # One number in ten would become that of another book.
+        problem = f"column {column.name!r} has numbers of type {column.type}, which holds 7 digits of the 13"
+        raise file.error(f"{problem}. Write them as texts")
 
 
 def _kind(type: Any) -> ColumnType:
@@ -107,54 +65,20 @@ def _kind(type: Any) -> ColumnType:
     return "float" if pa.types.is_floating(type) else "str"
 
 
-def _rows_of(
-    batch: Any, read: list[int], kept: list[tuple[int, str]], names: list[str], naming: _Naming
-) -> Iterator[SourceRow]:
-    texts = _texts_of(batch, read[0], names, naming)
-    for place in read[1:]:
-        others = _texts_of(batch, place, names, naming)
-        texts = [
-            other if is_missing(text) and not is_missing(other) else text
-            for text, other in zip(texts, others, strict=True)
-        ]
-    if not kept:
-        yield from map(SourceRow, texts)
-        return
-    values = [_values(names[place], batch.column(_place_in(batch, names, place)), naming) for place, _ in kept]
-    labels = [name for _, name in kept]
-    for text, *cells in zip(texts, *values, strict=True):
-        yield SourceRow(text, columns=dict(zip(labels, cells, strict=True)))
-
-
-def _texts_of(batch: Any, place: int, names: list[str], naming: _Naming) -> list[str]:
-    column = batch.column(_place_in(batch, names, place))
-    with naming(names[place], column.type, is_kept=False):
-        return list(map(text_of, column.to_pylist()))
-
-
-def _place_in(batch: Any, names: list[str], place: int) -> int:
-    """Return where a column of the file is in a batch. Columns that share a name are read together, in their order."""
-    same = [at for at, name in enumerate(batch.schema.names) if name == names[place]]
-    return same[names[:place].count(names[place])]
-
-
-def _values(name: str, column: Any, naming: _Naming) -> list[Any]:
-    with naming(name, column.type, is_kept=True):
-        return [_plain(value) for value in _in_microseconds(column).to_pylist()]
-
-
-@contextmanager
-def _naming_values(path: ObjectStoragePath, role: FileRole, name: str, kind: Any, *, is_kept: bool) -> Iterator[None]:
+def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[Any]:
+    """Return the values of a column: texts of one that is read, and values as JSON has them of one that is kept."""
     import pyarrow as pa
 
     # A time zone that is not known is a KeyError.
     try:
-        yield
+        if is_kept:
+            return list(map(_plain, _in_microseconds(column).to_pylist()))
+        return list(map(text_of, column.to_pylist()))
     except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:
-        use = "kept" if is_kept and role.is_list else "read"
-        advice = "Leave it out of keep_columns, or set keep_columns=False." if is_kept else "Write them as texts."
-        what = f"column {name!r} has values of type {kind} that cannot be {use} ({error})"
-        raise InvalidSourceError(f"{role.of(path)}: {what}. {role.advice(advice)}".rstrip()) from None
+        use = "kept" if is_kept and file.role.is_list else "read"
+        advice = "Leave it out of keep_columns, or set keep_columns=False" if is_kept else "Write them as texts"
+        what = f"column {name!r} has values of type {column.type} that cannot be {use} ({error})"
+        raise file.error(f"{what}{file.advice(f'. {advice}')}") from None
 
 
 def _in_microseconds(column: Any) -> Any:
@@ -185,56 +109,47 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _opened_parquet(path: ObjectStoragePath, role: FileRole) -> Iterator[Any]:
+def _opened_parquet(file: SourceFile) -> Iterator[Any]:
     """
     Open a Parquet file.
 
-    :raises OSError: as :func:`read_parquet`.
-    :raises InvalidSourceError: as :func:`read_parquet`.
-    :raises PermanentError: as :func:`read_parquet`.
+    :raises InvalidSourceError: if it is no whole Parquet file.
+    :raises PermanentError: if pyarrow is not installed.
     """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        other = role.advice(", or give the list as .txt, .csv or .jsonl")
+        other = file.advice(", or give the list as .txt, .csv or .jsonl")
         raise PermanentError(
             "Reading Parquet needs pyarrow, which is not installed here: "
             f"install this provider's extra 'parquet'{other}."
         ) from None
-    with role.naming(path), path.fs.open(path.path, "rb") as opened:
+    with file.opened() as opened:
         reads = _Reads(opened)
         try:
-            with pq.ParquetFile(reads, pre_buffer=False) as file:
-                yield file
+            with pq.ParquetFile(reads, pre_buffer=False) as table:
+                yield table
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
             if reads.error is not None:
                 raise reads.error from None
-            raise InvalidSourceError(f"{role.of(path)}: it is no whole Parquet file ({error}).") from None
+            raise file.error(f"it is no whole Parquet file ({error})") from None
 
 
 class _Reads:
-    """
-    A file for pyarrow, which notes an error of the storage.
-
-    :param file: the file, opened for reading.
-    """
+    """A file for pyarrow, which notes an error of the storage: the last read that failed."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        #: The error of the last read that failed; None if none has.
         self.error: OSError | None = None
 
     def read(self, size: int = -1) -> bytes:
         try:
             data: bytes = self._file.read(size)
-        except OSError as error:
-            self.error = error
-            raise
         except Exception as error:
             # Some clients of stores have classes of their own, for example for a lost network.
-            self.error = OSError(f"{type(error).__name__}: {error}")
+            self.error = error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}")
             raise self.error from error
         return data
 

@@ -6,14 +6,19 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.file_role import DATASET, FileRole
 from airflow_provider_mediaops.storage.files import path_of, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
-from airflow_provider_mediaops.storage.source_csv import csv_names, read_csv
-from airflow_provider_mediaops.storage.source_facts import FileFacts, ReadOptions
+from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
+from airflow_provider_mediaops.storage.source_file import (
+    DATASET,
+    InvalidSourceError,
+    ReadOptions,
+    SourceFile,
+    SourceRow,
+)
 from airflow_provider_mediaops.storage.source_json import read_json
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceLines, SourceRow
+from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,43 +32,39 @@ if TYPE_CHECKING:
 _RECORD = "record"
 
 
+def rows_of(file: SourceFile) -> Iterator[SourceRow]:
+    """
+    Read the rows of a file lazily. What is recognised is noted in it before the first of them.
+
+    :raises OSError: if the file is missing or cannot be read; the message names it.
+    :raises InvalidSourceError: if it is no such file or lacks a column; the message says what it is instead.
+    :raises PermanentError: if a package is not installed: pyarrow for Parquet, openpyxl for Excel.
+    """
+    # pyarrow and openpyxl are imported only for their own formats.
+    if file.format == "parquet":
+        from airflow_provider_mediaops.storage.source_parquet import read_parquet
+
+        return read_parquet(file)
+    if file.format == "xlsx":
+        from airflow_provider_mediaops.storage.source_excel import read_excel
+
+        return read_excel(file)
+    read = {"csv": read_csv, "txt": read_text_lines}.get(file.format)
+    return read(SourceLines(file)) if read else read_json(SourceLines(file, cut=b"},"))
+
+
 def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Keep = False) -> Iterator[SourceRow]:
     """
     Read a column of a dataset lazily.
 
     :param path: its path, whatever its suffix; it is not compressed.
     :param column: the name of the column or field.
-    :raises OSError: if the file is missing or cannot be read; the message names it.
-    :raises InvalidSourceError: if it is no such file or lacks a column; the message says what it is instead.
-    :raises PermanentError: if a package is not installed: pyarrow for Parquet, or that of the store.
+    :raises OSError: as :func:`rows_of`.
+    :raises InvalidSourceError: as :func:`rows_of`.
+    :raises PermanentError: as :func:`rows_of`, and if the package of the store is not installed.
     """
     check_store(path, DATASET.name)
-    return rows_in(path, DATASET, format, ReadOptions([column], ",", keep=keep), FileFacts(str(path), format))
-
-
-def rows_in(
-    path: ObjectStoragePath, role: FileRole, format: str, options: ReadOptions, facts: FileFacts
-) -> Iterator[SourceRow]:
-    """Read a file of a format."""
-    # pyarrow and openpyxl are imported only for their own formats.
-    if format == "parquet":
-        from airflow_provider_mediaops.storage.source_parquet import read_parquet
-
-        return read_parquet(path, role, options, facts)
-    if format == "xlsx":
-        from airflow_provider_mediaops.storage.source_excel import read_excel
-
-        return read_excel(path, role, options, facts)
-    lines = SourceLines(path, role, options.encoding, cut=b"" if format in ("csv", "txt") else b"},")
-    return _text_rows(lines, format, options, facts)
-
-
-def _text_rows(lines: SourceLines, format: str, options: ReadOptions, facts: FileFacts) -> Iterator[SourceRow]:
-    from airflow_provider_mediaops.storage.source_csv import read_text_lines
-
-    read = {"csv": read_csv, "txt": read_text_lines}.get(format, read_json)
-    yield from read(lines, options, facts)
-    facts.encoding, facts.fallback_line = lines.encoding, lines.fallback_line
+    return rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep)))
 
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
@@ -78,30 +79,13 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     # To open a named pipe would wait for whoever writes to it.
     check_regular(path, DATASET.name)
     if format == "jsonl":
-        yield from (line.rstrip("\n") for line in SourceLines(path, DATASET) if line.strip())
+        lines = SourceLines(SourceFile(str(path), format, DATASET, ReadOptions()))
+        yield from (line.rstrip("\n") for line in lines if line.strip())
         return
     for row in read_rows(path, _RECORD, format):
         if row.error:
             raise InvalidSourceError(f"{DATASET.of(path)}: {row.error}")
         yield row.text
-
-
-def table_names(path: ObjectStoragePath, format: Format) -> list[str]:
-    """
-    Return the names of the columns of a table; it may have any number of them.
-
-    :param path: its path, whatever its suffix; it is not compressed.
-    :param format: ``csv`` or ``parquet``.
-    :raises OSError: as :func:`read_rows`.
-    :raises InvalidSourceError: as :func:`read_rows`.
-    :raises PermanentError: as :func:`read_rows`.
-    """
-    check_store(path, DATASET.name)
-    if format == "parquet":
-        from airflow_provider_mediaops.storage.source_parquet import parquet_names
-
-        return parquet_names(path, DATASET)
-    return csv_names(SourceLines(path, DATASET))
 
 
 def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:

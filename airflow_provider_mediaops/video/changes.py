@@ -28,7 +28,7 @@ from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.path_checks import check_writable
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.video.arguments import LARGEST_PAGE
 from airflow_provider_mediaops.video.paging import Listing
 

@@ -25,7 +25,7 @@ from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestO
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 from airflow_provider_mediaops.version_compat import AirflowFailException
 

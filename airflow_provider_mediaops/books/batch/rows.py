@@ -12,7 +12,7 @@ from airflow_provider_mediaops.storage.source_columns import is_missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceRow
 
 Several = Literal["first", "rows"]
 SEVERAL: tuple[Several, ...] = ("first", "rows")

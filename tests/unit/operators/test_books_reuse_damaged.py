@@ -66,9 +66,13 @@ class TestDamage:
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
-    def test_in_the_triggerer_too(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_in_the_triggerer_too(
+        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         damaged = with_damaged_pages(tmp_path)
         asked(database)
+        # It was whole when the worker looked.
+        monkeypatch.setattr(EarlierDataset, "check", lambda _: None)
         deferring = make(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged, deferrable=True)
 
         with pytest.raises(permanent(PermanentError), match=f"{damaged}: it is no whole Parquet file"):

@@ -33,7 +33,7 @@ class TestBadInput:
             ("old.jsonl", b'{"isbn": "9780140449136"}\n', "no column 'isbn13', but 'isbn'"),
             ("old.jsonl", b'{"isbn13": "9780140449136"}\n', "there is no 'input' in it"),
             ("old.jsonl", b"no JSON\n", "line 1: it is no JSON"),
-            ("old.csv", b"isbn13,title\n", "there is no 'input' in it"),
+            ("old.csv", b"isbn13,title\n", "there is no column 'input', but 'isbn13', 'title'"),
             ("old.csv", b"", "it is empty"),
             ("old.parquet", b"PAR1", "no whole Parquet file"),
         ],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.storage.source_columns import Keep
-    from airflow_provider_mediaops.storage.source_lines import SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceRow
 
 
 GZIPPED = gzip.compress(b"a\n" * 99, mtime=0)

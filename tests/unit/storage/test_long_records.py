@@ -11,10 +11,10 @@ import pytest
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage import formats, sources
 from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.source_file import DATASET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.storage.source_columns import places_of
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
 from airflow_provider_mediaops.storage.source_list import ListSource
 from tests.unit.storage.source_files import count_rows, file_of, read_rows, table_of, texts
 

@@ -1,0 +1,235 @@
+"""One file while it is read: what it is to the user, what was recognised in it, its columns, its rows and errors."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.storage.files import naming_path, path_of
+from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
+from airflow_provider_mediaops.storage.source_columns import (
+    check_number,
+    find_columns,
+    first_filled,
+    left_out,
+    no_column,
+    places_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+
+# The bytes that a row in CSV takes for each of the same row as JSON: the quotes of the record are doubled, and its
+# fields are columns, too.
+_CSV_FACTOR = 4
+
+
+class InvalidSourceError(InvalidArgumentError):
+    """The file has another format, is no text, or lacks the column."""
+
+
+# Not frozen: to make a frozen one takes twice as long, and a list has a million.
+@dataclass(slots=True)
+class SourceRow:
+    """
+    One row of a source.
+
+    :param text: the text in the column; empty if it cannot be read.
+    :param error: why the row cannot be read, with its line number; None if it can.
+    :param columns: the values of the other columns that are kept, by name; None if none are.
+    :param line: the number of its line, the last one if it has several; None in a format without lines.
+    :param reason: the error without the line.
+    """
+
+    text: str
+    error: str | None = None
+    columns: Mapping[str, Any] | None = None
+    line: int | None = field(default=None, compare=False)
+    reason: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRole:
+    """
+    What a file is to the user who named it. Errors call it by that.
+
+    :param name: the word before its path in a message.
+    :param noun: the word for its content.
+    :param max_row_bytes: the longest row; a longer one would fill the memory.
+    :param is_list: whether it is the user's own: it may be compressed, and its columns are kept by ``keep_columns``.
+    """
+
+    name: str
+    noun: str
+    max_row_bytes: int
+    is_list: bool
+
+    def of(self, path: object) -> str:
+        """Return the word and the path of a file as they stand in a message."""
+        return f"{self.name} {unsigned(str(path))}"
+
+
+#: A list, in a format of the user's choice.
+LIST = FileRole("source", "list", 16 * 1024 * 1024, is_list=True)
+#: A dataset as this package writes it.
+DATASET = FileRole("dataset", "dataset", _CSV_FACTOR * MAX_LINE_BYTES, is_list=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """
+    How a file is read.
+
+    :param columns: the columns that are read, of which the first that is filled counts; None for those with a usual
+        name of ISBNs.
+    :param delimiter: the character between the cells of a line; None to recognise it.
+    :param encoding: the encoding of a text; None to recognise it.
+    :param keep: which other columns the rows hold.
+    """
+
+    columns: Sequence[str] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    keep: Keep = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """
+    The columns of a table that are read and kept.
+
+    :param read: the places of the former.
+    :param kept: the places of the latter, with their names.
+    """
+
+    read: list[int]
+    kept: list[tuple[int, str]]
+
+    def text(self, cells: Sequence[str]) -> str | None:
+        """Return the first cell of a row that is filled; None if the row is too short to have any."""
+        return first_filled([cells[at] for at in self.read if at < len(cells)])
+
+    def columns(self, cells: Sequence[Any]) -> dict[str, Any] | None:
+        """Return the cells of a row that are kept, by name; None if none are."""
+        if not self.kept:
+            return None
+        return {name: cells[at] if at < len(cells) else None for at, name in self.kept}
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """
+    A file that is read, and what was recognised in it.
+
+    :param path: the file, whatever its suffix.
+    :param format: its format, in the words of the suffixes.
+    :param role: what it is to the user.
+    :param options: how it is read.
+    :param columns: the columns that are read, as the file writes them; none if a line is one text.
+    :param delimiter: the character between the cells of a line; None in a format without.
+    :param encoding: the encoding of its text; None in a format that is no text.
+    :param fallback_line: the first line that is no UTF-8 and was read as cp1252; None if there is none.
+    :param sheet: the sheet of a workbook.
+    :param rows: how many rows were read.
+    :param kept: the columns that are kept, with their types.
+    :param too_many: an error if those are more than a table can have.
+    :param line: the number of the last line that was read.
+    """
+
+    path: str
+    format: str
+    role: FileRole
+    options: ReadOptions
+    columns: list[str] = field(default_factory=list)
+    delimiter: str | None = None
+    encoding: str | None = None
+    fallback_line: int | None = None
+    sheet: str | None = None
+    rows: int = 0
+    kept: dict[str, ColumnType] = field(default_factory=dict)
+    too_many: str | None = None
+    line: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file as messages name it."""
+        return self.role.of(self.path)
+
+    @property
+    def described(self) -> str:
+        """What was recognised, in words."""
+        words = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+        parts = ["tsv" if self.delimiter == "\t" else self.format]
+        if self.sheet is not None:
+            parts.append(f"sheet {self.sheet!r}")
+        if self.columns:
+            parts.append(f"column{'s'[: len(self.columns) > 1]} {', '.join(map(repr, self.columns))}")
+        if self.delimiter is not None:
+            parts.append(f"delimiter {words.get(self.delimiter, repr(self.delimiter))}")
+        if self.encoding is not None:
+            parts.append(f"encoding {self.encoding}")
+        return ", ".join(parts)
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """
+        Open it for reading.
+
+        :raises OSError: if it cannot be read, until the block ends; the message names it.
+        """
+        path = path_of(self.path)
+        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
+            yield file
+
+    def has_column(self, names: Sequence[str]) -> bool:
+        """Return whether a table has a column that is read, or several of one name, which is an error of its own."""
+        try:
+            return bool(find_columns(self.options.columns, names))
+        except ValueError:
+            return True
+
+    def choose(self, names: Sequence[str]) -> Chosen:
+        """
+        Find the columns of a table that are read and kept, and note them.
+
+        :raises InvalidSourceError: if one is missing, or there are two.
+        """
+        options = self.options
+        try:
+            read = find_columns(options.columns, names)
+            kept = places_of(names, left_out(options.columns, names, read), options.keep) if read else []
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if not read:
+            raise self.error(no_column(options.columns, names))
+        self.columns = [names[place] for place in read]
+        self.kept = dict.fromkeys((name for _, name in kept), "str")
+        self.too_many = check_number(self.kept)
+        return Chosen(read, kept)
+
+    def row(
+        self, text: str, reason: str | None = None, columns: Mapping[str, Any] | None = None, line: int | None = None
+    ) -> SourceRow:
+        """Return a row of a line, the last one if not given."""
+        line = line or self.line
+        return SourceRow(text, f"Line {line}: {reason}." if reason else None, columns, line, reason)
+
+    def error(self, problem: str, line: int | None = None) -> InvalidSourceError:
+        """Return an error that names the file and a line, the last one if not given; of a workbook, sheet and row."""
+        number = line or self.line
+        sheet, word = ("", "line") if self.sheet is None else (f", sheet {self.sheet!r}", "row")
+        place = f", {word} {number}" if number else ""
+        return InvalidSourceError(f"{self.name}{sheet}{place}: {problem}.")
+
+    def too_long(self, what: str) -> InvalidSourceError:
+        """Return the error of a row that is longer than any of such a file."""
+        return self.error(f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is no {self.role.noun}")
+
+    def advice(self, text: str) -> str:
+        """Return an advice that applies to lists alone; nothing for a dataset."""
+        return text if self.role.is_list else ""
