@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_mediaops.storage.files import is_local
-from airflow_provider_mediaops.storage.scratch import naming_folder
+from airflow_provider_mediaops.storage.files import is_local, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.claims import Claim
+    from airflow_provider_mediaops.storage.scratch import NewFile, Part
 
 #: A folder of another owner is removed if nobody has written to it for this long.
 STALE_SECONDS = 7 * 24 * 3600.0
-
-_BLOCK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,69 +45,26 @@ class Version:
         return [self.tag, self.size]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of an open local file."""
-
-    file: int
-    start: int
-    end: int
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the content, block by block."""
-        return read_blocks(self.file, self.start, self.end)
-
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class Folder(Protocol):
     """
-    A local file that is to be published.
+    A folder of small files on a disk or an object store, which nobody but this user writes to.
 
-    :param path: its path; None if it has none.
+    Names are relative to it. All methods raise an ``OSError`` that names its owner if the disk or the store refuses.
     """
 
-    descriptor: int
-    path: Path | None = None
-
-    @property
-    def size(self) -> int:
-        """Its size in bytes."""
-        return os.fstat(self.descriptor).st_size
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the content, block by block."""
-        return read_blocks(self.descriptor, 0, self.size)
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the content."""
-        return digest_of(self.blocks())
-
-
-@contextmanager
-def temporary_file() -> Iterator[NewFile]:
-    """Open a new file in the folder for temporary files. It has no name, so it is removed when the block ends."""
-    with naming_folder():
-        file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed below
-    with file:
-        yield NewFile(file.fileno())
-
-
-class Backend(Protocol):
-    """
-    A file, and the hidden folder in which it is staged.
-
-    Names are relative to the hidden folder. All methods raise an ``OSError`` that names the file if the disk or the
-    store refuses.
-    """
-
-    #: For how long commits may be held back before they are appended, and how many bytes of them.
-    hold_seconds: float
-    hold_bytes: int
     #: A sentence for the reader of an error.
     hint: str
 
-    def names(self, folder: str) -> list[str]:
-        """List a folder as it is now; an absent one is empty."""
+    def prepare(self) -> None:
+        """
+        Make sure that files can be created; of a disk, create the folder.
+
+        :raises PermanentError: if the client of the store cannot refuse to create an object that is there.
+        """
+        ...
+
+    def names(self, folder: str = "") -> list[str]:
+        """List a folder within this one, or this one, as it is now; an absent one is empty."""
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -123,6 +74,28 @@ class Backend(Protocol):
     def put(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all, whatever was there."""
         ...
+
+    def create(self, name: str, content: bytes, *, is_first: bool) -> None:
+        """
+        Create a small file, whole or not at all.
+
+        :param is_first: whether nothing depends on it yet, so that the store can be tried.
+        :raises ConflictError: if there is one.
+        :raises PermanentError: if the disk or the store cannot refuse to replace one.
+        """
+        ...
+
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove files of a folder within this one; those that are gone are nobody's business."""
+        ...
+
+
+class Backend(Folder, Protocol):
+    """A file, and the hidden folder beside it in which it is staged."""
+
+    #: For how long commits may be held back before they are appended, and how many bytes of them.
+    hold_seconds: float
+    hold_bytes: int
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the file of a claim."""
@@ -157,10 +130,6 @@ class Backend(Protocol):
         """
         ...
 
-    def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove files of a folder; those that are gone are nobody's business."""
-        ...
-
     def sweep(self) -> None:
         """Remove all folders that nobody has written to for :data:`STALE_SECONDS`."""
         ...
@@ -181,16 +150,12 @@ def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
     return StoreBackend(path, clock)
 
 
-def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """Read a part of a file block by block, without moving its position."""
-    while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
-        yield block
-        start += len(block)
+def folder_of(path: ObjectStoragePath) -> Folder:
+    """Return the operations for a folder."""
+    if is_local(path):
+        from airflow_provider_mediaops.storage.local import LocalFolder
 
+        return LocalFolder(path, Path(lasting(path)))
+    from airflow_provider_mediaops.storage.object_store import StoreFolder
 
-def digest_of(blocks: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a content."""
-    digest = hashlib.sha256()
-    for block in blocks:
-        digest.update(block)
-    return digest.hexdigest()
+    return StoreFolder(path, path.path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import Part, Version, backend_of, temporary_file
+from airflow_provider_mediaops.storage.backend import Version, backend_of
 from airflow_provider_mediaops.storage.claims import claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
@@ -20,7 +20,7 @@ from airflow_provider_mediaops.storage.errors import (
     replaced_error,
     superseded_error,
 )
-from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of, write_at
+from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -34,6 +34,7 @@ from airflow_provider_mediaops.storage.formats import (
 from airflow_provider_mediaops.storage.log import DoneFrame, Log, is_outdated, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.scratch import Part, ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Backend, NewFile
+    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.scratch import NewFile
 
     #: Writes the file to be published.
     Convert = Callable[[Path], None]
@@ -264,7 +266,7 @@ class Staging:
         if not has_changes or self.changes is None:
             yield None
             return
-        with temporary_file() as file:
+        with closing(ScratchFile()) as file:
             self.changes(_path_to(file.descriptor))
             yield Part(file.descriptor, 0, file.size)
 
@@ -455,10 +457,8 @@ def _path_to(descriptor: int) -> Path:
 
 
 def _write_blocks(new: NewFile, blocks: Iterable[bytes]) -> None:
-    end = 0
     for block in blocks:
-        write_at(new.descriptor, block, end)
-        end += len(block)
+        new.append(block)
 
 
 def _lasting(text: str) -> str:

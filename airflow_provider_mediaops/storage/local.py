@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NewFile, Part, Version, digest_of
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
 from airflow_provider_mediaops.storage.claims import new_token, read_name
-from airflow_provider_mediaops.storage.errors import conflict_error, locked_error
+from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, no_links_error
 from airflow_provider_mediaops.storage.files import (
     PART,
     adopt_mode,
@@ -18,12 +19,14 @@ from airflow_provider_mediaops.storage.files import (
     check_own_folder,
     create,
     naming_path,
+    part_of,
     replacing,
     sync,
     sync_names,
     target_of,
     write_at,
 )
+from airflow_provider_mediaops.storage.scratch import NewFile, Part, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,9 +42,94 @@ _SYNC_SECONDS = 5.0
 # Whoever holds the lock is about to rename a file, unless its process was stopped.
 _LOCK_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.05
+# The errors of a file system without hard links, such as SMB, FAT and some of FUSE.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
-class LocalBackend:
+class LocalFolder:
+    """
+    A folder on a disk into which nobody else can look; one on a network file system is one, too.
+
+    :param path: what errors name.
+    :param folder: the folder itself; its own parent is there.
+    """
+
+    def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
+        self.hint = ""
+        self._path, self._folder = path, folder
+
+    def prepare(self) -> None:
+        """Create the folder, and make sure that it is this user's."""
+        with naming_path(self._folder.parent, "written"):
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing():
+            self._make_folder()
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        check_own_folder(self._folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        """List a folder as it is now."""
+        with self._reading():
+            try:
+                return os.listdir(self._folder / folder)  # noqa: PTH208 the names are all that is wanted
+            except FileNotFoundError:
+                return []
+
+    def read(self, name: str) -> bytes | None:
+        """Return a small file."""
+        with self._reading():
+            try:
+                # A named pipe is not waited for.
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                descriptor = os.open(self._folder / name, flags)
+            except FileNotFoundError:
+                return None
+            with open(descriptor, "rb") as file:  # noqa: PTH123 a descriptor has no path
+                return file.read()
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a small file in one step."""
+        with self._writing(), replacing(self._folder / name) as descriptor:
+            write_at(descriptor, content, 0)
+
+    def create(self, name: str, content: bytes, *, is_first: bool) -> None:
+        """Create a small file in one step: a link is made only where nothing is."""
+        del is_first  # a disk has no client between it and its conditions
+        with self._writing():
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            part = part_of(self._folder / name)
+            descriptor = create(part)
+            try:
+                write_at(descriptor, content, 0)
+                sync(descriptor)
+                os.link(part, self._folder / name)
+            except FileExistsError as error:
+                raise conflict_error(self._path) from error
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                raise no_links_error(self._path, error) from error
+            finally:
+                os.close(descriptor)
+                part.unlink(missing_ok=True)
+            sync_names(self._folder)
+
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove files of a folder."""
+        with self._writing():
+            for name in names:
+                (self._folder / folder / name).unlink(missing_ok=True)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "written", self.hint)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "read", self.hint)
+
+
+class LocalBackend(LocalFolder):
     """
     A disk, also a shared one that has locks and shows at once what was written.
 
@@ -54,39 +142,14 @@ class LocalBackend:
     hold_bytes = 0
 
     def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
-        self.hint = ""
-        self._path = path
+        with naming_path(path, "written"):
+            self._target = target_of(path)
+            super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
+            with suppress(FileNotFoundError):
+                check_own_folder(self._folder)
         self._clock = clock
         self._log, self._end, self._synced = -1, 0, time.monotonic()
         self._opened: list[int] = []
-        with self._writing():
-            self._target = target_of(path)
-            self._folder = self._target.parent / beside(self._target.name, "staging")
-            with suppress(FileNotFoundError):
-                check_own_folder(self._folder)
-
-    def names(self, folder: str) -> list[str]:
-        """List a folder as it is now."""
-        with self._reading():
-            try:
-                return os.listdir(self._folder / folder)  # noqa: PTH208 the names are all that is wanted
-            except FileNotFoundError:
-                return []
-
-    def read(self, name: str) -> bytes | None:
-        """Return a small file."""
-        with self._reading():
-            try:
-                descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return None
-            with open(descriptor, "rb") as file:  # noqa: PTH123 a descriptor has no path
-                return file.read()
-
-    def put(self, name: str, content: bytes) -> None:
-        """Write a small file in one step."""
-        with self._writing(), replacing(self._folder / name) as descriptor:
-            write_at(descriptor, content, 0)
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the file of a claim."""
@@ -98,10 +161,6 @@ class LocalBackend:
             self._opened.append(self._log)
             for each in (own, self._folder, self._folder.parent):
                 sync_names(each)
-
-    def _make_folder(self) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        check_own_folder(self._folder)
 
     def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> Part:
         """Add a frame at the end of the file of the claim."""
@@ -191,12 +250,6 @@ class LocalBackend:
         finally:
             os.close(descriptor)
 
-    def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove files of a folder."""
-        with self._writing():
-            for name in names:
-                (self._folder / folder / name).unlink(missing_ok=True)
-
     def sweep(self) -> None:
         """Remove what nobody has written to for long: folders of owners, and files whose writers died."""
         with self._writing():
@@ -218,12 +271,6 @@ class LocalBackend:
         """Close the files of claims."""
         while self._opened:
             os.close(self._opened.pop())
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "written", self.hint)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "read", self.hint)
 
 
 def _version_of(status: os.stat_result) -> Version:

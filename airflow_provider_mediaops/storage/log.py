@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import Part, read_blocks
 from airflow_provider_mediaops.storage.claims import LAST, Claim, claims_in, last_name, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line
+from airflow_provider_mediaops.storage.scratch import Part, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

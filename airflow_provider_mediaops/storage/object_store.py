@@ -10,27 +10,18 @@ from __future__ import annotations
 import inspect
 import io
 import os
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import (
-    STALE_SECONDS,
-    NewFile,
-    Part,
-    Version,
-    digest_of,
-    read_blocks,
-    temporary_file,
-)
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
 from airflow_provider_mediaops.storage.claims import read_name, segment_name
-from airflow_provider_mediaops.storage.errors import conflict_error
-from airflow_provider_mediaops.storage.files import beside, naming_path, put, translating_errors, write_at
+from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
+from airflow_provider_mediaops.storage.files import beside, put, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.refusals import code_of
-from airflow_provider_mediaops.storage.scratch import naming_folder
+from airflow_provider_mediaops.storage.scratch import Part, ScratchFile, digest_of, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +30,7 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.claims import Claim
+    from airflow_provider_mediaops.storage.scratch import NewFile
 
 # The maximum of objects that one call reads or removes, and of the bytes that it reads.
 _MAX_OBJECTS = 100
@@ -51,39 +43,36 @@ _UNKNOWN_CODES = {"NotImplemented", "501"}
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 
 
-class StoreBackend:
-    """An object store that shows at once what was written."""
+class StoreFolder:
+    """
+    A folder of an object store that shows at once what was written.
 
-    hold_seconds = 5.0
-    hold_bytes = 4 * 1024 * 1024
+    :param path: what errors name.
+    :param folder: the folder itself.
+    """
 
-    def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
+    def __init__(self, path: ObjectStoragePath, folder: str) -> None:
         self.hint = ""
-        self._path, self._fs, self._clock = path, path.fs, clock
-        folder, _, name = path.path.rpartition("/")
-        self._folder = f"{folder}/{beside(name, 'staging')}"
+        self._path, self._fs, self._folder = path, path.fs, folder
         self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
-        # All segments that were read or written here.
-        with naming_folder():
-            self._spool = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed by close
-        self._end = 0
 
-    def names(self, folder: str) -> list[str]:
+    def prepare(self) -> None:
+        """Make sure that the client can refuse to create an object that is there."""
+        if self._write_if is None:
+            raise unconditional_error(self._path)
+
+    def names(self, folder: str = "") -> list[str]:
         """List a folder as it is now."""
-        found = self._listed(f"{self._folder}/{folder}")
-        self._sizes = {name: int(info.get("size") or 0) for name, info in found.items()}
-        return list(found)
-
-    def _listed(self, folder: str) -> dict[str, Mapping[str, Any]]:
         with self._reading():
             # Some clients cache what they have listed.
             self._fs.invalidate_cache()
             try:
-                found = self._fs.ls(folder, detail=True)
+                found = self._fs.ls(f"{self._folder}/{folder}".rstrip("/"), detail=True)
             except FileNotFoundError:
-                return {}
-        return {info["name"].rstrip("/").rpartition("/")[2]: info for info in found}
+                found = []
+        self._sizes = {info["name"].rstrip("/").rpartition("/")[2]: int(info.get("size") or 0) for info in found}
+        return list(self._sizes)
 
     def read(self, name: str) -> bytes | None:
         """Return a small object."""
@@ -98,6 +87,65 @@ class StoreBackend:
     def put(self, name: str, content: bytes) -> None:
         """Write a small object."""
         put(self._path, f"{self._folder}/{name}", lambda target: self._fs.pipe_file(target, content), self.hint)
+
+    def create(self, name: str, content: bytes, *, is_first: bool) -> None:
+        """Create a small object by a conditional write."""
+        self.prepare()
+        with closing(ScratchFile()) as new:
+            new.append(content)
+            put(self._path, f"{self._folder}/{name}", lambda target: self._create(target, new), self.hint)
+            if is_first:
+                # A server may ignore the condition, although its client knows it: the second creation has to fail.
+                with self._writing(), suppress(ConflictError):
+                    self._create(f"{self._folder}/{name}", new)
+                    raise unconditional_error(self._path)
+
+    def _create(self, target: str, new: NewFile) -> None:
+        try:
+            if self._write_if:
+                self._write_if(target, new, None)
+        except Exception as error:
+            if is_unconditional(error):
+                raise unconditional_error(self._path) from error
+            if is_conflict(error):
+                raise conflict_error(self._path) from error
+            raise
+
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove objects of a folder."""
+        self._remove([f"{self._folder}/{folder}/{name}" for name in names])
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for start in range(0, len(paths), _MAX_OBJECTS):
+            batch = list(paths[start : start + _MAX_OBJECTS])
+            with self._writing(), suppress(FileNotFoundError):
+                # Many stores remove a list with one request; but in a list, such characters are patterns.
+                if not set("*?[") & set(self._folder):
+                    self._fs.rm(batch)
+                    continue
+            for path in batch:
+                with self._writing(), suppress(FileNotFoundError):
+                    self._fs.rm_file(path)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return translating_errors(self._path, "read", self.hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return translating_errors(self._path, "written", self.hint)
+
+
+class StoreBackend(StoreFolder):
+    """A file on an object store."""
+
+    hold_seconds = 5.0
+    hold_bytes = 4 * 1024 * 1024
+
+    def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
+        folder, _, name = path.path.rpartition("/")
+        super().__init__(path, f"{folder}/{beside(name, 'staging')}")
+        self._clock = clock
+        # All segments that were read or written here.
+        self._spool = ScratchFile()
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""
@@ -138,14 +186,10 @@ class StoreBackend:
             raise
 
     def _spooled(self, content: Iterable[bytes]) -> Part:
-        start = end = self._end
-        file = self._spool.fileno()
-        with naming_path(tempfile.gettempdir(), "written", self.hint):
-            for block in content:
-                write_at(file, block, end)
-                end += len(block)
-        self._end = end
-        return Part(file, start, end)
+        start = self._spool.end
+        for block in content:
+            self._spool.append(block)
+        return Part(self._spool.descriptor, start, self._spool.end)
 
     def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[Part]]:
         """Download the segments of claims."""
@@ -203,7 +247,7 @@ class StoreBackend:
 
     def new_file(self) -> AbstractContextManager[NewFile]:
         """Open a temporary file."""
-        return temporary_file()
+        return closing(ScratchFile())
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
         """Write the object, conditionally if the client can."""
@@ -238,22 +282,6 @@ class StoreBackend:
             raise conflict_error(self._path)
         return found
 
-    def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove objects of a folder."""
-        self._remove([f"{self._folder}/{folder}/{name}" for name in names])
-
-    def _remove(self, paths: Sequence[str]) -> None:
-        for start in range(0, len(paths), _MAX_OBJECTS):
-            batch = list(paths[start : start + _MAX_OBJECTS])
-            with self._writing(), suppress(FileNotFoundError):
-                # Many stores remove a list with one request; but in a list, such characters are patterns.
-                if not set("*?[") & set(self._folder):
-                    self._fs.rm(batch)
-                    continue
-            for path in batch:
-                with self._writing(), suppress(FileNotFoundError):
-                    self._fs.rm_file(path)
-
     def sweep(self) -> None:
         """Remove the objects in folders of owners that nobody has written to for long."""
         with self._reading():
@@ -270,12 +298,6 @@ class StoreBackend:
     def close(self) -> None:
         """Remove the local copies."""
         self._spool.close()
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "read", self.hint)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "written", self.hint)
 
 
 def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:

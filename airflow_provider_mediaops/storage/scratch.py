@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import tempfile
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.storage.files import write_at
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _CACHE_KIB = 2048
+_BLOCK_BYTES = 1024 * 1024
 
 
 def scratch_database(create_table: str) -> sqlite3.Connection:
@@ -44,39 +50,91 @@ def scratch_database(create_table: str) -> sqlite3.Connection:
     return database
 
 
-class ScratchFile:
-    """
-    A file in the folder for temporary files that only grows, and is read at any place.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an open local file."""
 
-    It has no name, so it is removed with the process, however that ends.
+    file: int
+    start: int
+    end: int
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the content, block by block."""
+        return read_blocks(self.file, self.start, self.end)
+
+
+class NewFile:
+    """
+    An open local file that only grows, and is read at any place.
+
+    :param path: its path; None if it has none.
     """
 
-    def __init__(self) -> None:
-        with naming_folder():
-            self._file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed by finalize
-        self._size = 0
-        self._is_flushed = True
-        #: Removes the file.
-        self.close = weakref.finalize(self, self._file.close)
+    def __init__(self, descriptor: int, path: Path | None = None) -> None:
+        self.descriptor, self.path = descriptor, path
+        #: Where the next data begins.
+        self.end = 0
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes, whoever has written to it."""
+        return os.fstat(self.descriptor).st_size
 
     def append(self, data: bytes) -> int:
         """Append data; return where it begins, in bytes."""
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise _full(error) from error
-        start, self._size, self._is_flushed = self._size, self._size + len(data), False
+        start = self.end
+        write_at(self.descriptor, data, start)
+        self.end += len(data)
         return start
 
     def read(self, start: int, size: int) -> bytes:
         """Return a part of the file."""
-        try:
-            if not self._is_flushed:
-                self._file.flush()
-                self._is_flushed = True
-            return os.pread(self._file.fileno(), size, start)
-        except OSError as error:
-            raise _full(error) from error
+        return os.pread(self.descriptor, size, start)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the content, block by block."""
+        return read_blocks(self.descriptor, 0, self.size)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content."""
+        return digest_of(self.blocks())
+
+
+class ScratchFile(NewFile):
+    """
+    A file in the folder for temporary files.
+
+    It has no name, so it is removed with the process, however that ends.
+
+    :raises OSError: if the folder cannot hold it, also when it grows; the message names the folder.
+    """
+
+    def __init__(self) -> None:
+        with naming_folder():
+            file = tempfile.TemporaryFile(prefix="mediaops-", buffering=0)  # noqa: SIM115 closed by finalize
+        super().__init__(file.fileno())
+        #: Removes the file.
+        self.close = weakref.finalize(self, file.close)
+
+    def append(self, data: bytes) -> int:
+        """Append data; return where it begins, in bytes."""
+        with naming_folder():
+            return super().append(data)
+
+
+def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """Read a part of a file block by block, without moving its position."""
+    while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
+        yield block
+        start += len(block)
+
+
+def digest_of(blocks: Iterable[bytes]) -> str:
+    """Return the SHA-256 of a content."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -89,13 +147,9 @@ def naming_folder() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _full(error) from error
-
-
-def _full(error: Exception) -> OSError:
-    # If no folder can be used, none is chosen, and the error lists those that were tried.
-    folder = f", {tempfile.tempdir}," if tempfile.tempdir else ""
-    return OSError(
-        f"The folder for temporary files{folder} cannot hold what does not fit into memory: {error}. "
-        "Free some space, or set TMPDIR to another folder."
-    )
+        # If no folder can be used, none is chosen, and the error lists those that were tried.
+        folder = f", {tempfile.tempdir}," if tempfile.tempdir else ""
+        raise OSError(
+            f"The folder for temporary files{folder} cannot hold what does not fit into memory: {error}. "
+            "Free some space, or set TMPDIR to another folder."
+        ) from error

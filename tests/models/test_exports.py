@@ -20,7 +20,8 @@ from tests.models.worlds import World
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.storage.backend import NewFile, Version
+    from airflow_provider_mediaops.storage.backend import Version
+    from airflow_provider_mediaops.storage.scratch import NewFile
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
 _PUBLISH = LocalBackend.publish

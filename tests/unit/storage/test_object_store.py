@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.storage import object_store
-from airflow_provider_mediaops.storage.backend import NewFile, Version
+from airflow_provider_mediaops.storage.backend import Version
 from airflow_provider_mediaops.storage.object_store import StoreBackend
+from airflow_provider_mediaops.storage.scratch import NewFile
 from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 

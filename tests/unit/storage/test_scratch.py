@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,11 @@ def test_a_scratch_file_has_no_name_and_is_read_at_any_place_while_it_grows(
 
 
 def test_a_disk_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
     file = ScratchFile()
-    monkeypatch.setattr(file, "_file", Full())
+    monkeypatch.setattr(os, "pwrite", refuse)
 
     with pytest.raises(OSError, match=r"The folder for temporary files, .* cannot hold what does not fit into memory"):
         file.append(b"data")
@@ -52,8 +56,3 @@ def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: py
     with pytest.raises(OSError, match=r"temporary files cannot hold .*No usable temp.*/nowhere") as found:
         ScratchFile()
     assert "None" not in str(found.value)
-
-
-class Full:
-    def write(self, _: bytes) -> int:
-        raise OSError(28, "No space left on device")
