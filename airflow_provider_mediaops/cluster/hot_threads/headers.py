@@ -20,23 +20,8 @@ _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
 _INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
 
-# Any other slot; if it has a colon, it does not look like an address.
-_SLOT = rf"(?:[^{{}}:\n]+|(?!{_ADDRESS}\}})[^{{}}\n]+)"
-
-#: A header in braces that leaves no doubt about its slots; read by `header_of`.
-BRACES = (
-    rf"\{{(?P<name_in_braces>(?!{_ID}\}})[^{{}}=\n]+)\}}\{{(?P<node_id>{_ID})\}}(?:"
-    rf"(?:\{{(?P<ephemeral_id>{_ID})\}}(?:\{{(?P<external_id>{_SLOT})\}})?)?"
-    rf"\{{(?P<host>(?!{_ID}\}}){_SLOT})\}}\{{(?P<address>{_ADDRESS})\}}"
-    rf"(?:\{{(?P<roles>{_ROLES})\}})?(?:\{{(?P<version>{_VERSION})\}})?"
-    rf"(?:\{{(?P<index_versions>{_INDEX_VERSIONS})\}})?(?:\{{(?P<attributes>[^{{}}=\n]+=[^{{}}\n]*)\}})?)?"
-)
-#: The same of a header in brackets.
-BRACKETS = (
-    rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
-    r"(?:\{[^{}\n]*\})?"
-)
-_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
+# These are the same in many headers.
+_ALIKE = ("host", "address", "roles", "version", "index_versions")
 
 _is_id = re.compile(_ID).fullmatch
 _is_address = re.compile(_ADDRESS).fullmatch
@@ -50,22 +35,12 @@ def is_whole_header(line: str) -> bool:
     return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
 
 
-def header_of(match: re.Match[str]) -> dict[str, Any]:
-    """Return the values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
-    name, attributes = match.group("name_in_braces", "attributes")
-    if name is None:
-        return read_header(match["header"])[0]
-    fields: dict[str, Any] = dict(zip(_SLOTS, map(shared, match.group(*_SLOTS)), strict=True))
-    fields["name"] = name
-    fields["attributes"] = {} if attributes is None else _read_attributes(attributes)
-    return fields
-
-
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a header by the names of `HotNode`'s attributes, and why it was not understood, if so."""
     whole = is_whole_header(header)
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
+    fields |= {name: shared(fields[name]) for name in _ALIKE if name in fields}
     if not whole:
         return fields, "a node's header that is not complete"
     return fields, f"unknown in a node's header: {unknown[:80]!r}" if unknown else None

@@ -11,9 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.grammar import (
+    HEADER,
+    LINES,
+    mend,
+    read_bytes,
+    read_seconds,
+    read_timestamp,
+)
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
-from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 from airflow_provider_mediaops.cluster.plain_values import converted
 
 if TYPE_CHECKING:
@@ -180,7 +186,8 @@ class HotNode(_Part):
     @property
     def header(self) -> str | None:
         """Return the header as it came, on one line and without `:::`; None for text that stood under no header."""
-        if not HEADER_LINE.match(self.source):
+        part = LINES.match(self.source)
+        if part is None or part.lastgroup != "header":
             return None
         return mend(self.source, 0, is_whole_header)[0].removeprefix(HEADER).strip()
 
