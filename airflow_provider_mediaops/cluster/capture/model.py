@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeStats
-    from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling
     from airflow_provider_mediaops.cluster.statistics import NodeStatistics
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 

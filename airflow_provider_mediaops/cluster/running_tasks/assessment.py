@@ -11,10 +11,9 @@ from airflow_provider_mediaops.cluster.running_tasks.matching import (
     OTHER_POOL,
     SEVERAL_THREADS,
     TaskCpu,
-    ThreadCpu,
     match,
 )
-from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, NodeTasks, RunningTasks
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, LikelyGroup, NodeTasks, RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.task_cpu import Window, histories_of
 from airflow_provider_mediaops.json_text import storable
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
     from airflow_provider_mediaops.cluster.running_tasks.groups import GroupedRequests
-    from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
-    from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, TaskGroup
+    from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampling
     from airflow_provider_mediaops.cluster.running_tasks.task_cpu import TaskHistory
 
 _MOST_GROUPS = 100
@@ -147,22 +146,22 @@ def _threads(
     )
     why_not = NO_CPU if histories and not says_cpu else NO_WINDOW if window is None else ""
     tasks = [] if window is None or is_concurrent or why_not else _candidates(groups, window)
-    candidates = [_thread_cpu(thread, why_not, is_concurrent=is_concurrent) for thread in threads]
-    return match(candidates, tasks)
+    return match([_unclaimed(thread, why_not, is_concurrent=is_concurrent) for thread in threads], tasks)
 
 
-def _thread_cpu(thread: HotThread, why_not: str, *, is_concurrent: bool) -> ThreadCpu:
+def _unclaimed(thread: HotThread, why_not: str, *, is_concurrent: bool) -> LikelyGroup:
     if not why_not and thread.pool not in (_SEARCH_POOL, _SEARCHER_POOL):
         why_not = OTHER_POOL
     elif not why_not and is_concurrent:
         why_not = SEVERAL_THREADS
-    return ThreadCpu(thread.name and storable(thread.name, _LONGEST_NAME), _cpu_ms(thread), why_not)
+    name = thread.name and storable(thread.name, _LONGEST_NAME)
+    return LikelyGroup(thread=name, cpu_ms=_cpu_ms(thread), why_not=why_not)
 
 
 def _candidates(groups: Sequence[GroupedRequests], window: Window) -> list[TaskCpu]:
     """Return the tasks that one thread served for the whole window."""
     return [
-        TaskCpu(number, cpu_ms)
+        TaskCpu(cpu_ms, number)
         for number, group in enumerate(groups)
         for history in group.histories
         if history.last.is_search_phase and history.had_one_thread and history.covers(window)
@@ -182,11 +181,14 @@ def _index_work(sampling: TaskSampling, node_id: str, remarks: list[str]) -> tup
         if start is None:
             continue
         # A shard that was moved or reopened begins to count at 0 again.
-        figures = {
-            figure: max(0.0, getattr(end, figure) - getattr(start, figure))
-            for figure in ("query_ms", "index_ms", "merge_ms")
-        }
-        if any(figures.values()) or end.merges:
-            work.append(IndexWork(index=storable(name, _LONGEST_NAME), merges=end.merges, **figures))
+        work_on = IndexWork(
+            index=storable(name, _LONGEST_NAME),
+            query_ms=max(0.0, end.query_ms - start.query_ms),
+            index_ms=max(0.0, end.index_ms - start.index_ms),
+            merge_ms=max(0.0, end.merge_ms - start.merge_ms),
+            merges=end.merges,
+        )
+        if work_on.query_ms or work_on.index_ms or work_on.merge_ms or work_on.merges:
+            work.append(work_on)
     work.sort(key=lambda index: (-(index.query_ms + index.index_ms + index.merge_ms), -index.merges, index.index))
     return tuple(work[:_MOST_INDICES])

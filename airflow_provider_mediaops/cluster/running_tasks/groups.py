@@ -15,9 +15,9 @@ from airflow_provider_mediaops.json_text import storable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.running_tasks.looks import Look
     from airflow_provider_mediaops.cluster.running_tasks.model import Seen
     from airflow_provider_mediaops.cluster.running_tasks.replies import Task
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import Look
     from airflow_provider_mediaops.cluster.running_tasks.task_cpu import TaskHistory, Window
 
 _LONGEST_NAMES = 200

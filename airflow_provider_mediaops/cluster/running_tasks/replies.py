@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
 from airflow_provider_mediaops.cluster.running_tasks.description import ESQL_PARTS, expression_of, index_of
-from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
 from airflow_provider_mediaops.http.reply import read_json
 
@@ -119,21 +119,6 @@ class TaskList:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ShardTimes:
-    """
-    The counters of one index on one node, summed over its shards.
-
-    :param query_ms: time of queries since the shards were opened, in milliseconds.
-    :param merges: the number of merges under way.
-    """
-
-    query_ms: float = 0.0
-    index_ms: float = 0.0
-    merge_ms: float = 0.0
-    merges: int = 0
-
-
 def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
     headers = {"Accept": "application/json"}
     # Another try would come too late.
@@ -233,23 +218,28 @@ def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, 
         yield node_id, tuple(sorted(busy, key=lambda pool: (-pool.queue, -pool.active, pool.pool)))
 
 
-def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, ShardTimes]]]:
-    """Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``."""
+def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, IndexWork]]]:
+    """
+    Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``.
+
+    :returns: the call; its result has the work on each index since its shards were opened, by node id.
+    """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"
     params = (("level", "shards"), ("filter_path", "nodes.*.indices.shards"))
     request = _request(path, *params, max_bytes=_MAX_STATISTICS_BYTES)
     return Call(request, lambda response: dict(_read_shards(read_json(response))))
 
 
-def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, ShardTimes]]]:
+def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, IndexWork]]]:
     for node_id, node in mapping_of(body.get("nodes")).items():
         shards = mapping_of(mapping_of(mapping_of(node).get("indices")).get("shards"))
-        yield node_id, {name: _summed(list_of(of_index)) for name, of_index in shards.items()}
+        yield node_id, {name: _summed(name, list_of(of_index)) for name, of_index in shards.items()}
 
 
-def _summed(shards: list[Any]) -> ShardTimes:
+def _summed(name: str, shards: list[Any]) -> IndexWork:
     copies = [figures for shard in shards for figures in mapping_of(shard).values()]
-    return ShardTimes(
+    return IndexWork(
+        index=name,
         query_ms=sum(_figure(copy, "search", "query_time_in_millis") for copy in copies),
         index_ms=sum(_figure(copy, "indexing", "index_time_in_millis") for copy in copies),
         merge_ms=sum(_figure(copy, "merges", "total_time_in_millis") for copy in copies),

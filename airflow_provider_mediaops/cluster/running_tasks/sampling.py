@@ -8,27 +8,40 @@ it is not asked.
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.cluster.cpu import name_some
 from airflow_provider_mediaops.cluster.query import check_show_queries, node_list
-from airflow_provider_mediaops.cluster.running_tasks.looks import (
-    LookSeries,
-    TaskSampling,
-    failure_sentence,
-    look_times,
+from airflow_provider_mediaops.cluster.running_tasks.description import query_of
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
+from airflow_provider_mediaops.cluster.running_tasks.replies import (
+    MAX_LIST_BYTES,
+    shard_times,
+    single_task,
+    task_list,
+    thread_pools,
 )
-from airflow_provider_mediaops.cluster.running_tasks.replies import thread_pools
-from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.http.exchange import Beside
+from airflow_provider_mediaops.exceptions import (
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    ReplyTimeoutError,
+)
+from airflow_provider_mediaops.http.exchange import Beside, Blocking, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-    from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
+    from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
+    from airflow_provider_mediaops.cluster.running_tasks.replies import Task
     from airflow_provider_mediaops.http.clock import Clock
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -41,10 +54,122 @@ GRACE_SECONDS = 0.01
 _MOST_NODES = 10
 # With more tasks in the queues of a node, its tasks are not listed at all.
 _HUGE_QUEUE = 1_000
-# With more, they are listed at the start and at the end only.
-_SHORT_QUEUE = 100
+# With more, or after a larger reply, they are listed at the start and at the end only.
+_SHORT_QUEUE, _SMALL_REPLY_BYTES = 100, 256 * 1024
 # With any other character, an id may stand for several nodes.
 _ID = re.compile(r"[\w.-]+", re.ASCII)
+_BETWEEN_SECONDS = 0.1
+# The interval has so many parts at most, with a look between two of them.
+_MOST_PARTS = 18
+# The stacks are taken after the interval, one snapshot each 10 ms: this is half of it, and the time of the first.
+_SNAPSHOT_SECONDS, _FIRST_SNAPSHOT_SECONDS, _LONGEST_SNAPSHOTS_SECONDS = 0.005, 0.01, 1.0
+# The heaviest kinds of requests whose query is looked up, tries for each of them, and in all.
+_MOST_LOOKUPS, _TRIES_OF_A_KIND, _MOST_TRIES = 10, 3, 30
+# A lookup takes some milliseconds; with less time left, the next look would be late.
+_LOOKUP_SECONDS = 0.02
+
+Moment = Literal["start", "between", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """
+    One look at the tasks.
+
+    :param after_seconds: when, after the report was asked for.
+    :param moment: whether it is the first one, one of those at the end of the interval, or between.
+    :param tasks: the tasks of all nodes.
+    """
+
+    after_seconds: float
+    moment: Moment
+    tasks: tuple[Task, ...]
+
+
+@dataclass(slots=True)
+class TaskSampling:
+    """
+    Everything that was seen beside one report.
+
+    :param nodes: the nodes that were asked, by their ids (or by what they were asked for), with their names.
+    :param looks: the looks at their tasks, in order.
+    :param ancestors: the tasks of other nodes that started listed ones, by id, as far as they were looked up.
+    :param pools: the thread pools by node id.
+    :param shards_before: the counters of indices by node id at the first reading.
+    :param shards_after: the same at the second reading.
+    :param warnings: the remarks that are to be logged.
+    :param shows_queries: whether queries are kept with their literals.
+    :param refusal: the sentence about a missing permission, if the cluster has refused to list tasks.
+    :param shapes: the shapes of queries by their texts.
+    """
+
+    nodes: dict[str, str | None] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
+    ancestors: dict[str, Task] = field(default_factory=dict)
+    pools: dict[str, tuple[PoolLoad, ...]] = field(default_factory=dict)
+    shards_before: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
+    shards_after: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    node_remarks: dict[str, list[str]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    shows_queries: bool = False
+    refusal: str = ""
+    shapes: dict[str, str] = field(default_factory=dict)
+
+    def cached_shape(self, query: str) -> str:
+        """Return the shape of a query, which is worked out once."""
+        if query not in self.shapes:
+            self.shapes[query] = shape_of(query)
+        return self.shapes[query]
+
+    def cache_shapes(self, tasks: Iterable[Task]) -> None:
+        """Work out the shapes of queries while the report is awaited. Done afterwards, this would delay it."""
+        for task in tasks:
+            if query := query_of(task.kind, task.description):
+                self.cached_shape(query)
+
+    def warn(self, sentence: str) -> None:
+        """Note a sentence for the files and for the log, once."""
+        if sentence not in self.remarks:
+            self.remarks.append(sentence)
+            self.warnings.append(sentence)
+
+    def warn_of(self, what: str, error: MediaOpsError) -> None:
+        """Note a failure, without the words of the reply: they may quote a query."""
+        status = f" {error.status}" if error.status else ""
+        self.warn(f"{what} ({type(error).__name__}{status}).")
+
+    def name_nodes(self, nodes: Iterable[str], names: dict[str, str | None]) -> None:
+        """Take the first nodes as those to ask, and note that there are more."""
+        found = list(nodes)
+        if len(found) > _MOST_NODES:
+            self.remarks.append(f"Tasks were listed of the {_MOST_NODES} busiest of {len(found)} nodes.")
+        self.nodes = {node: names.get(node) for node in found[:_MOST_NODES]}
+
+    def snapshot(self) -> TaskSampling:
+        """Return a copy that a call flow which is still being cut off does not change."""
+        copied = copy.copy(self)
+        for item in fields(self):
+            if isinstance(value := getattr(self, item.name), (list, dict)):
+                setattr(copied, item.name, value.copy())
+        return copied
+
+
+def look_times(interval_seconds: float, snapshots: int) -> Iterator[tuple[float, Moment]]:
+    """
+    Yield when to look at the tasks, for a report that measures threads over an interval and then takes their stacks.
+
+    :returns: seconds after the report was asked for, in order. The looks between may be left out.
+    """
+    yield 0.0, "start"
+    step = max(_BETWEEN_SECONDS, interval_seconds / _MOST_PARTS)
+    number = 1
+    while number * step < interval_seconds - step / 2:
+        yield number * step, "between"
+        number += 1
+    yield interval_seconds, "end"
+    half = _FIRST_SNAPSHOT_SECONDS + snapshots * _SNAPSHOT_SECONDS
+    yield interval_seconds + min(half, _LONGEST_SNAPSHOTS_SECONDS), "end"
 
 
 def task_sampler(ask: Ask, clock: Clock, *, running_tasks: bool, show_queries: bool) -> TaskSampler | None:
@@ -87,52 +212,72 @@ class TaskSampler:
             sampling.refusal = self._last.refusal
             sampling.remarks.append(sampling.refusal)
         self._last = sampling
-        if stats:
-            busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0))
-            nodes = {node.node_id: node.name for node in busiest if _ID.fullmatch(node.node_id)}
-        else:
-            nodes = dict.fromkeys(selectors or ())
+        busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0)) if stats else []
+        names = {node.node_id: node.name for node in busiest if _ID.fullmatch(node.node_id)}
+        nodes = list(names if stats else selectors or ())
         if not nodes:
             sampling.warn("Tasks were not listed, because it is not known which nodes are hot: give nodes.")
-        sampling.nodes = _at_most(sampling, nodes)
+        sampling.name_nodes(nodes, names)
         return sampling
 
     def looks(self, sampling: TaskSampling, interval_seconds: float, snapshots: int) -> CallFlow[None]:
         """Look at the tasks until the report should be there. An error of the cluster is noted, not raised."""
         if not sampling.nodes:
             return
-        begun = self._clock.monotonic()
-        longest_queue = yield from self._read_pools(sampling)
-        asked = [node for node in sampling.nodes if node not in sampling.node_remarks]
-        if not asked:
+        series = _LookSeries(self._ask, self._clock, sampling)
+        yield from series.read_pools()
+        if not series.asked:
             return
-        is_short = longest_queue is not None and longest_queue <= _SHORT_QUEUE
-        series = LookSeries(self._ask, self._clock, sampling, begun, asked, is_dense=is_short)
-        # The statistics of shards need the same permission as those of thread pools.
-        series.may_read_shards = longest_queue is not None
-        series.may_list = not sampling.refusal
         times = list(look_times(interval_seconds, snapshots))
         for (after, moment), (following, _) in zip(times, [*times[1:], (float("inf"), "end")], strict=True):
-            if series.is_wanted(after, moment, is_last=following == float("inf")):
-                yield from series.look(after, moment)
-                if moment == "start":
-                    sampling.shards_before = yield from series.read_shards()
-                elif moment == "end" and not sampling.shards_after:
-                    sampling.shards_after = yield from series.read_shards()
-                yield from series.look_up(begun + following)
+            if moment == "between" and not series.is_in_time(after):
+                continue
+            yield from series.look(after, moment)
+            if moment == "start":
+                sampling.shards_before = yield from series.read_shards()
+            elif moment == "end" and not sampling.shards_after:
+                sampling.shards_after = yield from series.read_shards()
+            yield from series.look_up(following)
 
-    def _read_pools(self, sampling: TaskSampling) -> CallFlow[int | None]:
-        """Read the thread pools, and return the longest queue of a node that may be asked; None if it is unknown."""
+
+class _LookSeries:
+    """The looks beside one report, and what the cluster may still be asked for."""
+
+    def __init__(self, ask: Ask, clock: Clock, sampling: TaskSampling) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._sampling = sampling
+        self._begun = clock.monotonic()
+        # Whether there are looks between the start and the end.
+        self._is_dense = False
+        self._may_list = not sampling.refusal
+        self._may_read_shards = False
+        self._may_look_up = True
+        self._descriptions: dict[str, str] = {}
+        self._tried: set[str] = set()
+        self._tries: Counter[tuple[str, str | None, str | None]] = Counter()
+
+    @property
+    def asked(self) -> list[str]:
+        """The nodes whose tasks may be listed."""
+        return [node for node in self._sampling.nodes if node not in self._sampling.node_remarks]
+
+    def _elapsed(self) -> float:
+        return self._clock.monotonic() - self._begun
+
+    def read_pools(self) -> CallFlow[None]:
+        """Read the thread pools; nodes with a huge queue are not asked further."""
+        sampling = self._sampling
         try:
             pools = yield from self._ask(thread_pools(list(sampling.nodes)))
         except MediaOpsError as error:
-            sampling.warn(failure_sentence("The thread pools could not be read", error))
-            return None
+            sampling.warn_of("The thread pools could not be read", error)
+            return
         # The cluster knows nodes by their ids, whatever they were asked for.
         if pools and not pools.keys() & sampling.nodes.keys():
             # A name such as data:true stands for any number of nodes.
             busiest = sorted(filter(_ID.fullmatch, pools), key=lambda node: -_load(pools[node]))
-            sampling.nodes = _at_most(sampling, dict.fromkeys(busiest))
+            sampling.name_nodes(busiest, {})
         sampling.pools = pools
         queues = {node: sum(pool.queue for pool in pools.get(node, ())) for node in sampling.nodes}
         for node, queue in queues.items():
@@ -141,14 +286,116 @@ class TaskSampler:
                 sampling.node_remarks[node] = [f"Its tasks were not listed: {waiting}."]
         if huge := [sampling.nodes[node] or node for node in sampling.node_remarks]:
             sampling.warn(f"The tasks of {name_some(huge)} were not listed: too many wait in the thread pools.")
-        return max((queue for queue in queues.values() if queue <= _HUGE_QUEUE), default=0)
+        # The statistics of shards need the same permission.
+        self._may_read_shards = True
+        self._is_dense = all(queues[node] <= _SHORT_QUEUE for node in self.asked)
+
+    def is_in_time(self, after: float) -> bool:
+        """Return whether there is a look between the start and the end now; a late one is left out."""
+        return self._may_list and self._is_dense and self._elapsed() <= after + _BETWEEN_SECONDS / 2
+
+    def look(self, after: float, moment: Moment) -> CallFlow[None]:
+        """Wait until a look is due, and list the tasks."""
+        if (pause := after - self._elapsed()) > 0:
+            yield Wait(pause)
+        if not self._may_list:
+            return
+        at, sampling = self._elapsed(), self._sampling
+        try:
+            listed = yield from self._ask(task_list(self.asked))
+        except MediaOpsError as error:
+            self._note(error)
+            return
+        if listed.failures:
+            sampling.warn(f"{listed.failures} of the nodes did not list their tasks in time.")
+        self._is_dense = self._is_dense and listed.bytes <= _SMALL_REPLY_BYTES
+        # A task that is listed again has the same description.
+        tasks = tuple(
+            replace(task, description=self._descriptions.setdefault(task.task_id, task.description))
+            for task in listed.tasks
+        )
+        sampling.looks.append(Look(at, moment, tasks))
+        if listed.left_out:
+            sampling.warn(f"The list of tasks was cut off: only the first {len(tasks):,} were read.")
+        yield Blocking(partial(sampling.cache_shapes, tasks))
+
+    def _note(self, error: MediaOpsError) -> None:
+        if isinstance(error, PermissionDeniedError):
+            self._may_list = False
+            self._sampling.refusal = (
+                "The tasks of the nodes were not listed: the connection's user may not. Give it a role with the "
+                "permission cluster:monitor/tasks/lists, which the action group cluster_monitor of OpenSearch and the "
+                "cluster privilege monitor of Elasticsearch contain."
+            )
+            self._sampling.warn(self._sampling.refusal)
+        elif isinstance(error, InvalidReplyError) and error.status is None:
+            self._may_list = False
+            self._sampling.warn(f"The list of tasks was cut off: it is larger than {MAX_LIST_BYTES >> 20} MB.")
+        else:
+            self._is_dense = False
+            # A cluster that needs so long for a list is not asked for another one.
+            self._may_list = not isinstance(error, ReplyTimeoutError)
+            self._sampling.warn_of("The tasks could not be listed", error)
+
+    def look_up(self, until: float) -> CallFlow[None]:
+        """Look up the coordinating tasks of the heaviest kinds of requests: only they contain the query."""
+        for task in self._without_query():
+            if self._elapsed() + _LOOKUP_SECONDS > until or len(self._tried) >= _MOST_TRIES:
+                return
+            parent_id = str(task.parent_id)
+            self._tried.add(parent_id)
+            self._tries[_kind_of(task)] += 1
+            try:
+                parent = yield from self._ask(single_task(parent_id))
+            except NotFoundError:
+                # It has ended in the meantime.
+                continue
+            except MediaOpsError as error:
+                self._may_look_up = not isinstance(error, PermissionDeniedError)
+                self._sampling.warn_of("The queries of some requests could not be read", error)
+                return
+            if parent:
+                self._sampling.ancestors[parent_id] = parent
+                yield Blocking(partial(self._sampling.cache_shapes, [parent]))
+
+    def _without_query(self) -> list[Task]:
+        """Return a task of each request to look up: kind by kind, the oldest first, then the youngest."""
+        if not (self._sampling.looks and self._may_look_up):
+            return []
+        listed = self._sampling.looks[-1].tasks
+        known = {task.task_id for task in listed} | self._sampling.ancestors.keys() | self._tried
+        by_kind: dict[tuple[str, str | None, str | None], list[Task]] = {}
+        for task in listed:
+            if task.is_part and task.parent_id and task.parent_id not in known:
+                known.add(task.parent_id)
+                by_kind.setdefault(_kind_of(task), []).append(task)
+        # Kinds that were met before keep their right to the ten lookups.
+        kinds = sorted(by_kind, key=lambda kind: (not self._tries[kind], -_weight(by_kind[kind])))
+        room = _MOST_LOOKUPS - len(self._tries.keys() - by_kind.keys())
+        chosen: list[Task] = []
+        for kind in kinds[: max(room, 0)]:
+            oldest, *others = sorted(by_kind[kind], key=lambda task: -task.running_ms)
+            # The oldest of a kind is likely the heaviest one, and the youngest the most likely to last until then.
+            chosen += [oldest, *reversed(others)][: _TRIES_OF_A_KIND - self._tries[kind]]
+        return chosen
+
+    def read_shards(self) -> CallFlow[dict[str, dict[str, IndexWork]]]:
+        """Read the counters of the indices."""
+        if not self._may_read_shards:
+            return {}
+        try:
+            return (yield from self._ask(shard_times(self.asked)))
+        except MediaOpsError as error:
+            self._sampling.warn_of("The statistics of shards could not be read", error)
+            return {}
 
 
-def _at_most(sampling: TaskSampling, nodes: dict[str, str | None]) -> dict[str, str | None]:
-    """Return the first nodes, and note that there are more."""
-    if len(nodes) > _MOST_NODES:
-        sampling.remarks.append(f"Tasks were listed of the {_MOST_NODES} busiest of {len(nodes)} nodes.")
-    return dict(list(nodes.items())[:_MOST_NODES])
+def _kind_of(task: Task) -> tuple[str, str | None, str | None]:
+    return task.kind, task.client, task.index
+
+
+def _weight(tasks: list[Task]) -> float:
+    return sum((task.cpu_ms or 0.0) + task.running_ms for task in tasks)
 
 
 def _load(pools: Sequence[PoolLoad]) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.cluster.running_tasks.looks import Look
     from airflow_provider_mediaops.cluster.running_tasks.replies import Task
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import Look
 
 # A look so near to an end of the window stands for it. Measured: threads get less CPU than otherwise while a node takes
 # its readings and lists its tasks, so that a figure which is carried on at the usual rate is farther off.

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks import assessment, groups
-from airflow_provider_mediaops.cluster.running_tasks.looks import Look, TaskSampling
 from airflow_provider_mediaops.cluster.running_tasks.matching import (
     NO_CPU,
     NO_MATCH,
@@ -23,6 +22,7 @@ from airflow_provider_mediaops.cluster.running_tasks.matching import (
 )
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, NodeTasks, RunningTasks, TaskGroup
 from airflow_provider_mediaops.cluster.running_tasks.replies import Task, single_task, task_list
+from airflow_provider_mediaops.cluster.running_tasks.sampling import Look, TaskSampling
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit import task_replies
 from tests.unit.cluster.task_values import TASKS

@@ -13,18 +13,18 @@ from airflow_provider_mediaops.cluster.running_tasks.matching import (
     NO_CPU,
     NO_MATCH,
     TaskCpu,
-    ThreadCpu,
     match,
 )
+from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup
 
 
-def threads(*cpu_ms: float) -> list[ThreadCpu]:
-    return [ThreadCpu(f"T#{number}", cpu) for number, cpu in enumerate(cpu_ms, start=1)]
+def threads(*cpu_ms: float) -> list[LikelyGroup]:
+    return [LikelyGroup(thread=f"T#{number}", cpu_ms=cpu) for number, cpu in enumerate(cpu_ms, start=1)]
 
 
 def claims(cpu_ms: list[float], tasks: list[tuple[int, float]]) -> list[int | str]:
     """Give the group of each thread, or why there is none."""
-    found = match(threads(*cpu_ms), [TaskCpu(group, cpu) for group, cpu in tasks])
+    found = match(threads(*cpu_ms), [TaskCpu(cpu, group) for group, cpu in tasks])
     assert [one.thread for one in found] == [f"T#{number}" for number in range(1, len(cpu_ms) + 1)]
     return [one.why_not if one.group is None else one.group for one in found]
 
@@ -59,23 +59,23 @@ def test_only_what_cannot_be_another_one_is_claimed(
 
 
 def test_a_claim_has_the_error_of_the_match() -> None:
-    (found,) = match(threads(477.6), [TaskCpu(2, 476.2)])
+    (found,) = match(threads(477.6), [TaskCpu(476.2, 2)])
     assert (found.group, found.cpu_ms, found.error_ms, found.why_not) == (2, 477.6, 1.4, "")
 
 
 def test_threads_that_cannot_be_compared_say_why() -> None:
-    without = [ThreadCpu("a", None), ThreadCpu("b", 100.0, "it merges")]
-    assert [one.why_not for one in match(without, [TaskCpu(0, 100.0)])] == [NO_CPU, "it merges"]
+    without = [LikelyGroup(thread="a"), LikelyGroup(thread="b", cpu_ms=100.0, why_not="it merges")]
+    assert [one.why_not for one in match(without, [TaskCpu(100.0, 0)])] == [NO_CPU, "it merges"]
 
 
 def test_any_number_of_tasks_is_matched_in_a_moment() -> None:
-    alike = [TaskCpu(0, 100.0)] * 10_000
+    alike = [TaskCpu(100.0, 0)] * 10_000
     assert {one.group for one in match(threads(*[100.0] * 200), alike)} == {0}
     assert {one.why_not for one in match(threads(*[100.0] * 200), alike[:199])} == {AMBIGUOUS}
 
 
 def test_the_error_of_a_claim_is_the_difference_to_the_nearest_task() -> None:
-    found = match(threads(100.0, 102.0, 104.0), [TaskCpu(0, 104.5), TaskCpu(0, 100.5), TaskCpu(0, 102.5)])
+    found = match(threads(100.0, 102.0, 104.0), [TaskCpu(104.5, 0), TaskCpu(100.5, 0), TaskCpu(102.5, 0)])
     assert [one.error_ms for one in found] == [0.5, 0.5, 0.5]
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
-    ShardTimes,
     Task,
     shard_times,
     single_task,
@@ -117,7 +116,9 @@ def test_pools_that_rest_are_left_out() -> None:
 
 def test_the_counters_of_an_index_are_those_of_its_shards() -> None:
     found = read(shard_times(["x"]), shards(orders=263))
-    assert found == {node_id("node-1"): {"orders": ShardTimes(263.0, 4.0, 5.0, 1)}}
+    assert found == {
+        node_id("node-1"): {"orders": IndexWork(index="orders", query_ms=263.0, index_ms=4.0, merge_ms=5.0, merges=1)}
+    }
 
 
 @given(json_objects)
