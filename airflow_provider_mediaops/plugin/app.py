@@ -3,15 +3,22 @@ Serve the pages in Airflow's API server.
 
 Nothing is anonymous, and there is no description of the app. A route reads task instances by its reader's
 :class:`~airflow_provider_mediaops.plugin.task_instances.ReadableTaskInstances`, which asks Airflow for the right. What
-may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_threads.ReaderThreads`.
+may block for long runs in threads of which each store has a few: a thread that hangs cannot be stopped. They are
+daemons, so the API server does not wait for them when it stops.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -20,36 +27,28 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page, read_position
-from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, ReaderThreads
+from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page
 from airflow_provider_mediaops.plugin.rendered_fields import (
+    NoAnswerError,
     NothingToShowError,
     cluster_of,
     is_capture,
     read_fields,
     store_of,
 )
-from airflow_provider_mediaops.plugin.report import (
-    comparable,
-    origin_remark,
-    read_captures,
-    replaced_remark,
-    report_page,
-)
+from airflow_provider_mediaops.plugin.report import origin_remark, report_page
 from airflow_provider_mediaops.plugin.summaries import summary_of
-from airflow_provider_mediaops.plugin.task_instances import (
-    NotAllowedError,
-    ReadableTaskInstances,
-    TaskInstanceKey,
-    position_after,
-)
+from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, ReadableTaskInstances, TaskInstanceKey
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
-    from airflow_provider_mediaops.plugin.report import ReadCapture, ReadCaptures
-    from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition, TaskInstanceFacts
+    from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
+
+Result = TypeVar("Result")
 
 _HEADERS = {
     # Reports change, and are for this reader only.
@@ -61,20 +60,12 @@ _HEADERS = {
 _ROWS = 20
 # The bound of captures that are read for a page in search of a top frame, which only their files have.
 _MOST_READ = 100
+# Some that hang leave room for the readers of the other stores.
+_READS_OF_ONE_STORE = 4
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
 # The column in Airflow's database has four bytes.
 _HIGHEST_INDEX = 2**31 - 1
-
-
-class _Listed(NamedTuple):
-    """The captures of a page of the list, how many were read for it, and whether there are no older ones."""
-
-    rows: list[Row]
-    # The next page begins here.
-    position: ListPosition | None
-    read: int
-    is_end: bool
 
 
 class Pages:
@@ -82,8 +73,8 @@ class Pages:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # A few for each store, so that some that hang leave room for the others.
-        self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
+        # Of each store, of each event loop.
+        self._turns = WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]()
 
     async def report(
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
@@ -93,93 +84,48 @@ class Pages:
         if facts is None:
             return _message(request, HTTPStatus.NOT_FOUND, "No such task instance", [_UNKNOWN], key=key)
         try:
-            return _html(await self._report(request, readable, facts, before))
+            fields = _fields_of(facts)
+            others = await run_in_threadpool(readable.others_of, key)
+            make = partial(report_page, facts, fields, others, before, list_url=_list_url(request))
+            return _html(await self._work_at(fields.texts[0], make, self._seconds))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
-            return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
-        except NoAnswerError as error:
-            reason = str(error)
-            # An address keeps its small letters.
-            first = reason[:1] if "://" in reason else reason[:1].upper()
-            sentences = [f"{first}{reason[1:]}.", "Try again later."]
-            return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer in time", sentences, key=key)
-
-    async def _report(
-        self, request: Request, readable: ReadableTaskInstances, facts: TaskInstanceFacts, before: str
-    ) -> str:
-        fields = _fields_of(facts)
-        own = await self._read(fields)
-        others = await run_in_threadpool(readable.others_of, facts.key)
-        choices = comparable(facts, others)
-        chosen = next((choice for choice in choices if choice.key.run_id == before), None)
-        notices = [remark] if (remark := replaced_remark(facts, others)) else []
-        compared: tuple[TaskInstanceFacts, ReadCapture] | None = None
-        if chosen is not None:
-            try:
-                compared = chosen, await self._read_earlier(chosen)
-            except (NothingToShowError, NoAnswerError) as raised:
-                notices.append(f"The capture of {chosen.key.run_id} cannot be shown: {raised}")
-        elif before:
-            notices.append("There is no earlier capture of this task in that run.")
-
-        list_url = _list_url(request)
-        return await self._threads.run(
-            "The API server",
-            lambda: report_page(facts, fields, own, compared, notices=notices, choices=choices, list_url=list_url),
-            seconds=self._seconds,
-        )
-
-    async def _read_earlier(self, chosen: TaskInstanceFacts) -> ReadCapture:
-        capture = (await self._read(read_fields(chosen.fields or {}))).found[0]
-        if strange := origin_remark(capture.taken, chosen):
-            raise NothingToShowError(strange)
-        return capture
-
-    async def _read(self, fields: CaptureFields) -> ReadCaptures:
-        store = store_of(fields.texts[0])
-        return await self._threads.run(store, lambda: read_captures(fields), seconds=self._seconds)
+            return _message(request, error.status, error.title, sentences, key=key)
 
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
         """Return the list of captures."""
         asked = Asked.from_query(request.query_params)
-        start = read_position(request.query_params.get("after", ""))
         wanted, notices = asked.filter()
-        listed = await self._listed(readable, wanted, asked, start)
-        if asked.frame and not listed.is_end and len(listed.rows) < _ROWS:
-            notices.append(
-                f"Of {listed.read} captures, these have such a kind of work or top frame. “Older” looks further."
-            )
+        found = await run_in_threadpool(readable.recent, wanted, asked.skip, _MOST_READ)
+        rows, read = await self._rows(found, asked)
+        is_end = read == len(found) < _MOST_READ
+        if asked.frame and not is_end and len(rows) < _ROWS:
+            notices.append(f"Of {read} captures, these have such a kind of work or top frame. “Older” looks further.")
         html = list_page(
-            listed.rows,
+            rows,
             asked,
             notices=notices,
-            older=None if listed.is_end else listed.position,
-            is_newest=start is None,
+            older=None if is_end else asked.skip + read,
             list_url=_list_url(request),
             base_url=_base_url(request),
         )
         return _html(html)
 
-    async def _listed(
-        self, readable: ReadableTaskInstances, wanted: CaptureFilter, asked: Asked, start: ListPosition | None
-    ) -> _Listed:
-        """Read captures from a position on until a page is full, or there is no time or capture left."""
+    async def _rows(self, found: Sequence[TaskInstanceFacts], asked: Asked) -> tuple[Sequence[Row], int]:
+        """Read captures until a page is full or the time is over; return its rows, and how many were read for them."""
         rows: list[Row] = []
         seen: set[str] = set()
-        position, read, is_end = start, 0, False
+        read = 0
         deadline = time.monotonic() + self._seconds
-        while len(rows) < _ROWS and read < _MOST_READ and not is_end and time.monotonic() < deadline:
-            found = await run_in_threadpool(readable.recent, wanted, position, _ROWS)
-            made = await asyncio.gather(*(self._row(facts, seen, deadline) for facts in found))
-            fitting = [number for number, row in enumerate(made) if row and asked.fits(row)]
-            # The next page begins after the last row of this one.
-            taken = fitting[: _ROWS - len(rows)]
-            rows += [row for number in taken if (row := made[number])]
-            is_full = len(rows) == _ROWS
-            used = found[: taken[-1] + 1] if is_full else found
-            is_end = len(found) < _ROWS and len(used) == len(found)
-            position, read = position_after(used, position), read + len(used)
-        return _Listed(rows, position, read, is_end)
+        while len(rows) < _ROWS and read < len(found) and time.monotonic() < deadline:
+            part = found[read : read + _ROWS]
+            for row in await asyncio.gather(*(self._row(facts, seen, deadline) for facts in part)):
+                read += 1
+                if row and asked.fits(row):
+                    rows.append(row)
+                if len(rows) == _ROWS:
+                    break
+        return rows, read
 
     async def _row(self, facts: TaskInstanceFacts, seen: set[str], deadline: float) -> Row | None:
         if not is_capture(facts.fields):
@@ -189,16 +135,66 @@ class Pages:
             path = read_fields(facts.fields).texts[0]
             is_replaced = path in seen
             seen.add(path)
-            summary = await self._threads.run(
-                store_of(path), lambda: summary_of(path), seconds=max(0.0, deadline - time.monotonic())
-            )
+            summary = await self._work_at(path, lambda: summary_of(path), deadline - time.monotonic())
         except NothingToShowError as error:
             return Row(facts, cluster, None, error.sentence)
-        except NoAnswerError:
-            return Row(facts, cluster, None, f"{store_of(path)} did not answer in time. Load the list again.")
         if is_replaced or origin_remark(summary.taken, facts):
             return Row(facts, cluster, None, "Its file is another capture by now: the destination is shared.")
         return Row(facts, cluster, summary)
+
+    async def _work_at(self, path: str, work: Callable[[], Result], seconds: float) -> Result:
+        """Do what may block for long at the store of a file."""
+        store = store_of(path)
+        turns = self._turns.setdefault(asyncio.get_running_loop(), {})
+        turn = turns.setdefault(store, asyncio.Semaphore(_READS_OF_ONE_STORE))
+        job = asyncio.ensure_future(_in_thread(turn, work))
+        try:
+            await asyncio.wait([job], timeout=max(0.0, seconds))
+            if job.done():
+                return job.result()
+            job.cancel()
+            raise NoAnswerError(store)
+        finally:
+            # An error's traceback has this frame, and would be in a cycle with all that its callers had read.
+            del job
+
+
+async def _in_thread(turn: asyncio.Semaphore, work: Callable[[], Result]) -> Result:
+    """Do work in a thread of its own when its turn has come, which ends with the thread and not with its reader."""
+    await turn.acquire()
+    loop = asyncio.get_running_loop()
+    result = Future[Result]()
+
+    def end_turn() -> None:
+        # A loop that is closed has no other reader.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(turn.release)
+
+    run = partial(copy_context().run, _do, work, result, end_turn)
+    try:
+        threading.Thread(target=run, name="mediaops-page", daemon=True).start()
+        return await asyncio.wrap_future(result)
+    except RuntimeError:
+        if not result.done():
+            # There was no thread to be had.
+            turn.release()
+        raise
+    finally:
+        del result, run
+
+
+def _do(work: Callable[[], Result], result: Future[Result], end_turn: Callable[[], None]) -> None:
+    try:
+        if result.set_running_or_notify_cancel():
+            result.set_result(work())
+    except Exception as error:  # noqa: BLE001 the coroutine that waits raises it
+        result.set_exception(error)
+    # A panic of a library in Rust, for example, which is no Exception.
+    except BaseException as error:  # noqa: BLE001
+        result.set_exception(RuntimeError(f"The work ended by {type(error).__name__}."))
+    finally:
+        del result
+        end_turn()
 
 
 _UNKNOWN = "Airflow does not know it, or has deleted it."

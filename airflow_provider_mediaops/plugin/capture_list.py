@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition
+from airflow_provider_mediaops.plugin.task_instances import CaptureFilter
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import report_url
 
@@ -20,28 +20,36 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 _LONGEST_ASKED = 250
+_MOST_DIGITS = 6
+_FIELDS = ("dag", "cluster", "frame", "since", "until")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the reader asks for, as texts of the form; times are in UTC."""
 
-    dag: str = ""
-    cluster: str = ""
+    dag: str
+    cluster: str
     # A part of the hottest top frame, or of the hottest kind of work.
-    frame: str = ""
-    since: str = ""
-    until: str = ""
+    frame: str
+    since: str
+    until: str
+    # How many newer captures are on the pages before this one.
+    skip: int
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Asked:
         """Read what is asked for from the parameters of the address."""
-        return cls(**{name: query.get(name, "").strip()[:_LONGEST_ASKED] for name in cls.__slots__})
+        skip = query.get("skip", "")
+        return cls(
+            **{name: query.get(name, "").strip()[:_LONGEST_ASKED] for name in _FIELDS},
+            skip=int(skip) if skip.isascii() and skip.isdecimal() and len(skip) <= _MOST_DIGITS else 0,
+        )
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the parameters that are given."""
-        return {name: value for name, value in asdict(self).items() if value}
+        """Return the fields of the form that are filled in."""
+        return {name: value for name in _FIELDS if (value := getattr(self, name))}
 
     def filter(self) -> tuple[CaptureFilter, list[str]]:
         """Return the filter for the database, and sentences about what of it could not be understood."""
@@ -72,34 +80,17 @@ class Row:
         return taken.astimezone(timezone.utc)
 
 
-def read_position(text: str) -> ListPosition | None:
-    """Read a position in the list from an address; the newest, None, if the text is none of ours."""
-    moment, _, skipped = text.partition("~")
-    try:
-        ended, skipped_rows = datetime.fromisoformat(moment), int(skipped)
-        # The database compares times in UTC, in which the first and the last day of the calendar may not exist.
-        position = ListPosition(ended.astimezone(timezone.utc), skipped_rows)
-    except (ValueError, OverflowError):
-        return None
-    return position if ended.tzinfo and 0 <= skipped_rows <= _LONGEST_ASKED else None
-
-
 def list_page(
     rows: Sequence[Row],
     asked: Asked,
     *,
     notices: Sequence[str],
-    older: ListPosition | None,
-    is_newest: bool,
+    older: int | None,
     list_url: str,
     base_url: str,
 ) -> str:
-    """Make the page of the list; ``older`` is the position at which the next page begins."""
+    """Make the page of the list; ``older`` is how many captures are before the next page, None if there is none."""
     newest_query = f"?{urlencode(asked.values)}" if asked.values else ""
-    older_url = ""
-    if older:
-        after = f"{older.ended.astimezone(timezone.utc).isoformat()}~{older.skipped}"
-        older_url = f"{list_url}?{urlencode({**asked.values, 'after': after})}"
     return render(
         "list.html",
         title="Hot threads",
@@ -108,10 +99,10 @@ def list_page(
         notices=notices,
         rows=rows,
         url_of=partial(report_url, base_url=base_url),
-        nothing="There is no such capture." if asked.values or not is_newest else "There is no capture yet.",
+        nothing="There is no such capture." if asked.values or asked.skip else "There is no capture yet.",
         list_url=list_url,
-        newest_url="" if is_newest else list_url + newest_query,
-        older_url=older_url,
+        newest_url=list_url + newest_query if asked.skip else "",
+        older_url="" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
     )
 
 

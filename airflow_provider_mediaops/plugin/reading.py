@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -15,11 +15,18 @@ from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
 from airflow_provider_mediaops.storage.object_info import modified_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import ObjectStoragePath
 
 _log = logging.getLogger(__name__)
 
 _MEGABYTE = 1_000_000
+_ON_THIS_MACHINE = (
+    "There is no file {} on the machine of the API server. Either it was not written or it was deleted; or the task "
+    "ran on another machine: then write captures to an object store or a shared folder."
+)
+_IN_STORE = "There is no file {}. It was not written, or it was deleted."
 
 
 class NoFileError(NothingToShowError):
@@ -49,10 +56,7 @@ class CaptureText:
 
 def look_up(path: str) -> TextVersion:
     """Look up a text without reading it. May block."""
-    opened = _path_of(path)
-    if is_local(opened):
-        return _local_version(lasting(opened), _local_status(lasting(opened)))
-    return _remote_version(opened)
+    return _version_of(_path_of(path))
 
 
 def read_text(path: str, *, max_bytes: int, is_whole: bool = True) -> CaptureText:
@@ -62,15 +66,19 @@ def read_text(path: str, *, max_bytes: int, is_whole: bool = True) -> CaptureTex
     :raises NothingToShowError: if it is not there, empty, too large or no file, or its store cannot be read.
     """
     opened = _path_of(path)
-    if is_local(opened):
-        return _read_local(lasting(opened), max_bytes, is_whole=is_whole)
-    version = _remote_version(opened)
-    _check_size(version, max_bytes if is_whole else None)
+    version = _version_of(opened)
+    if not version.size:
+        raise NothingToShowError(f"{version.path} is empty.")
+    if is_whole and version.size > max_bytes:
+        raise NothingToShowError(
+            f"{version.path} has {version.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
+            "that this page reads. Open the file itself, or the .html beside it."
+        )
     try:
-        data = opened.fs.cat_file(opened.path, start=0, end=min(version.size, max_bytes))
+        data = opened.fs.cat_file(_place_of(opened), start=0, end=min(version.size, max_bytes))
     except Exception as error:
-        raise _unreadable(str(opened), error) from error
-    return CaptureText(version, _decoded(data[:max_bytes]))
+        raise _unreadable(version.path, error) from error
+    return CaptureText(version, data[:max_bytes].decode("utf-8", "surrogateescape"))
 
 
 def _path_of(path: str) -> ObjectStoragePath:
@@ -81,73 +89,36 @@ def _path_of(path: str) -> ObjectStoragePath:
         raise NothingToShowError(without_password(str(error))) from error
 
 
-def _read_local(path: str, max_bytes: int, *, is_whole: bool) -> CaptureText:
-    _local_version(path, _local_status(path))
-    try:
-        # It may have been replaced by a named pipe since the first look, at which reading would wait.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    with os.fdopen(descriptor, "rb") as file:
-        version = _local_version(path, os.fstat(descriptor))
-        _check_size(version, max_bytes if is_whole else None)
-        try:
-            return CaptureText(version, _decoded(file.read(max_bytes)))
-        except OSError as error:
-            raise _unreadable(path, error) from error
+def _place_of(path: ObjectStoragePath) -> str:
+    return lasting(path) if is_local(path) else path.path
 
 
-def _local_status(path: str) -> os.stat_result:
+def _version_of(path: ObjectStoragePath) -> TextVersion:
+    name = without_password(lasting(path))
     try:
-        return os.stat(path)  # noqa: PTH116 - no path object is needed
+        info = _info_of(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NoFileError(
-            f"There is no file {path} on the machine of the API server. Either it was not written or it was deleted; "
-            "or the task ran on another machine: then write captures to an object store or a shared folder."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _local_version(path: str, status: os.stat_result) -> TextVersion:
-    if not stat.S_ISREG(status.st_mode):
-        raise NothingToShowError(f"{path} is no regular file, and is not read.")
-    return TextVersion(path, status.st_size, status.st_mtime)
-
-
-def _remote_version(path: ObjectStoragePath) -> TextVersion:
-    try:
-        info = path.fs.info(path.path)
-    except FileNotFoundError as error:
-        raise NoFileError(
-            f"There is no file {without_password(str(path))}. It was not written, or it was deleted."
-        ) from error
+        raise NoFileError((_ON_THIS_MACHINE if is_local(path) else _IN_STORE).format(name)) from error
     except Exception as error:
-        raise _unreadable(str(path), error) from error
-    name = without_password(str(path))
-    if info.get("type") == "directory":
-        raise NothingToShowError(f"{name} is no file, and is not read.")
+        raise _unreadable(name, error) from error
+    if info.get("type") in ("directory", "other"):
+        raise NothingToShowError(f"{name} is no regular file, and is not read.")
     return TextVersion(name, int(info.get("size") or 0), modified_time(info))
 
 
-def _check_size(version: TextVersion, max_bytes: int | None) -> None:
-    if not version.size:
-        raise NothingToShowError(f"{version.path} is empty.")
-    if max_bytes is not None and version.size > max_bytes:
-        raise NothingToShowError(
-            f"{version.path} has {version.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
-            "that this page reads. Open the file itself, or the .html beside it."
-        )
+def _info_of(path: ObjectStoragePath) -> Mapping[str, Any]:
+    if not is_local(path):
+        info: Mapping[str, Any] = path.fs.info(path.path)
+        return info
+    # fsspec does not follow links everywhere.
+    status = os.stat(lasting(path))  # noqa: PTH116 - no path object is needed
+    is_file = stat.S_ISREG(status.st_mode)
+    return {"type": "file" if is_file else "other", "size": status.st_size, "mtime": status.st_mtime}
 
 
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
-def _unreadable(path: str, error: Exception) -> NothingToShowError:
+def _unreadable(name: str, error: Exception) -> NothingToShowError:
     # A client's message may contain anything, a signed address for example; the page names the kind of error only.
-    path = without_password(path)
     metrics.count("pages.reads.unreadable")
-    _log.warning("The text of a capture, %s, cannot be read.", path, exc_info=error)
+    _log.warning("The text of a capture, %s, cannot be read.", name, exc_info=error)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-    return NothingToShowError(f"{path} cannot be read: {reason}. The log of the API server says more.")
+    return NothingToShowError(f"{name} cannot be read: {reason}. The log of the API server says more.")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeGuard
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, read_whole_number
 from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths, read_formats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -35,9 +37,23 @@ _READ_ONLY = ("http", "https", "ftp")
 class NothingToShowError(Exception):
     """There is no report to show: ``sentence`` has the reason and the remedy, for the reader of the page."""
 
+    title = "There is no report to show"
+    status = HTTPStatus.OK
+
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         self.sentence = sentence
+
+
+class NoAnswerError(NothingToShowError):
+    """A store did not answer in time."""
+
+    title = "No answer in time"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} did not answer in time. Try again later.")
+        metrics.count("pages.reads.no_answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +135,7 @@ def store_of(path: str) -> str:
     """Return the store of a file, with its connection and bucket. If it hangs, all its files do."""
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1] in _LOCAL:
-        return "local disk"
+        return "The local disk"
     return without_password(scheme[0] + path[scheme.end() :].partition("/")[0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
@@ -16,7 +16,7 @@ from airflow_provider_mediaops.plugin.templates import around_report
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -61,20 +61,16 @@ class ReadCapture:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCaptures:
+class _ReadCaptures(NamedTuple):
     """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
 
-    found: tuple[ReadCapture, ...]
-    missing: tuple[str, ...]
+    found: list[ReadCapture]
+    missing: list[str]
 
 
-def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> ReadCaptures:
-    """
-    Read the captures of a task instance, of which all texts together have ``max_bytes`` at most. May block.
-
-    :raises NothingToShowError: if there is none, or one cannot be read or is no report.
-    """
+def _read_captures(fields: CaptureFields) -> _ReadCaptures:
+    """Read the captures of a task instance; raise NothingToShowError if there is none, or one cannot be read."""
+    max_bytes = MAX_PAGE_BYTES
     found: list[ReadCapture] = []
     missing: list[str] = []
     tasks = StoredTasks(fields)
@@ -89,31 +85,43 @@ def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> 
             max_bytes = max(1, max_bytes - text.version.size)
     if not found:
         raise NothingToShowError(missing[0])
-    return ReadCaptures(tuple(found), (*missing, *tasks.missing))
+    return _ReadCaptures(found, missing + tasks.missing)
 
 
 def report_page(
     facts: TaskInstanceFacts,
     fields: CaptureFields,
-    own: ReadCaptures,
-    before: tuple[TaskInstanceFacts, ReadCapture] | None = None,
+    others: list[TaskInstanceFacts],
+    before: str,
     *,
-    notices: Iterable[str] = (),
-    choices: Sequence[TaskInstanceFacts] = (),
     list_url: str,
 ) -> str:
-    """Make the page of a task instance's captures."""
-    shown = [capture.shown(fields.cause) for capture in own.found]
-    if before is not None:
-        earlier, capture = before
-        remark = f"This capture is that of the earlier run {earlier.key.run_id}, for comparison."
-        shown.insert(0, capture.shown(fields.cause, remark))
+    """
+    Read the captures of a task instance, and make their page. May block.
+
+    :param others: the last other instances of the task, newest first.
+    :param before: the earlier run whose capture stands beside them; empty for none.
+    :raises NothingToShowError: if there is no capture, or one cannot be read or is no report.
+    """
+    own = _read_captures(fields)
     strange = origin_remark(own.found[0].taken, facts)
+    notices = [*filter(None, [strange]), *own.missing, *filter(None, [_replaced_remark(facts, others)])]
+    choices = _comparable(facts, others)
+    shown = [capture.shown(fields.cause) for capture in own.found]
+    chosen = next((choice for choice in choices if choice.key.run_id == before), None)
+    if chosen is not None:
+        try:
+            remark = f"This capture is that of the earlier run {before}, for comparison."
+            shown.insert(0, _first_of(chosen).shown(fields.cause, remark))
+        except NothingToShowError as error:
+            notices.append(f"The capture of {before} cannot be shown: {error}")
+    elif before:
+        notices.append("There is no earlier capture of this task in that run.")
     values = {
         "list_url": list_url,
-        "notices": [*([strange] if strange else []), *own.missing, *notices],
+        "notices": notices,
         "earlier": [(choice.key.run_id, _choice(choice)) for choice in choices],
-        "before": before[0].key.run_id if before else "",
+        "before": before if len(shown) > len(own.found) else "",
     }
     return page(
         shown,
@@ -121,6 +129,14 @@ def report_page(
         taken_for=_taken_for(facts, with_try=not strange),
         within=around_report(values),
     )
+
+
+def _first_of(earlier: TaskInstanceFacts) -> ReadCapture:
+    """Read the first capture of an earlier run."""
+    capture = _read_captures(read_fields(earlier.fields or {})).found[0]
+    if strange := origin_remark(capture.taken, earlier):
+        raise NothingToShowError(strange)
+    return capture
 
 
 def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
@@ -140,7 +156,7 @@ def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
     return ""
 
 
-def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
+def _replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
     """Return a remark on a later instance of a task, of its newest ones first, that has written to the same files."""
     texts = _texts_of(facts)
     for other in others:
@@ -152,7 +168,7 @@ def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts
     return ""
 
 
-def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
+def _comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
     """Return the earlier instances of a task, of its newest ones first, whose files no later one has replaced."""
     found: list[TaskInstanceFacts] = []
     written = set(_texts_of(facts))

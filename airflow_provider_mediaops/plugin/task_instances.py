@@ -65,14 +65,6 @@ class TaskInstanceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPosition:
-    """A position in the list of captures, newest first: how many before it ended at just that moment."""
-
-    ended: datetime
-    skipped: int
-
-
-@dataclass(frozen=True, slots=True)
 class CaptureFilter:
     """Which captures are listed: parts of the ids of the DAG and of the connection, and when the tasks ended."""
 
@@ -114,17 +106,19 @@ class ReadableTaskInstances:
         )
         return _read(wanted.order_by(TaskInstance.end_date.desc()).limit(_MOST_OTHERS))
 
-    def recent(self, wanted: CaptureFilter, after: ListPosition | None, most: int) -> list[TaskInstanceFacts]:
+    def recent(self, wanted: CaptureFilter, skip: int, most: int) -> list[TaskInstanceFacts]:
         """
-        List the task instances that took captures, newest first. Those that the reader may not read do not count.
+        List the task instances that took captures, newest first, but the first ``skip``.
+
+        Those that the reader may not read do not count.
 
         That of another operator may be among them if it has fields of the same names.
         """
-        found = _read(_select_recent(wanted, self._dag_ids, after, most))
+        found = _read(_select_recent(wanted, self._dag_ids, skip, most))
         if not all(self._may_read(each.key.dag_id) for each in found):
             # All that have captures at once: asked for page by page, they might be as many queries as DAGs.
             self._dag_ids = {dag_id for dag_id in _dags_with_captures(self._dag_ids) if self._may_read(dag_id)}
-            found = _read(_select_recent(wanted, self._dag_ids, after, most))
+            found = _read(_select_recent(wanted, self._dag_ids, skip, most))
         return found
 
     @cached_property
@@ -149,17 +143,6 @@ class ReadableTaskInstances:
         return self._answers[dag_id]
 
 
-def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
-    """Return the position after rows of :meth:`ReadableTaskInstances.recent` that began at a position."""
-    ended = [row.ended for row in rows if row.ended is not None]
-    if not ended:
-        return None
-    skipped = ended.count(ended[-1])
-    if before is not None and before.ended == ended[-1]:
-        skipped += before.skipped
-    return ListPosition(ended[-1], skipped)
-
-
 def _select(*, outer: bool = False) -> Select[Any]:
     same = (getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name) for name in _KEY_COLUMNS)
     return select(
@@ -178,9 +161,7 @@ def _select_captures() -> Select[Any]:
     return _select().where(TaskInstance.state == "success", TaskInstance.end_date.is_not(None), is_capture)
 
 
-def _select_recent(
-    wanted: CaptureFilter, dag_ids: Collection[str], after: ListPosition | None, most: int
-) -> Select[Any]:
+def _select_recent(wanted: CaptureFilter, dag_ids: Collection[str], skip: int, most: int) -> Select[Any]:
     part = wanted.dag.casefold()
     query = _select_captures().where(TaskInstance.dag_id.in_([each for each in dag_ids if part in each.casefold()]))
     if wanted.since is not None:
@@ -190,10 +171,8 @@ def _select_recent(
     # As JSON, other names may be written with escapes.
     if wanted.cluster.isascii() and wanted.cluster.replace("_", "").replace("-", "").isalnum():
         query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
-    if after is not None:
-        query = query.where(TaskInstance.end_date <= after.ended).offset(after.skipped)
     key = (getattr(TaskInstance, name) for name in _KEY_COLUMNS)
-    return query.order_by(TaskInstance.end_date.desc(), *key).limit(most)
+    return query.order_by(TaskInstance.end_date.desc(), *key).offset(skip).limit(most)
 
 
 def _fields_as_text() -> Any:

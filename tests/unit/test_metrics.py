@@ -30,8 +30,8 @@ from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError
 from airflow_provider_mediaops.plugin.reading import NoFileError, look_up
+from airflow_provider_mediaops.plugin.rendered_fields import NoAnswerError
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, book
@@ -286,7 +286,7 @@ class TestPages:
         assert sink.counts == {"pages.reads.unreadable": 1}
 
     def test_store_that_gives_no_answer_counts(self, sink: Sink) -> None:
-        NoAnswerError("s3", "did not answer")
+        NoAnswerError("s3")
         assert sink.counts == {"pages.reads.no_answer": 1}
 
 

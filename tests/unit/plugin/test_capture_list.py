@@ -213,16 +213,10 @@ class TestPaging:
         assert "Of 100 captures, these have such a kind of work or top frame." in page.text
         assert older(page)
 
-    @pytest.mark.parametrize(
-        "after",
-        [
-            *("x", "2026-11-22T12:00:00~0", "2026-11-22T12:00:00+00:00~-1", "~", "9" * 400),
-            *("0001-01-01T00:00:00+23:59~0", "9999-12-31T23:59:00-23:59~0"),
-        ],
-    )
-    def test_a_position_that_is_none_is_the_beginning(self, world: World, after: str) -> None:
+    @pytest.mark.parametrize("skip", ["x", "-1", "1.5", "²", "9" * 400])
+    def test_a_position_that_is_none_is_the_beginning(self, world: World, skip: str) -> None:
         add_runs(world, 1)
-        assert len(rows(world.get(LIST_URL, after=after))) == 1
+        assert len(rows(world.get(LIST_URL, skip=skip))) == 1
 
 
 class TestSummaries:
