@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cluster.digest.findings import document_of, folde
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period, same_path_error
 from airflow_provider_mediaops.cluster.digest.reading import belongs_to_capture, read_captures
-from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of, without_pages_of_series
+from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.dataset import Dataset
@@ -52,10 +52,9 @@ class DigestPlan:
     period: Period
 
     def __post_init__(self) -> None:
-        own = {name_of(path) for path in self.paths.values()}
-        for source in self.sources:
-            if name_of(source) in own | {name_of(self.destination)}:
-                raise same_path_error(self.destination)
+        own = {name_of(path) for path in (*self.paths.values(), self.destination)}
+        if not own.isdisjoint(map(name_of, self.sources)):
+            raise same_path_error(self.destination)
 
     @property
     def paths(self) -> dict[str, str]:
@@ -113,7 +112,7 @@ class DigestAttempt:
         stem = name_of(self._plan.paths["json"]).removesuffix(".json")
         if any(each.stem == stem and belongs_to_capture(each) for each in found):
             raise same_path_error(self._plan.destination)
-        return without_pages_of_series(each for each in found if each.stem != stem)
+        return [each for each in found if each.stem != stem]
 
     def _read(self, files: Sequence[FoundCapture]) -> Digest:
         digest, progress = Digest(), ProgressLog(self._log)

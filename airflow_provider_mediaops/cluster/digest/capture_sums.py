@@ -15,7 +15,7 @@ from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport, Kind
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 KeyT = TypeVar("KeyT")
 
@@ -52,7 +52,6 @@ class Row:
     :param pools: the number of captures by thread pool; of tasks, by the likely one.
     :param nodes: the number of captures by node.
     :param amount: of a frame, the sum of its parts of the threads' amounts.
-    :param threads: of a frame, the sum of its parts of the threads themselves.
     :param running: of tasks, the sum of those that ran.
     :param queued: of tasks, the sum of those that waited for a thread.
     :param longest_ms: of tasks, the longest time that one had existed, in milliseconds.
@@ -65,7 +64,6 @@ class Row:
     pools: dict[str, int] = field(default_factory=dict)
     nodes: dict[str, int] = field(default_factory=dict)
     amount: float = 0.0
-    threads: float = 0.0
     running: int = 0
     queued: int = 0
     longest_ms: float = 0.0
@@ -74,7 +72,7 @@ class Row:
     @property
     def weight(self) -> float:
         """What decides between rows that were seen in as many captures."""
-        return self.amount or self.cpu_ms or (self.threads + self.longest_ms) * 1e-9
+        return self.amount or self.cpu_ms or self.longest_ms * 1e-9
 
     def merge(self, other: Row) -> None:
         """Add the sums of other captures."""
@@ -82,7 +80,6 @@ class Row:
         self.longest_ms = max(self.longest_ms, other.longest_ms)
         self.captures += other.captures
         self.amount += other.amount
-        self.threads += other.threads
         self.running += other.running
         self.queued += other.queued
         self.cpu_ms += other.cpu_ms
@@ -105,12 +102,12 @@ class CaptureSums:
     :param time: when it was taken, in seconds since 1970.
     :param time_source: where that time is from.
     :param series: whether it was taken at a spike.
-    :param kind: what its threads were sampled for.
-    :param amount: the amounts of all threads of this kind, in percent or bytes.
+    :param measure: what its threads were sampled for, and the unit of all amounts.
+    :param amount: the amounts of all threads of this kind.
     :param frames: the sums of each frame on top of a stack.
-    :param pools: amount and threads of each thread pool.
-    :param stacks: amount and threads of each stack: the pool, then the frames from the outermost on.
-    :param works: amount and threads of each kind of work, by its id.
+    :param pools: the amount of each thread pool.
+    :param stacks: the amount of each stack: the pool, then the frames from the outermost on.
+    :param works: the amount of each kind of work, by its id.
     :param tasks: the groups of tasks that ran meanwhile, by action, opaque id, index and shape.
     """
 
@@ -118,13 +115,12 @@ class CaptureSums:
     time: float
     time_source: TimeSource
     series: Series
-    kind: Kind
+    measure: Measure
     amount: float = 0.0
-    threads: float = 0.0
     frames: dict[str, Row] = field(default_factory=dict)
-    pools: dict[str, list[float]] = field(default_factory=dict)
-    stacks: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
-    works: dict[str, list[float]] = field(default_factory=dict)
+    pools: dict[str, float] = field(default_factory=dict)
+    stacks: dict[tuple[str, ...], float] = field(default_factory=dict)
+    works: dict[str, float] = field(default_factory=dict)
     tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)
 
 
@@ -140,31 +136,35 @@ def sums_of(
     """
     Sum up a capture.
 
-    Threads of the most frequent kind count. Amounts are in percent (of memory, in bytes) whatever they are, so that
-    captures can be added up: a report without any figure above zero has only its threads.
+    Threads of the most frequent kind count.
     """
-    kind = measures([report])[0].kind
-    sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, kind=kind, tasks=tasks or {})
-    measure = Measure(kind, "bytes" if kind == "mem" else "percent")
-    for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == kind):
+    measure = _measure_of(report)
+    sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, measure=measure, tasks=tasks or {})
+    for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == measure.kind):
         for work in works_of(thread):
-            _add(sums.works, work.label.kind.id, measure.amount(thread) * work.share, work.share)
+            _add(sums.works, work.label.kind.id, measure.amount(thread) * work.share)
     for stack in stacks(report, measure):
-        share = stack.snapshots / stack.taken
-        part = stack.amount * share
+        part = stack.part
         names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
-        _add(sums.pools, pool, part, share)
-        _add(sums.stacks, (pool, *names), part, share)
+        _add(sums.pools, pool, part)
+        _add(sums.stacks, (pool, *names), part)
         top = names[-1] if names else NO_STACK
         row = sums.frames.get(top)
         if row is None:
             row = sums.frames[top] = Row(1, time, time)
         row.amount += part
-        row.threads += share
         row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
         sums.amount += part
-        sums.threads += share
     return sums
+
+
+def _measure_of(report: HotThreadsReport) -> Measure:
+    """Return what was measured: of waits for which a server prints no figures, the number of threads."""
+    measure = measures([report])[0]
+    if measure.unit == "threads" and measure.kind in ("cpu", "mem"):
+        # A capture in which nothing happened has the unit of the others.
+        return Measure(measure.kind, "bytes" if measure.kind == "mem" else "percent")
+    return measure
 
 
 def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
@@ -204,10 +204,5 @@ def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
 
 
-def _add(sums: dict[KeyT, list[float]], key: KeyT, amount: float, threads: float) -> None:
-    known = sums.get(key)
-    if known is None:
-        sums[key] = [amount, threads]
-    else:
-        known[0] += amount
-        known[1] += threads
+def _add(sums: dict[KeyT, float], key: KeyT, amount: float) -> None:
+    sums[key] = sums.get(key, 0.0) + amount

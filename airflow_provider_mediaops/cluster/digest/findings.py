@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey
     from airflow_provider_mediaops.cluster.digest.period import Period
 
+StackSpans = tuple[tuple[str, ...], dict[int, float]]
+"""A stack, with the pool before its frames, and its amount by the beginning of a span of time."""
+
 _SERIES_WORDS = {
     "scheduled": ("scheduled capture", "scheduled captures"),
     "spike": ("capture at spikes", "captures at spikes"),
@@ -48,7 +51,12 @@ _USED = {"cpu": "the CPU", "wait": "the waiting", "block": "the blocking", "mem"
 def keys_of(digest: Digest) -> list[ProfileKey]:
     """Return the keys of the profiles in their order on the page: by series, then the kind of most captures."""
     order = list(_SERIES_WORDS)
-    return sorted(digest.profiles, key=lambda key: (order.index(key[0]), -digest.profiles[key].frames.captures, key[1]))
+
+    def place(key: ProfileKey) -> tuple[int, int, str, str]:
+        series, measure = key
+        return order.index(series), -digest.profiles[key].frames.captures, measure.kind, measure.unit
+
+    return sorted(digest.profiles, key=place)
 
 
 def series_label(series: str, kind: str, number: int | None = None) -> str:
@@ -57,28 +65,24 @@ def series_label(series: str, kind: str, number: int | None = None) -> str:
     return (one if number == 1 else several) + ("" if kind == "cpu" else f" ({kind})")
 
 
-def unit_of(amount: float, kind: str) -> str:
-    """Return the unit of a profile's figures; ``threads`` if no report printed a figure above zero."""
-    return "threads" if not amount else "bytes" if kind == "mem" else "percent"
-
-
 def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[str, Any]:
     """Return the digest as the JSON file has it."""
     before = period.before
+    profiles = [_profile(digest, key) for key in keys_of(digest)]
     return {
         "digest": {
             "since": moment(period.since),
             "until": moment(period.until),
             "before": before and {"since": moment(before[0]), "until": moment(before[1])},
             "source": list(sources),
-            "headline": headline_of(digest, period),
+            "headline": _headline(profiles, period),
             "captures": digest.captures,
             "outside": digest.outside,
             "time_from": digest.time_sources,
             "damaged": digest.damaged_count,
             "span_seconds": digest.width,
         },
-        "profiles": [_profile(digest, key) for key in keys_of(digest)],
+        "profiles": profiles,
         "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged],
     }
 
@@ -87,8 +91,8 @@ def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
     profile, before = digest.profiles[key], digest.before.get(key)
     return {
         "series": key[0],
-        "kind": key[1],
-        "unit": unit_of(profile.frames.amount, key[1]),
+        "kind": key[1].kind,
+        "unit": key[1].unit,
         "captures": profile.frames.captures,
         "captures_before": before.captures if before else 0,
         "first": moment(profile.first),
@@ -96,26 +100,37 @@ def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
         "frames": [_frame(name, row, profile.frames, before) for name, row in _ranked(profile.frames)[:_MOST_FRAMES]],
         "frames_may_lack": profile.frames.rows.error,
         "gone": _gone(profile.frames, before),
-        "works": _works(profile),
+        "works": [
+            {
+                "work": work,
+                "label": label_of_id(work),
+                "captures": captures,
+                "of": profile.frames.captures,
+                "share_percent": _share(amount, profile.frames),
+                "spans": _spans(profile.works.rows[work]),
+            }
+            for work, captures, amount in profile.works.ranked()
+        ],
         "pools": [
             {
                 "pool": pool,
-                "share_percent": _share(amount, threads, profile.frames),
-                "spans": [
-                    {"since": moment(span), "captures": cell.captures, "amount": cell.amount, "threads": cell.threads}
-                    for span, cell in sorted(profile.cells[pool].items())
-                ],
+                "share_percent": _share(amount, profile.frames),
+                "spans": _spans(profile.pools.rows[pool]),
             }
-            for pool, amount, threads in profile.pools()
+            for pool, _, amount in profile.pools.ranked()
         ],
-        "spans": [
-            {"since": moment(span), "captures": sizes[0], "amount": sizes[1], "threads": sizes[2]}
-            for span, sizes in sorted(profile.spans.items())
-        ],
+        "spans": _spans(profile.spans),
         "tasks": [_task(names, row, profile) for names, row in profile.tasks.ranked()[:_MOST_TASKS]],
         "tasks_may_lack": profile.tasks.error,
         "captures_with_tasks": profile.captures_with_tasks,
     }
+
+
+def _spans(row: dict[int, list[float]]) -> list[dict[str, Any]]:
+    return [
+        {"since": moment(span), "captures": captures, "amount": amount}
+        for span, (captures, amount) in sorted(row.items())
+    ]
 
 
 def _ranked(frames: Frames) -> list[tuple[str, Row]]:
@@ -136,9 +151,8 @@ def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[s
         "waits": _is_wait(name),
         "captures": row.captures,
         "of": frames.captures,
-        "share_percent": _share(row.amount, row.threads, frames),
+        "share_percent": _share(row.amount, frames),
         "amount": row.amount,
-        "threads": row.threads,
         "pools": _most(row.pools),
         "nodes": len(row.nodes),
         "node_names": list(_most(row.nodes)),
@@ -161,33 +175,11 @@ def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
             "waits": _is_wait(name),
             "captures_before": row.captures,
             "of_before": before.captures,
-            "share_percent_before": _share(row.amount, row.threads, before),
+            "share_percent_before": _share(row.amount, before),
             "pools": _most(row.pools),
             "last": moment(row.last),
         }
         for name, row in gone[:_MOST_GONE]
-    ]
-
-
-def _works(profile: Profile) -> list[dict[str, Any]]:
-    """Return the kinds of work, that with the highest share first."""
-    sums = [
-        (work, [sum(sizes[place] for sizes in spans.values()) for place in range(3)])
-        for work, spans in profile.works.items()
-    ]
-    return [
-        {
-            "work": work,
-            "label": label_of_id(work),
-            "captures": captures,
-            "of": profile.frames.captures,
-            "share_percent": _share(amount, threads, profile.frames),
-            "spans": [
-                {"since": moment(span), "captures": sizes[0], "amount": sizes[1], "threads": sizes[2]}
-                for span, sizes in sorted(profile.works[work].items())
-            ],
-        }
-        for work, (captures, amount, threads) in sorted(sums, key=lambda item: (-item[1][1], -item[1][2], item[0]))
     ]
 
 
@@ -211,10 +203,9 @@ def _task(names: tuple[str, ...], row: Row, profile: Profile) -> dict[str, Any]:
     }
 
 
-def _share(amount: float, threads: float, frames: Frames) -> float:
-    """Return the share of all captures together, in percent; by threads if nothing was measured."""
-    part, whole = (amount, frames.amount) if frames.amount else (threads, frames.threads)
-    return round(100 * part / whole, 2) if whole else 0.0
+def _share(amount: float, frames: Frames) -> float:
+    """Return the share of all captures together, in percent."""
+    return round(100 * amount / frames.amount, 2) if frames.amount else 0.0
 
 
 def _most(counts: dict[str, int]) -> dict[str, int]:
@@ -230,31 +221,26 @@ def moment(time: float | None) -> str | None:
     return datetime.fromtimestamp(within, timezone.utc).isoformat(timespec="seconds")
 
 
-def headline_of(digest: Digest, period: Period) -> str:
+def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
     """Return one or two sentences that can be posted: the most recurrent frame of each series, and what is new."""
-    firsts = [profile.first for profile in digest.profiles.values()]
-    lasts = [profile.last for profile in digest.profiles.values()]
-    since = period.since if period.since is not None else min(firsts, default=None)
-    until = period.until if period.until is not None else max(lasts, default=None)
-    days = f"{(moment(since) or '')[:10]} to {(moment(until) or '')[:10]}"
+    since = moment(period.since) or min((profile["first"] for profile in profiles), default="")
+    until = moment(period.until) or max((profile["last"] for profile in profiles), default="")
     parts: list[str] = []
     new: list[str] = []
-    for key in keys_of(digest):
-        frames, before = digest.profiles[key].frames, digest.before.get(key)
-        found = [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]]
-        captures = frames.captures
-        top = next((frame for frame in found if not _is_wait(frame["frame"])), None)
-        if top is None:
-            parts.append(f"no frame at work in {captures:,} {series_label(*key, captures)}")
+    for profile in profiles:
+        series, kind, captures = profile["series"], profile["kind"], profile["captures"]
+        working = [frame for frame in profile["frames"] if not frame["waits"]]
+        if not working:
+            parts.append(f"no frame at work in {captures:,} {series_label(series, kind, captures)}")
             continue
-        pool = next(iter(top["pools"]))
+        top = working[0]
         parts.append(
-            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(*key)}, "
-            f"{top['share_percent']:.1f} % of {_USED[key[1]]}, pool {pool}"
+            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
+            f"{top['share_percent']:.1f} % of {_USED[kind]}, pool {next(iter(top['pools']))}"
         )
-        new += [short_name(frame["frame"]) for frame in found if frame["new"] and not _is_wait(frame["frame"])]
+        new += [short_name(frame["frame"]) for frame in working if frame["new"]]
     names = list(dict.fromkeys(new))
-    sentence = f"Hot threads, {days}: {'; '.join(parts)}."
+    sentence = f"Hot threads, {since[:10]} to {until[:10]}: {'; '.join(parts)}."
     if names:
         more = f" and {len(names) - _NEW_IN_HEADLINE} more" if len(names) > _NEW_IN_HEADLINE else ""
         sentence += f" New against the period before: {', '.join(names[:_NEW_IN_HEADLINE])}{more}."
@@ -319,29 +305,32 @@ def folded_of(digest: Digest) -> str:
     The weight is the sum over all captures. Captures of different series or kinds are under different roots.
     """
     lines: list[str] = []
-    for key in keys_of(digest):
-        profile = digest.profiles[key]
-        place = 0 if profile.frames.amount else 1
-        root = key[0] if key[1] == "cpu" else f"{key[0]} {key[1]}"
-        for path, weight in stacks_of(profile, place):
-            if weight > 0:
+    for series, measure in keys_of(digest):
+        profile = digest.profiles[series, measure]
+        root = series if measure.kind == "cpu" else f"{series} {measure.kind}"
+        kept = kept_stacks(profile)
+        for path, spans in [*kept, *left_of(profile, kept)]:
+            weight = sum(spans.values())
+            # Beyond what sums of rounded figures differ by.
+            if weight > 1e-6 * (1 + profile.frames.amount):
                 lines.append(f"{';'.join(map(on_one_line, (root, *path)))} {max(1, round(weight))}\n")
     return "".join(lines)
 
 
-def stacks_of(profile: Profile, place: int) -> list[tuple[tuple[str, ...], float]]:
-    """Return the stacks over all time, the heaviest first, then those of each pool that were pruned, as one."""
-    kept = [(path, sum(sizes[place] for sizes in spans.values())) for path, spans in kept_stacks(profile)]
-    left = {pool: sizes[place] for pool, *sizes in profile.pools()}
-    for path, weight in kept:
-        if path[0] in left:
-            left[path[0]] -= weight
-    # Beyond what sums of rounded figures differ by.
-    return kept + [
-        ((pool, PRUNED), weight) for pool, weight in left.items() if weight > 1e-6 * (1 + profile.frames.amount)
+def kept_stacks(profile: Profile) -> list[StackSpans]:
+    """Return the stacks that are shown, the heaviest first: as many as are kept in any case."""
+    rows = profile.stacks.rows
+    return [
+        (path, {span: amount for span, (_, amount) in rows[path].items()})
+        for path, *_ in profile.stacks.ranked()[:MOST_STACKS]
     ]
 
 
-def kept_stacks(profile: Profile) -> list[tuple[tuple[str, ...], dict[int, list[float]]]]:
-    """Return the stacks that are shown, the heaviest first: as many as are kept in any case."""
-    return profile.heaviest_stacks()[:MOST_STACKS]
+def left_of(profile: Profile, shown: Iterable[StackSpans]) -> list[StackSpans]:
+    """Return what is left of each pool beside the stacks that are shown, as one stack a pool."""
+    left = {pool: {span: amount for span, (_, amount) in row.items()} for pool, row in profile.pools.rows.items()}
+    for path, spans in shown:
+        rest = left.get(path[0], {})
+        for span in spans.keys() & rest.keys():
+            rest[span] -= spans[span]
+    return [((pool, PRUNED), rest) for pool, rest in left.items()]

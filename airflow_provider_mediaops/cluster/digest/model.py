@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.cluster.digest.capture_sums import Row
+from airflow_provider_mediaops.cluster.folded import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+
+KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
 #: The lengths of a span of time, in seconds: each is a multiple of the one before.
 WIDTHS = (600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800, 2_419_200, 31_449_600, 314_496_000)
@@ -19,8 +22,8 @@ MOST_SPANS = 100
 #: How many damaged files are named.
 MOST_DAMAGED = 1_000
 
-ProfileKey = tuple[str, str]
-"""The series and the kind of a profile."""
+ProfileKey = tuple[str, Measure]
+"""The series and the measure of a profile: amounts of different measures are never added up."""
 
 # Each of these is a number that is kept: twice as many are counted before the rest is dropped.
 #: How many frames and groups of tasks are kept, by the number of their captures.
@@ -69,48 +72,50 @@ class BoundedRows:
         return sorted(self.rows.items(), key=lambda item: (-item[1].captures, -item[1].weight, item[0]))
 
 
+class SpanSums(Generic[KeyT]):
+    """Sums by key and span of time: the number of captures, and their amount."""
+
+    def __init__(self) -> None:
+        #: By key, then by the beginning of the span.
+        self.rows: dict[KeyT, dict[int, list[float]]] = {}
+
+    def add(self, key: KeyT, span: int, captures: float, amount: float) -> None:
+        """Add the sums of one or more captures."""
+        row = self.rows.setdefault(key, {})
+        sizes = row.get(span)
+        if sizes is None:
+            row[span] = [captures, amount]
+        else:
+            sizes[0] += captures
+            sizes[1] += amount
+
+    def join(self, span_of: Callable[[float], int]) -> None:
+        """Join spans to longer ones."""
+        rows, self.rows = self.rows, {}
+        for key, row in rows.items():
+            for span, sizes in row.items():
+                self.add(key, span_of(span), *sizes)
+
+    def ranked(self) -> list[tuple[KeyT, float, float]]:
+        """Return the keys with captures and amount over all time, that of the highest amount first."""
+        sums = [
+            (key, sum(sizes[0] for sizes in row.values()), sum(sizes[1] for sizes in row.values()))
+            for key, row in self.rows.items()
+        ]
+        return sorted(sums, key=lambda item: (-item[2], item[0]))
+
+
 class NamedCapture(NamedTuple):
     """
-    A capture that a cell names.
+    A capture that a thread pool names at a time.
 
     :param amount: the amount of the pool's threads in it.
     :param time: when it was taken, in seconds since 1970.
     """
 
     amount: float
-    threads: float
     time: float
     path: str
-
-
-class Cell:
-    """
-    The sums of one thread pool in one span of time.
-
-    :param captures: the number of captures that show the pool.
-    :param amount: the amount of its threads.
-    :param named: the captures in which it was hottest, the hottest first.
-    """
-
-    __slots__ = ("amount", "captures", "named", "threads")
-
-    def __init__(
-        self, captures: int = 0, amount: float = 0.0, threads: float = 0.0, named: Iterable[NamedCapture] = ()
-    ) -> None:
-        self.captures = captures
-        self.amount = amount
-        self.threads = threads
-        self.named = list(named)
-
-    def merge(self, other: Cell) -> None:
-        """Add the sums of other captures."""
-        self.captures += other.captures
-        self.amount += other.amount
-        self.threads += other.threads
-        hottest = sorted(
-            [*self.named, *other.named], key=lambda each: (-each.amount, -each.threads, each.time, each.path)
-        )
-        self.named = hottest[:MOST_NAMED]
 
 
 class Frames:
@@ -118,15 +123,14 @@ class Frames:
 
     def __init__(self) -> None:
         self.captures = 0
-        #: The amounts of all threads, and their number.
-        self.amount = self.threads = 0.0
+        #: The amount of all threads.
+        self.amount = 0.0
         self.rows = BoundedRows(MOST_ROWS)
 
     def add(self, sums: CaptureSums) -> None:
         """Add a capture."""
         self.captures += 1
         self.amount += sums.amount
-        self.threads += sums.threads
         for name, row in sums.frames.items():
             self.rows.add((name,), row)
         self.rows.prune()
@@ -134,7 +138,7 @@ class Frames:
 
 class Profile:
     """
-    The sums of the captures of one series and one kind. It is bounded, whatever the number of captures.
+    The sums of the captures of one series and one measure. It is bounded, whatever the number of captures.
 
     :param width: the length of a span of time, in seconds.
     """
@@ -146,96 +150,67 @@ class Profile:
         #: The number of captures that saw a task.
         self.captures_with_tasks = 0
         self.first, self.last = math.inf, -math.inf
-        #: By the beginning of a span of time: captures, amount and threads.
-        self.spans: dict[int, list[float]] = {}
-        #: By thread pool and span.
-        self.cells: dict[str, dict[int, Cell]] = {}
-        #: By kind of work and span: captures, amount and threads.
-        self.works: dict[str, dict[int, list[float]]] = {}
-        #: By stack and span: amount and threads.
-        self.stacks: dict[tuple[str, ...], dict[int, list[float]]] = {}
+        self._whole: SpanSums[str] = SpanSums()
+        self.pools: SpanSums[str] = SpanSums()
+        #: By the id of a kind of work.
+        self.works: SpanSums[str] = SpanSums()
+        #: By the pool, then the frames from the outermost on.
+        self.stacks: SpanSums[tuple[str, ...]] = SpanSums()
+        #: By thread pool and span, the captures in which it was hottest, the hottest first.
+        self.named: dict[tuple[str, int], list[NamedCapture]] = {}
+
+    @property
+    def spans(self) -> dict[int, list[float]]:
+        """Captures and amount by the beginning of a span of time."""
+        return self._whole.rows[""]
 
     def add(self, sums: CaptureSums) -> None:
         """Add a capture."""
-        span = self.span_of(sums.time)
+        span = self._span_of(sums.time)
         self.frames.add(sums)
         self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
-        _add(self.spans, span, [1, sums.amount, sums.threads])
-        for pool, (amount, threads) in sums.pools.items():
-            cell = Cell(1, amount, threads, [NamedCapture(amount, threads, sums.time, sums.path)])
-            self._cell(pool, span).merge(cell)
-        for work, sizes in sums.works.items():
-            _add(self.works.setdefault(work, {}), span, [1, *sizes])
-        for path, sizes in sums.stacks.items():
-            _add(self.stacks.setdefault(path, {}), span, sizes)
+        self._whole.add("", span, 1, sums.amount)
+        for table, amounts in ((self.pools, sums.pools), (self.works, sums.works)):
+            for name, amount in amounts.items():
+                table.add(name, span, 1, amount)
+        for path, amount in sums.stacks.items():
+            self.stacks.add(path, span, 1, amount)
+        for pool, amount in sums.pools.items():
+            self._name(pool, span, [NamedCapture(amount, sums.time, sums.path)])
         if sums.tasks:
             self.captures_with_tasks += 1
             for key, row in sums.tasks.items():
                 self.tasks.add(key, row)
         self._prune()
 
-    def span_of(self, time: float) -> int:
-        """Return the span in which a time is."""
-        return int(time // self.width) * self.width
-
     def widen(self, width: int) -> None:
         """Join spans to longer ones, whose width is a multiple of the old one."""
-        if width == self.width:
-            return
         self.width = width
-        spans, cells, stacks = self.spans, self.cells, self.stacks
-        self.spans, self.cells, self.stacks = {}, {}, {}
-        for span, sizes in spans.items():
-            _add(self.spans, self.span_of(span), sizes)
-        for pool, row in cells.items():
-            for span, cell in row.items():
-                self._cell(pool, self.span_of(span)).merge(cell)
-        for path, found in stacks.items():
-            joined = self.stacks.setdefault(path, {})
-            for span, sizes in found.items():
-                _add(joined, self.span_of(span), sizes)
-        for work, found in self.works.items():
-            self.works[work] = {}
-            for span, sizes in found.items():
-                _add(self.works[work], self.span_of(span), sizes)
+        for table in (self._whole, self.pools, self.works):
+            table.join(self._span_of)
+        self.stacks.join(self._span_of)
+        named, self.named = self.named, {}
+        for (pool, span), captures in named.items():
+            self._name(pool, self._span_of(span), captures)
 
-    def pools(self) -> list[tuple[str, float, float]]:
-        """Return the thread pools with amount and threads, the hottest first."""
-        sums = [
-            (pool, sum(cell.amount for cell in row.values()), sum(cell.threads for cell in row.values()))
-            for pool, row in self.cells.items()
-        ]
-        return sorted(sums, key=lambda item: (-item[1], -item[2], item[0]))
+    def _span_of(self, time: float) -> int:
+        return int(time // self.width) * self.width
 
-    def heaviest_stacks(self) -> list[tuple[tuple[str, ...], dict[int, list[float]]]]:
-        """Return the stacks, the heaviest first."""
-        return sorted(self.stacks.items(), key=lambda item: (*_heaviness(item[1]), item[0]))
-
-    def _cell(self, pool: str, span: int) -> Cell:
-        row = self.cells.setdefault(pool, {})
-        cell = row.get(span)
-        if cell is None:
-            cell = row[span] = Cell()
-        return cell
+    def _name(self, pool: str, span: int, captures: Iterable[NamedCapture]) -> None:
+        known = self.named.get((pool, span), [])
+        hottest = sorted([*known, *captures], key=lambda each: (-each.amount, each.time, each.path))
+        self.named[pool, span] = hottest[:MOST_NAMED]
 
     def _prune(self) -> None:
         self.tasks.prune()
-        if len(self.stacks) > 2 * MOST_STACKS:
-            self.stacks = dict(self.heaviest_stacks()[:MOST_STACKS])
-        if len(self.cells) > 2 * MOST_POOLS:
-            for pool, _, _ in self.pools()[MOST_POOLS:]:
+        if len(self.stacks.rows) > 2 * MOST_STACKS:
+            self.stacks.rows = {path: self.stacks.rows[path] for path, *_ in self.stacks.ranked()[:MOST_STACKS]}
+        if len(self.pools.rows) > 2 * MOST_POOLS:
+            for pool, *_ in self.pools.ranked()[MOST_POOLS:]:
                 if pool != OTHER_POOLS:
-                    for span, cell in self.cells.pop(pool).items():
-                        self._cell(OTHER_POOLS, span).merge(cell)
-
-
-def _add(sums: dict[int, list[float]], span: int, sizes: list[float]) -> None:
-    known = sums.get(span)
-    sums[span] = list(sizes) if known is None else [one + other for one, other in zip(known, sizes, strict=True)]
-
-
-def _heaviness(found: dict[int, list[float]]) -> tuple[float, float]:
-    return -sum(sizes[0] for sizes in found.values()), -sum(sizes[1] for sizes in found.values())
+                    for span, sizes in self.pools.rows.pop(pool).items():
+                        self.pools.add(OTHER_POOLS, span, *sizes)
+                        self._name(OTHER_POOLS, span, self.named.pop((pool, span)))
 
 
 class Digest:
@@ -261,7 +236,7 @@ class Digest:
 
     def add(self, sums: CaptureSums) -> None:
         """Add a capture of the period."""
-        key = (sums.series, sums.kind)
+        key = (sums.series, sums.measure)
         if key not in self.profiles:
             self.profiles[key] = Profile(self.width)
         self.profiles[key].add(sums)
@@ -270,7 +245,7 @@ class Digest:
 
     def add_before(self, sums: CaptureSums) -> None:
         """Add a capture of the period before, of which the frames count."""
-        self.before.setdefault((sums.series, sums.kind), Frames()).add(sums)
+        self.before.setdefault((sums.series, sums.measure), Frames()).add(sums)
 
     def add_damaged(self, file: str, reason: str) -> None:
         """Add a file that cannot be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
 from airflow_provider_mediaops.cluster.digest.capture_sums import (
@@ -15,22 +15,19 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import (
 )
 from airflow_provider_mediaops.cluster.hot_threads.grammar import SAMPLING, read_timestamp
 from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from airflow_provider_mediaops.cluster.digest.period import Period
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture, SourceFile
 
-#: How many bytes of a JSON file are read for its head; if the tasks that ran take more room, the second number.
-HEAD_BYTES, MOST_HEAD_BYTES = 1 << 16, 1 << 22
-_LOST = "it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
+#: How many bytes of a JSON file are read to see whether it is of another time.
+HEAD_BYTES = 1 << 16
 # Nodes print their own times, and the text begins with any of them.
 _CLOCK_SLACK_SECONDS = 3600.0
-_START_BYTES = 1 << 14
 # No report, deleted, or not readable by this user: the capture's other file may do.
 _UNUSABLE = (NoReportError, FileNotFoundError, PermissionError)
 _SAMPLING_TIME = re.compile(rf"{SAMPLING}([0-9T:.Z-]{{10,40}})".encode())
@@ -54,13 +51,21 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
     """
     Read a capture, or those that were appended to one another in one text.
 
-    Its JSON file says when and why it was taken; if there is none, the report says when, and if it does not, the time
-    of the file counts. The JSON file also holds the report: it is read if the text is gone, or is another one by now.
+    Its JSON file says when and why it was taken, and holds the report. If there is none, or it is damaged, the text is
+    read: its report says when, and if it does not, the time of the file counts.
     """
-    try:
-        return _read(files, period, warn)
-    except _UNUSABLE as error:
-        return FoundSums(damage=_in_words(error))
+    reasons: list[str] = []
+    readers = ((files.json, _read_json), (files.text, _read_text))
+    for file, read in ((file, read) for file, read in readers if file):
+        try:
+            found = read(file, files.name, period)
+        except _UNUSABLE as error:
+            reasons.append(_in_words(error))
+        else:
+            if reasons:
+                warn(f"Read {file.name} without the .json file beside it: {reasons[0]}.")
+            return found
+    return FoundSums(damage="; of the .json file beside it: ".join(reversed(reasons)))
 
 
 def belongs_to_capture(files: FoundCapture) -> bool:
@@ -69,35 +74,45 @@ def belongs_to_capture(files: FoundCapture) -> bool:
 
     :raises OSError: if one cannot be read.
     """
+    if files.text is not None or files.json is None:
+        return True
     try:
-        head = _head(files.json)
-        return (
-            files.text is not None
-            or not {"capture", "nodes"}.isdisjoint(head.values)
-            or (files.page is not None and _generator(files.page) == GENERATOR)
-        )
+        return not {"capture", "nodes"}.isdisjoint(_head(files.json).values)
     except NoReportError:
         # A folder or a pipe is refused where it would be written.
         return False
 
 
-def _read(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> FoundSums:
-    if files.page and not files.text and not files.json:
-        # Only of a capture: an earlier digest, and the page of another program, were never one.
-        return FoundSums(damage=_LOST if _generator(files.page) == GENERATOR else "")
-    files, head = _with_head(files, warn)
+def _head(file: SourceFile) -> JsonHead:
+    return read_head(file.read(HEAD_BYTES).decode("utf-8", "replace"))
+
+
+def _read_json(file: SourceFile, name: str, period: Period) -> FoundSums:
+    head = _head(file)
     if "digest" in head.values:
         return FoundSums()
     if head.taken is not None and period.place_of(head.taken.timestamp()) == "outside":
         return FoundSums(outside=1)
-    used, reports = _reports(files, head, period, warn)
-    if not reports:
+    report, document = _report_of(file)
+    head = JsonHead(document)
+    taken, source = (head.taken.timestamp(), "capture") if head.taken else _time(report, file)
+    return _sums([(report, taken, source)], name, period, head)
+
+
+def _read_text(file: SourceFile, name: str, period: Period) -> FoundSums:
+    data = file.read(MAX_REPORT_BYTES + 1)
+    if _prints_other_times(data, period):
         return FoundSums(outside=1)
-    # The JSON file is of one capture.
-    head = head if len(reports) == 1 else JsonHead()
+    reports = [found.capture.report for found in read_reports(data)]
+    return _sums([(report, *_time(report, file)) for report in reports], name, period, JsonHead())
+
+
+def _sums(
+    reports: Iterable[tuple[HotThreadsReport, float | None, TimeSource]], name: str, period: Period, head: JsonHead
+) -> FoundSums:
+    """Sum up reports, each with its time and where that is from."""
     found, outside = [], 0
-    for report in reports:
-        taken, source = _time(head, report, used)
+    for report, taken, source in reports:
         if taken is None:
             return FoundSums(damage="neither the report nor its store says when it was taken")
         if period.place_of(taken) == "outside":
@@ -105,37 +120,12 @@ def _read(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> F
             continue
         series = SERIES_OF_REASON.get(head.reason, "unknown")
         tasks = task_rows(head.values.get("running_tasks"), taken)
-        found.append(sums_of(report, path=used.name, time=taken, time_source=source, series=series, tasks=tasks))
+        found.append(sums_of(report, path=name, time=taken, time_source=source, series=series, tasks=tasks))
     return FoundSums(tuple(found), outside)
 
 
-def _generator(page: SourceFile) -> str | None:
-    """Return which pages of this package a page is one of; None if it is of another program."""
-    start = page.read(_START_BYTES).decode("utf-8", "replace")
-    return next((made for made in (DIGEST_GENERATOR, GENERATOR) if f'name="generator" content="{made} ' in start), None)
-
-
-def _with_head(files: FoundCapture, warn: Callable[[str], None]) -> tuple[FoundCapture, JsonHead]:
-    """Return the files and the head of the JSON file: without that file if it cannot be read, and there is a text."""
-    try:
-        return files, _head(files.json)
-    except _UNUSABLE as error:
-        if files.text is None:
-            raise
-        warn(f"Read {files.text.name} without the .json file beside it: {_in_words(error)}.")
-        return files._replace(json=None), JsonHead()
-
-
-def _head(file: SourceFile | None) -> JsonHead:
-    if file is None:
-        return JsonHead()
-    head = _head_of(file.read(HEAD_BYTES))
-    # Only a capture has so much to say before its nodes.
-    return head if head.is_whole or "capture" not in head.values else _head_of(file.read(MOST_HEAD_BYTES))
-
-
-def _head_of(data: bytes) -> JsonHead:
-    return read_head(data.decode("utf-8", "replace"))
+def _time(report: HotThreadsReport, file: SourceFile) -> tuple[float | None, TimeSource]:
+    return (file.modified, "file") if report.taken is None else (report.taken.timestamp(), "report")
 
 
 def _prints_other_times(data: bytes, period: Period) -> bool:
@@ -147,43 +137,8 @@ def _prints_other_times(data: bytes, period: Period) -> bool:
     )
 
 
-def _reports(
-    files: FoundCapture, head: JsonHead, period: Period, warn: Callable[[str], None]
-) -> tuple[FoundCapture, list[HotThreadsReport]]:
-    """Return the reports, and the files that they were read from: without a text that cannot be of the JSON file."""
-    if files.text is None:
-        return files, [_report_of(files.json)]
-    try:
-        return files, _reports_of_text(files.text, head, period)
-    except _UNUSABLE as error:
-        if files.json is None:
-            raise
-        reason = _in_words(error)
-    try:
-        report = _report_of(files.json)
-    except NoReportError as error:
-        raise NoReportError(f"{reason}; of the .json file beside it: {error}") from error
-    warn(f"Read {files.json.name} in the place of {files.text.name}: {reason}.")
-    return files._replace(text=None), [report]
-
-
-def _reports_of_text(file: SourceFile, head: JsonHead, period: Period) -> list[HotThreadsReport]:
-    """Return the reports of a text; none if all are of another time."""
-    data = file.read(MAX_REPORT_BYTES + 1)
-    if head.taken is None and _prints_other_times(data, period):
-        return []
-    reports = [found.capture.report for found in read_reports(data)]
-    if head.taken is not None:
-        printed = [node.timestamp for report in reports for node in report.nodes if node.timestamp]
-        gaps = [abs((moment - head.taken).total_seconds()) for moment in printed]
-        if gaps and min(gaps) > _CLOCK_SLACK_SECONDS:
-            raise NoReportError(f"its nodes print another time than the .json file, which is of {head.taken:%F %T} UTC")
-    return reports
-
-
-def _report_of(file: SourceFile | None) -> HotThreadsReport:
-    if file is None:
-        raise NoReportError("there is no file")
+def _report_of(file: SourceFile) -> tuple[HotThreadsReport, dict[str, Any]]:
+    """Return the report of a JSON file, and all that the file says."""
     data = file.read(MAX_REPORT_BYTES + 1)
     if len(data) > MAX_REPORT_BYTES:
         raise NoReportError(f"it is larger than {MAX_REPORT_BYTES >> 20} MB, which no capture is")
@@ -197,19 +152,10 @@ def _report_of(file: SourceFile | None) -> HotThreadsReport:
         raise NoReportError("it is JSON, but not that of a capture") from error
     if not report.understood:
         raise NoReportError("it is JSON, but not that of a capture, which has nodes")
-    return report
+    return report, document
 
 
 def _in_words(error: NoReportError | OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "it was there when the files were listed, and is gone"
     return "this user may not read it" if isinstance(error, PermissionError) else str(error)
-
-
-def _time(head: JsonHead, report: HotThreadsReport, files: FoundCapture) -> tuple[float | None, TimeSource]:
-    if head.taken is not None:
-        return head.taken.timestamp(), "capture"
-    if report.taken is not None:
-        return report.taken.timestamp(), "report"
-    file = files.text or files.json
-    return file.modified if file else None, "file"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import zlib
 from fnmatch import fnmatchcase
@@ -20,12 +19,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-_TEXT, _JSON, _PAGE, _GZIP = ".txt", ".json", ".html", ".gz"
-_FIELDS = {_TEXT: "text", _JSON: "json", _PAGE: "page"}
-# The stacks of a capture, which repeat the text without its times.
-_FOLDED = ".folded"
-# The number of a capture of a series; all of them share one page.
-_NUMBER = re.compile(r"\.[1-9][0-9]?$")
+_TEXT, _JSON, _GZIP = ".txt", ".json", ".gz"
+_FIELDS = {_TEXT: "text", _JSON: "json"}
+# The page and the stacks of a capture, which a pattern matches, too.
+_DRAWN = (".html", ".folded")
 _PATTERN = frozenset("*?[")
 # In a pattern, it stands for any number of folders.
 _ANY_FOLDERS = "**"
@@ -73,18 +70,17 @@ class FoundCapture(NamedTuple):
     The files of one capture.
 
     :param stem: their path without suffix, with the store.
-    :param page: the page; at least one of the three is there.
+    :param text: the text; at least one of the two is there.
     """
 
     stem: str
     text: SourceFile | None = None
     json: SourceFile | None = None
-    page: SourceFile | None = None
 
     @property
     def name(self) -> str:
-        """The file that is read, for people."""
-        file = self.text or self.json or self.page
+        """The file for people."""
+        file = self.text or self.json
         return file.name if file else self.stem
 
 
@@ -93,10 +89,8 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
     Find captures. Hidden files, and those of other formats, are left out.
 
     :param sources: folders, which are searched with all below them, patterns with ``*``, ``?`` and ``[…]``, and files.
-        In a folder, the files end in ``.txt``, ``.json`` or ``.html``, each also with ``.gz``; otherwise any other is a
-        text, too.
-    :returns: the captures in the order of their paths. One may have a page only. The page of a series is an entry of
-        its own, and so is a folder that this user may not list.
+        In a folder, the files end in ``.txt`` or ``.json``, each also with ``.gz``; otherwise any other is a text, too.
+    :returns: the captures in the order of their paths. A folder that this user may not list is one of them.
     :raises PermanentError: if Airflow has no support for the scheme of a path.
     :raises OSError: if a path cannot be read, or a file that is named does not exist; the message names it.
     """
@@ -107,13 +101,6 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
             if kind:
                 found.setdefault(stem, {})[_FIELDS[kind]] = file
     return [FoundCapture(stem, **files) for stem, files in sorted(found.items())]
-
-
-def without_pages_of_series(captures: Iterable[FoundCapture]) -> list[FoundCapture]:
-    """Leave out the common page of a series, whose captures have texts or JSON files of their own."""
-    given = list(captures)
-    series = {_NUMBER.sub("", capture.stem) for capture in given if capture.text or capture.json}
-    return [capture for capture in given if capture.text or capture.json or capture.stem not in series]
 
 
 def name_of(path: str) -> str:
@@ -176,7 +163,7 @@ def _stem_of(name: str, *, is_chosen: bool) -> tuple[str, str]:
     for suffix in _FIELDS:
         if plain.endswith(suffix):
             return plain.removesuffix(suffix), suffix
-    return (name, _TEXT) if is_chosen and not plain.endswith(_FOLDED) else (name, "")
+    return (name, _TEXT) if is_chosen and not plain.endswith(_DRAWN) else (name, "")
 
 
 def _opened(path: str) -> BinaryIO:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, series_label, unit_of
+from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, left_of, series_label
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
 from airflow_provider_mediaops.cluster.page.text import count, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.cluster.digest.model import Cell, Digest, Profile
+    from airflow_provider_mediaops.cluster.digest.model import Digest, NamedCapture, Profile
+    from airflow_provider_mediaops.cluster.folded import Unit
 
 # About how many characters of JSON the stacks, and the captures that cells name, may take in all.
 _ROOM_FOR_STACKS = 900_000
@@ -54,10 +55,13 @@ class _Room:
 
     def takes(self, path: Iterable[str], spans: int) -> bool:
         """Return whether there is room for a stack, and take it."""
-        size = spans * _FIGURE + sum(_NUMBER if name in self.names else _NUMBER + len(name) for name in path)
+        names = list(path)
+        size = spans * _FIGURE + sum(_NUMBER if name in self.names else _NUMBER + len(name) for name in names)
         if size > self.stacks:
             return False
         self.stacks -= size
+        for name in names:
+            self.number_of(name)
         return True
 
 
@@ -69,8 +73,11 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     rooms = [_Room(_ROOM_FOR_STACKS // len(keys), _ROOM_FOR_CAPTURES // len(keys), names) for _ in keys]
     most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
     series = [
-        {"label": series_label(*key), **_series(digest.profiles[key], key[1], prefix, room, most_pools)}
-        for key, room in zip(keys, rooms, strict=True)
+        {
+            "label": series_label(name, measure.kind),
+            **_series(digest.profiles[name, measure], measure.unit, prefix, room, most_pools),
+        }
+        for (name, measure), room in zip(keys, rooms, strict=True)
     ]
     facts = {
         "width": digest.width,
@@ -82,11 +89,8 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     return DigestData(harmless_json(facts), _pruned(rooms))
 
 
-def _series(profile: Profile, kind: str, prefix: str, room: _Room, most_pools: int) -> dict[str, Any]:
-    unit = unit_of(profile.frames.amount, kind)
-    place = 1 if unit == "threads" else 0
+def _series(profile: Profile, unit: Unit, prefix: str, room: _Room, most_pools: int) -> dict[str, Any]:
     spans = sorted(profile.spans)
-    numbers = {span: number for number, span in enumerate(spans)}
     return {
         "unit": unit,
         "captures": profile.frames.captures,
@@ -95,59 +99,39 @@ def _series(profile: Profile, kind: str, prefix: str, room: _Room, most_pools: i
             {
                 "pool": readable(pool),
                 "cells": [
-                    [
-                        span,
-                        cell.captures,
-                        _rounded((cell.amount, cell.threads)[place]),
-                        _named(cell, place, prefix, room),
-                    ]
-                    for span, cell in sorted(profile.cells[pool].items())
+                    [span, captures, _rounded(amount), _named(profile.named[pool, span], prefix, room)]
+                    for span, (captures, amount) in sorted(profile.pools.rows[pool].items())
                 ],
             }
-            for pool, _, _ in profile.pools()[:most_pools]
+            for pool, *_ in profile.pools.ranked()[:most_pools]
         ],
-        "stacks": _stacks(profile, place, numbers, room),
+        "stacks": _stacks(profile, {span: number for number, span in enumerate(spans)}, room),
     }
 
 
-def _named(cell: Cell, place: int, prefix: str, room: _Room) -> list[list[Any]]:
+def _named(captures: Iterable[NamedCapture], prefix: str, room: _Room) -> list[list[Any]]:
     """Return the hottest captures of a cell: path below the common folder, time, figure."""
     named: list[list[Any]] = []
-    for amount, threads, time, path in cell.named:
+    for amount, time, path in captures:
         shown = path.removeprefix(prefix)
         room.captures -= len(shown) + 2 * _FIGURE
         if room.captures < 0:
             room.left_out_captures += 1
         else:
-            named.append([shown.encode("utf-8", "replace").decode(), int(time), _rounded((amount, threads)[place])])
+            named.append([shown.encode("utf-8", "replace").decode(), int(time), _rounded(amount)])
     return named
 
 
-def _stacks(profile: Profile, place: int, numbers: dict[int, int], room: _Room) -> list[list[Any]]:
+def _stacks(profile: Profile, numbers: dict[int, int], room: _Room) -> list[list[Any]]:
     """Return the heaviest stacks with their amounts by span, and what is left of each pool."""
-    left = {
-        pool: {span: (cell.amount, cell.threads)[place] for span, cell in row.items()}
-        for pool, row in profile.cells.items()
-    }
-    rows: list[list[Any]] = []
     found = kept_stacks(profile)
-    for path, spans in found:
-        names = [readable(name) for name in path]
-        if not room.takes(names, len(spans)):
-            room.left_out_stacks += 1
-            continue
-        rows.append(
-            [[*map(room.number_of, names)], _amounts({span: sizes[place] for span, sizes in spans.items()}, numbers)]
-        )
-        rest = left.get(path[0], {})
-        for span, sizes in spans.items():
-            if span in rest:
-                rest[span] -= sizes[place]
-    for pool, rest in left.items():
-        amounts = _amounts(rest, numbers)
-        if amounts and pool:
-            rows.append([[room.number_of(readable(pool)), room.number_of(PRUNED)], amounts])
-    return rows
+    shown = [(path, spans) for path, spans in found if room.takes(map(readable, path), len(spans))]
+    room.left_out_stacks += len(found) - len(shown)
+    return [
+        [[room.number_of(readable(name)) for name in path], amounts]
+        for path, spans in [*shown, *left_of(profile, shown)]
+        if (amounts := _amounts(spans, numbers))
+    ]
 
 
 def _amounts(spans: dict[int, float], numbers: dict[int, int]) -> list[float]:
@@ -177,25 +161,11 @@ def _pruned(rooms: list[_Room]) -> str:
 
 def _common_folder(digest: Digest) -> str:
     """Return the folder that all named captures share, with a slash at its end."""
-    folders = {
-        posixpath.dirname(named.path)
-        for profile in digest.profiles.values()
-        for row in profile.cells.values()
-        for cell in row.values()
-        for named in cell.named
-    }
-    common = _common(folders)
-    return f"{common}/" if common else ""
-
-
-def _common(folders: set[str]) -> str:
-    first, last = min(folders, default=""), max(folders, default="")
-    parts = []
-    for one, other in zip(first.split("/"), last.split("/"), strict=False):
-        if one != other:
-            break
-        parts.append(one)
-    return "/".join(parts)
+    named = (
+        each.path for profile in digest.profiles.values() for captures in profile.named.values() for each in captures
+    )
+    common = posixpath.commonprefix(list(named))
+    return common[: common.rfind("/") + 1]
 
 
 def _link_base(prefix: str, page: str) -> str | None:

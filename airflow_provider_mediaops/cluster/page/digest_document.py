@@ -122,11 +122,10 @@ def _frame_table(profile: dict[str, Any], caption: str) -> Table:
 def _work_table(profile: dict[str, Any]) -> Table:
     """Return the kinds of work, with their shares of each day."""
     shares: dict[str, dict[str, float]] = {}
-    place = "threads" if profile["unit"] == "threads" else "amount"
     for work in profile["works"]:
         for span in work["spans"]:
             day = shares.setdefault(_day(span["since"]), {})
-            day[work["work"]] = day.get(work["work"], 0.0) + span[place]
+            day[work["work"]] = day.get(work["work"], 0.0) + span["amount"]
     days = sorted(shares)[-_MOST_DAYS:]
     columns: dict[str, Column] = {
         "Kind of work": lambda work: Cell(text=readable(work["label"])),

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import Series, sums_o
 from airflow_provider_mediaops.cluster.digest.findings import document_of, moment
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at
 from tests.unit.cluster.made_digests import PAGE, digest_of, page_of
@@ -57,12 +58,12 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
     }
     since = moment(MONDAY.timestamp())
     assert found == {
-        kind: (unit, 1, before, {"since": since, "captures": 1, "amount": amount, "threads": 1.0})
+        kind: (unit, 1, before, {"since": since, "captures": 1, "amount": amount})
         for kind, unit, before, amount in (
             ("cpu", "percent", 0, 40.0),
             ("wait", "percent", 1, 20.0),
             ("mem", "bytes", 1, 1536.0),
-            ("block", "threads", 1, 0.0),
+            ("block", "threads", 1, 1.0),
         )
     }
     shown = {one["label"]: (one["unit"], one["pools"][0]["cells"][0][2]) for one in data_of(page_of(digest))["series"]}
@@ -78,7 +79,7 @@ def test_digest_page_says_what_it_does_not_show() -> None:
     digest = digest_of()
     for number in range(2):
         digest.add_damaged(f"/reports/{number}.txt", "it is empty")
-    digest.profiles["scheduled", "cpu"].tasks.error = 3
+    digest.profiles["scheduled", Measure("cpu", "percent")].tasks.error = 3
     words = " ".join(page_of(digest).split())
     assert "2 files could not be read and are left out; see below." in words
     assert (

@@ -14,8 +14,6 @@ import pytest
 
 from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cluster.digest.captured_days import (
@@ -73,45 +71,37 @@ def week(days: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str
     return result, json.loads(Path(result["paths"]["json"]).read_text())
 
 
-@pytest.mark.parametrize("left", [("txt", "json"), ("txt",), ("json",), ("html",)])
-def test_no_capture_is_replaced_by_a_digest_of_its_name(tmp_path: Path, left: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("formats", [("txt", "json"), ("txt",), ("json",)])
+@pytest.mark.parametrize("suffix", [".html", ".json", ".txt", ""])
+def test_no_capture_is_replaced_by_a_digest_of_its_name(tmp_path: Path, formats: tuple[str, ...], suffix: str) -> None:
     text = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
-    write_capture(tmp_path, MONDAY + timedelta(hours=1), text)
-    name = write_capture(tmp_path, MONDAY, text, formats=tuple(format for format in left if format != "html"))
-    if "html" in left:
-        name.with_suffix(".html").write_text(page([PageCapture(text, parse(text))], title="Hot threads"))
+    name = write_capture(tmp_path, MONDAY, text, formats=formats)
     before = contents(tmp_path)
 
-    with pytest.raises(InvalidArgumentError, match="which the digest would replace"):
-        make(tmp_path, name.with_suffix(".html"))
+    for source in (tmp_path, name.with_suffix(f".{formats[-1]}")):
+        with pytest.raises(InvalidArgumentError, match="is the source, too, which the digest would replace"):
+            make(source, name.with_suffix(suffix))
 
     assert contents(tmp_path) == before
 
 
-def test_of_captures_that_lost_files_the_json_counts_and_pages_are_named(tmp_path: Path) -> None:
+def test_capture_of_which_one_file_is_left_counts_and_pages_are_none(tmp_path: Path) -> None:
     for hour in range(4):
         at = MONDAY + timedelta(hours=hour)
-        text = text_at(at, hot("data-1", "search", 50, SEARCH))
-        file = write_capture(tmp_path / "in", at, text, formats=("txt", "json"))
-        file.with_suffix(".html").write_text(page([PageCapture(text, parse(text))], title="Hot threads"))
+        file = write_capture(tmp_path / "in", at, text_at(at, hot("data-1", "search", 50, SEARCH)))
+        file.with_suffix(".html").write_text("<!DOCTYPE html>")
     deleted, overwritten, alone, _ = sorted((tmp_path / "in").glob("*.txt"))
     deleted.unlink()
-    overwritten.write_text("")
+    overwritten.with_suffix(".json").write_text("")
     alone.unlink()
     alone.with_suffix(".json").unlink()
-    (tmp_path / "in" / "coverage.html").write_text("<!DOCTYPE html>")
     warnings: list[str] = []
 
     result = make(tmp_path / "in", tmp_path / "out.html", warn=warnings.append)
 
-    assert (result["captures"], result["damaged"], result["outside"]) == (3, 1, 0)
-    assert result["frames"][0]["captures"] == 3
-    (damaged,) = result["damaged_files"]
-    assert damaged["file"] == str(alone.with_suffix(".html"))
-    assert warnings == [
-        f"Read {overwritten.with_suffix('.json')} in the place of {overwritten}: it is empty.",
-        f"Left out {damaged['file']}: {damaged['reason']}.",
-    ]
+    assert (result["captures"], result["damaged"], result["outside"]) == (3, 0, 0)
+    assert result["frames"][0]["captures"] == 2
+    assert warnings == [f"Read {overwritten} without the .json file beside it: it is not valid JSON."]
 
 
 class TestFindings:
@@ -271,11 +261,6 @@ class TestNothing:
         end = (MONDAY + timedelta(days=7)).timestamp()
         with pytest.raises(PermanentError, match=r"31 are of the period before"):
             make(days, tmp_path / "digest.html", Period(end, end + 7 * 86_400))
-
-    @pytest.mark.parametrize("destination", ["in/a.txt", "in/a.html", "in/a.json", "in/a"])
-    def test_a_destination_that_is_the_source_is_refused(self, tmp_path: Path, destination: str) -> None:
-        with pytest.raises(InvalidArgumentError, match="is the source, too"):
-            DigestPlan((f"{tmp_path}/in/a.json",), f"{tmp_path}/{destination}", Period())
 
 
 def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> None:

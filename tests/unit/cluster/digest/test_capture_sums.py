@@ -16,12 +16,16 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import (
     sums_of,
     task_rows,
 )
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import running
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+WAIT = "20.0% (100ms out of 500ms) wait usage"
 
 
 def of(text: str) -> CaptureSums:
@@ -53,7 +57,7 @@ def test_equal_threads_of_other_numbers_and_lines_are_one_stack() -> None:
         return section("n", thread(f"opensearch[n][search][T#{number}]", cpu(40), stack(10, *frames)))
 
     one, other = of(report(1, 10)), of(report(7, 22))
-    assert one.stacks == other.stacks == {("search", "org.x.B.lambda$b", "org.x.A.a"): [40.0, 1.0]}
+    assert one.stacks == other.stacks == {("search", "org.x.B.lambda$b", "org.x.A.a"): 40.0}
 
 
 def test_names_of_any_length_take_bounded_room() -> None:
@@ -77,27 +81,30 @@ def test_a_frame_has_the_part_of_its_snapshots() -> None:
     assert {name: row.captures for name, row in sums.frames.items()} == {"o.x.A.a": 1, "o.x.B.b": 1}
     assert {name: row.amount for name, row in sums.frames.items()} == pytest.approx({"o.x.A.a": 40.0, "o.x.B.b": 20.0})
     assert set(sums.frames["o.x.A.a"].pools) == {"search", "write"}
-    assert sums.pools["search"] == [50.0, 1.0]
-    assert (sums.amount, sums.threads) == (60.0, 2.0)
+    assert sums.pools["search"] == 50.0
+    assert sums.amount == 60.0
 
 
 def test_a_thread_without_a_stack_counts_as_one() -> None:
     sums = of(section("n", thread("opensearch[n][search][T#1]", cpu(30))))
     assert sums.frames[NO_STACK].amount == 30.0
-    assert sums.stacks == {("search",): [30.0, 1.0]}
+    assert sums.stacks == {("search",): 30.0}
 
 
-def test_threads_of_the_most_frequent_kind_count() -> None:
-    wait = "20.0% (100ms out of 500ms) wait usage"
-    text = section("n", *(thread(f"a{number}", wait) for number in range(2)), thread("b", cpu(90)))
-    sums = of(text)
-    assert (sums.kind, sums.amount, sums.threads) == ("wait", 40.0, 2.0)
-
-
-def test_a_report_without_figures_keeps_its_threads() -> None:
-    """OpenSearch prints 0.0 % for every wait."""
-    sums = of(section("n", thread("a", "0.0% (0s out of 500ms) wait usage", stack(10, "o.x.A.a(A.java:1)"))))
-    assert (sums.amount, sums.threads) == (0.0, 1.0)
+@pytest.mark.parametrize(
+    ("usages", "measure", "amount"),
+    [
+        pytest.param([WAIT, WAIT, cpu(90)], Measure("wait", "percent"), 40.0, id="most frequent kind"),
+        pytest.param(["1.5kb memory allocated"], Measure("mem", "bytes"), 1536.0, id="memory"),
+        # OpenSearch prints 0.0 % for every wait.
+        pytest.param(["0.0% (0s out of 500ms) wait usage"] * 2, Measure("wait", "threads"), 2.0, id="no figures"),
+        pytest.param([cpu(0), cpu(0)], Measure("cpu", "percent"), 0.0, id="idle"),
+        pytest.param([], Measure("cpu", "percent"), 0.0, id="no threads"),
+    ],
+)
+def test_amounts_are_of_the_most_frequent_kind_in_one_unit(usages: list[str], measure: Measure, amount: float) -> None:
+    sums = of(section("n", *(thread(f"a{number}", usage) for number, usage in enumerate(usages))))
+    assert (sums.measure, sums.amount) == (measure, amount)
 
 
 def test_a_very_deep_stack_is_its_ends() -> None:
@@ -109,11 +116,9 @@ def test_a_very_deep_stack_is_its_ends() -> None:
 @pytest.mark.parametrize("name", ["2.19.1-cpu", "3.8.0-cpu-with-idle-threads", "3.8.0-block", "3.8.0-wait"])
 def test_the_parts_of_a_real_report_add_up(data: Path, name: str) -> None:
     sums = of((data / "hot_threads" / f"opensearch-{name}.txt").read_text())
-    for parts in (sums.pools.values(), sums.stacks.values()):
-        assert sum(amount for amount, _ in parts) == pytest.approx(sums.amount)
-        assert sum(threads for _, threads in parts) == pytest.approx(sums.threads)
-    assert sum(row.amount for row in sums.frames.values()) == pytest.approx(sums.amount)
-    assert sums.threads > 0
+    for parts in (sums.pools.values(), sums.stacks.values(), [row.amount for row in sums.frames.values()]):
+        assert sum(parts) == pytest.approx(sums.amount)
+    assert sums.amount > 0
 
 
 def test_tasks_are_summed_up_over_nodes() -> None:
@@ -132,11 +137,11 @@ def test_tasks_of_another_shape_are_none(odd: Any) -> None:
 
 class TestRow:
     def test_row_is_the_sum_of_its_captures(self) -> None:
-        row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 0.5, 2, 1, 900.0, 450.0)
-        other = Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 0.5, 3, 0, 1200.0, 50.0)
+        row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 900.0, 450.0)
+        other = Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 0, 1200.0, 50.0)
         row.merge(other)
         places = ({"search": 2, "write": 1}, {"n1": 1, "n2": 1})
-        assert row == Row(2, 5.0, 10.0, *places, 5.0, 1.0, 5, 1, 1200.0, 500.0)
+        assert row == Row(2, 5.0, 10.0, *places, 5.0, 5, 1, 1200.0, 500.0)
         assert other.captures == 1
 
     def test_the_names_of_places_are_bounded(self) -> None:

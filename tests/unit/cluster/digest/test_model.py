@@ -17,9 +17,11 @@ from airflow_provider_mediaops.cluster.digest.model import (
     BoundedRows,
     Digest,
 )
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, hot, text_at
 
+CPU = Measure("cpu", "percent")
 HOUR = timedelta(hours=1)
 BEGIN = MONDAY.timestamp()
 
@@ -40,9 +42,9 @@ def digest_of(*captures: CaptureSums) -> Digest:
 def test_series_have_profiles_of_their_own() -> None:
     digest = digest_of(sums(0), sums(1, series="spike"), sums(2, series="unknown"), sums(3))
     assert {key: profile.frames.captures for key, profile in digest.profiles.items()} == {
-        ("scheduled", "cpu"): 2,
-        ("spike", "cpu"): 1,
-        ("unknown", "cpu"): 1,
+        ("scheduled", CPU): 2,
+        ("spike", CPU): 1,
+        ("unknown", CPU): 1,
     }
 
 
@@ -51,7 +53,7 @@ def test_series_have_profiles_of_their_own() -> None:
 )
 def test_spans_get_longer_with_the_time_and_stay_few(hours: float, width: int) -> None:
     digest = digest_of(*(sums(number, hours=hours) for number in range(48)))
-    spans = digest.profiles["scheduled", "cpu"].spans
+    spans = digest.profiles["scheduled", CPU].spans
     assert digest.width == width
     assert sum(sizes[0] for sizes in spans.values()) == 48
     assert (max(spans) - min(spans)) / width <= MOST_SPANS
@@ -60,9 +62,14 @@ def test_spans_get_longer_with_the_time_and_stay_few(hours: float, width: int) -
 
 def test_a_cell_names_its_hottest_captures() -> None:
     digest = digest_of(*(sums(number, hours=0.01) for number in range(9)))
-    (cell,) = digest.profiles["scheduled", "cpu"].cells["search"].values()
-    assert cell.captures == 9
-    assert [named.path for named in cell.named] == ["/r/000008.txt", "/r/000007.txt", "/r/000006.txt"]
+    profile = digest.profiles["scheduled", CPU]
+    ((span, (captures, _)),) = profile.pools.rows["search"].items()
+    assert captures == 9
+    assert [named.path for named in profile.named["search", span]] == [
+        "/r/000008.txt",
+        "/r/000007.txt",
+        "/r/000006.txt",
+    ]
 
 
 def test_hostile_captures_do_not_make_it_large() -> None:
@@ -74,16 +81,17 @@ def test_hostile_captures_do_not_make_it_large() -> None:
             for each in range(100)
         )
         digest.add(sums(number, text=text_at(MONDAY, hot("n", "search", 50.0, SEARCH), *odd)))
-    profile = digest.profiles["scheduled", "cpu"]
+    profile = digest.profiles["scheduled", CPU]
     assert len(profile.frames.rows.rows) <= 2 * MOST_ROWS
-    assert len(profile.stacks) <= 2 * MOST_STACKS
-    assert len(profile.cells) <= 2 * MOST_POOLS + 1
+    assert len(profile.stacks.rows) <= 2 * MOST_STACKS
+    assert len(profile.pools.rows) <= 2 * MOST_POOLS + 1
+    assert {pool for pool, _ in profile.named} == set(profile.pools.rows)
     frames = profile.frames.rows
     assert frames.rows["org.apache.lucene.util.automaton.RunAutomaton.step",].captures == 60
     assert 1 <= frames.error <= 3
     # Nothing is lost of the sums of all.
-    assert sum(amount for _, amount, _ in profile.pools()) == pytest.approx(profile.frames.amount)
-    assert OTHER_POOLS in profile.cells
+    assert sum(amount for *_, amount in profile.pools.ranked()) == pytest.approx(profile.frames.amount)
+    assert OTHER_POOLS in profile.pools.rows
 
 
 def test_of_many_damaged_files_the_first_are_named() -> None:
@@ -97,20 +105,13 @@ def test_of_many_damaged_files_the_first_are_named() -> None:
 def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
     """The first captures were summed up in shorter spans than the last one."""
     captures = [*(sums(number, hours=0.25) for number in range(39)), sums(1000)]
-    profile = digest_of(*captures).profiles["scheduled", "cpu"]
-    total, threads = sum(each.amount for each in captures), sum(each.threads for each in captures)
-    columns = [
-        [sum(sizes[number] for sizes in profile.spans.values()) for number in (0, 1, 2)],
-        [
-            sum(getattr(cell, name) for cells in profile.cells.values() for cell in cells.values())
-            for name in ("amount", "threads")
-        ],
-        [sum(sizes[number] for found in profile.stacks.values() for sizes in found.values()) for number in (0, 1)],
-        [sum(sizes[number] for found in profile.works.values() for sizes in found.values()) for number in (1, 2)],
-    ]
-    assert columns == [[40, total, threads], *[[total, threads]] * 3]
-    spans = {span for cells in profile.cells.values() for span in cells}
-    assert spans == set(profile.spans) == {span for found in profile.stacks.values() for span in found}
+    profile = digest_of(*captures).profiles["scheduled", CPU]
+    total = sum(each.amount for each in captures)
+    assert [sum(column) for column in zip(*profile.spans.values(), strict=True)] == [40, total]
+    for table in (profile.pools, profile.works, profile.stacks):
+        assert sum(amount for *_, amount in table.ranked()) == total
+        assert {span for row in table.rows.values() for span in row} == set(profile.spans)
+    assert {span for _, span in profile.named} == set(profile.spans)
 
 
 def test_the_rarer_rows_are_dropped_and_the_most_that_a_row_may_lack_is_known() -> None:

@@ -13,9 +13,6 @@ from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import SourceFile, find_captures
-from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 
 if TYPE_CHECKING:
@@ -133,14 +130,6 @@ def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp
     assert found.outside == 2
 
 
-def test_appended_captures_beside_a_json_file_have_their_own_times(tmp_path: Path) -> None:
-    file = write_capture(tmp_path, MONDAY, TEXT)
-    file.write_text(TEXT + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
-    (files,) = find_captures([str(tmp_path)])
-    found = read_captures(files, Period(), unexpected)
-    assert [each.time for each in found.sums] == [MONDAY.timestamp(), LATER.timestamp()]
-
-
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
     """The first time in a text need not be its earliest."""
     late = text_at(MONDAY + timedelta(minutes=5), hot("data-2", "search", 50, SEARCH), node="data-2")
@@ -195,56 +184,25 @@ def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Pat
     assert [row.running for row in sums(tmp_path).tasks.values()] == [1000]
 
 
-class TestTextThatDoesNotCount:
-    """The JSON file holds the report, too: it is the capture if its text is gone, or is another one by now."""
+def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
+    """Another program may have written the text since, or it may be deleted while others are read."""
+    for name in ("both", "other", "gone"):
+        write_capture(tmp_path / name, LATER, TEXT)
+    next((tmp_path / "other").glob("*.txt")).write_text(text_at(MONDAY, hot("data-9", "write", 5, SEARCH)))
+    (gone,) = find_captures([str(tmp_path / "gone")])
+    next((tmp_path / "gone").glob("*.txt")).unlink()
+    one, other = sums(tmp_path / "both"), sums(tmp_path / "other")
+    (third,) = read_captures(gone, Period(), unexpected).sums
+    for each in (other, third):
+        assert (each.time, each.series, each.frames, each.stacks) == (one.time, one.series, one.frames, one.stacks)
 
-    @pytest.mark.parametrize(
-        ("text", "reason"),
-        [
-            ("", "it is empty"),
-            ("<html></html>", "it is a web page"),
-            (
-                text_at(LATER + timedelta(days=1), hot("data-9", "write", 5, SEARCH)),
-                "its nodes print another time than the .json file, which is of 2026-11-16 03:00:00 UTC",
-            ),
-        ],
+
+def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("")
+    (tmp_path / "a.json").write_text('{"took": 5}')
+    assert read(tmp_path).damage.startswith(
+        "it is empty; of the .json file beside it: it is JSON, but not that of a capture"
     )
-    def test_the_json_file_is_read_in_its_place(self, tmp_path: Path, text: str, reason: str) -> None:
-        whole = text_at(LATER, hot("data-1", "search", 50, SEARCH))
-        write_capture(tmp_path / "both", LATER, whole)
-        file = write_capture(tmp_path / "overwritten", LATER, whole)
-        file.write_text(text)
-        warnings: list[str] = []
-
-        one, other = sums(tmp_path / "both"), sums(tmp_path / "overwritten", warnings)
-
-        assert (one.time, one.series, one.frames, one.stacks) == (other.time, other.series, other.frames, other.stacks)
-        assert other.path == str(file.with_suffix(".json"))
-        (warning,) = warnings
-        assert warning.startswith(f"Read {file.with_suffix('.json')} in the place of {file}: {reason}")
-
-    def test_json_file_is_read_if_the_text_goes_while_others_are_read(self, tmp_path: Path) -> None:
-        file = write_capture(tmp_path, LATER, TEXT)
-        (files,) = find_captures([str(tmp_path)])
-        file.unlink()
-        warnings: list[str] = []
-        assert len(read_captures(files, Period(), warnings.append).sums) == 1
-        assert [warning.rpartition(": ")[2] for warning in warnings] == [
-            "it was there when the files were listed, and is gone."
-        ]
-
-    def test_a_node_whose_clock_is_wrong_is_no_other_capture(self, tmp_path: Path) -> None:
-        wrong = text_at(LATER - timedelta(days=400), hot("data-2", "search", 50, SEARCH), node="data-2")
-        write_capture(tmp_path, LATER, wrong + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
-        (files,) = find_captures([str(tmp_path)])
-        assert len(read_captures(files, Period(), unexpected).sums) == 1
-
-    def test_text_and_json_file_without_a_report_are_both_told(self, tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_text("")
-        (tmp_path / "a.json").write_text('{"took": 5}')
-        assert read(tmp_path).damage.startswith(
-            "it is empty; of the .json file beside it: it is JSON, but not that of a capture"
-        )
 
 
 @pytest.mark.parametrize("becomes", ["gone", "no file", "damaged gzip"])
@@ -263,27 +221,6 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: it ")
 
 
-class TestPageAlone:
-    def test_page_of_a_capture_without_its_text_is_said_to_be_one(self, tmp_path: Path) -> None:
-        html = page([PageCapture(TEXT, parse(TEXT))], title="Hot threads")
-        (tmp_path / "a.html").write_text(html)
-        assert read(tmp_path) == FoundSums(
-            damage="it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
-        )
-
-    @pytest.mark.parametrize(
-        "start",
-        [
-            "<!DOCTYPE html><title>coverage</title>",
-            f'<meta name="generator" content="{DIGEST_GENERATOR} 0.1.0">',
-            "",
-        ],
-    )
-    def test_another_one_is_no_capture(self, tmp_path: Path, start: str) -> None:
-        (tmp_path / "a.html").write_text(start)
-        assert read(tmp_path) == FoundSums()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
@@ -292,9 +229,6 @@ class TestPageAlone:
         ("a.json", '{\n "capture": {', True),
         ("a.json", '{"digest": {}}', False),
         ("a.json", '{"took": 5}', False),
-        ("a.html", f'<meta name="generator" content="{GENERATOR} 0.1.0">', True),
-        ("a.html", f'<meta name="generator" content="{DIGEST_GENERATOR} 0.1.0">', False),
-        ("a.html", "<html>", False),
     ],
 )
 def test_files_of_a_capture_are_known(tmp_path: Path, name: str, content: str, expected: bool) -> None:  # noqa: FBT001 - by pytest

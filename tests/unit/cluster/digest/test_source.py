@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.source import find_captures, without_pages_of_series
+from airflow_provider_mediaops.cluster.digest.source import find_captures
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
@@ -55,26 +55,11 @@ def test_a_pattern_and_a_file_may_name_other_texts(folder: Path) -> None:
     assert found(folder, folder / "*") == [("a", True, True), ("b", True, False), ("d.log", True, False)]
     assert found(folder, folder / "d.log") == [("d.log", True, False)]
     assert found(folder, folder / "**" / "*.gz") == [("deep/d", True, False)]
+    assert found(folder, folder / "a.html") == []
 
 
 def test_several_sources_name_each_capture_once(folder: Path) -> None:
     assert found(folder, folder, folder / "a.txt", folder / "deep") == found(folder, folder)
-
-
-def test_a_page_is_found_with_its_capture_or_alone(folder: Path) -> None:
-    (folder / "alone.html").write_text("")
-    captures = {each.stem.rpartition("/")[2]: each for each in find_captures([str(folder)])}
-    assert captures["a"].page is not None
-    assert captures["a"].page.name == str(folder / "a.html")
-    assert captures["alone"].name == str(folder / "alone.html")
-    assert captures["b"].page is None
-
-
-def test_the_page_of_a_series_is_no_capture_of_its_own(folder: Path) -> None:
-    for name in ("c.1.txt", "c.2.json", "c.html", "alone.html", "alone.2026.txt"):
-        (folder / name).write_text(name)
-    stems = [each.stem.rpartition("/")[2] for each in without_pages_of_series(find_captures([str(folder)]))]
-    assert stems == ["a", "alone", "alone.2026", "b", "c.1", "c.2", "c", "d"]
 
 
 def test_a_file_that_does_not_exist_is_named(folder: Path) -> None:

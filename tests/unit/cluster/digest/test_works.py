@@ -62,9 +62,9 @@ def test_kinds_are_summed_with_their_captures_and_spans() -> None:
         ("search.script", 2, 3, 35.0),
     ]
     script = profile["works"][1]
-    assert [(span["since"][:10], span["amount"], span["threads"]) for span in script["spans"]] == [
-        ("2026-11-16", 60.0, 1.0),
-        ("2026-11-17", 10.0, 1.0),
+    assert [(span["since"][:10], span["amount"]) for span in script["spans"]] == [
+        ("2026-11-16", 60.0),
+        ("2026-11-17", 10.0),
     ]
 
 
