@@ -18,7 +18,7 @@ from airflow_provider_mediaops.cluster.page.tables import (
     pool_table,
     thread_table,
 )
-from airflow_provider_mediaops.cluster.page.text import count, figure, in_what_was_read, readable, share_in_words
+from airflow_provider_mediaops.cluster.text import count, figure, in_what_was_read, readable, share_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

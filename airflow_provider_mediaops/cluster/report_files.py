@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.page.text import readable
 from airflow_provider_mediaops.cluster.plain_values import mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.text import readable
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 #: The size of the largest report that is read; a task takes no larger one either.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import MOST_SECONDS_FOR_COUNTERS, node_counters
-from airflow_provider_mediaops.cluster.page.text import readable
 from airflow_provider_mediaops.cluster.plain_values import figure_of, mapping_of, text_of
+from airflow_provider_mediaops.cluster.text import readable
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable

@@ -27,6 +27,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page
 from airflow_provider_mediaops.plugin.rendered_fields import (
     NoAnswerError,
@@ -39,7 +40,6 @@ from airflow_provider_mediaops.plugin.rendered_fields import (
 from airflow_provider_mediaops.plugin.report import origin_remark, report_page
 from airflow_provider_mediaops.plugin.summaries import summary_of
 from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, ReadableTaskInstances, TaskInstanceKey
-from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
@@ -319,14 +319,13 @@ def _message(
         names = [("DAG", key.dag_id), ("Run", key.run_id), ("Task", key.task_id)]
         if key.map_index != NOT_MAPPED:
             names.append(("Map index", str(key.map_index)))
-    html = render(
-        "message.html",
-        title=title,
-        sentences=sentences,
-        names=names,
-        list_url=_list_url(request) if with_links else "",
-    )
-    return _html(html, status)
+    values = {
+        "title": title,
+        "sentences": sentences,
+        "names": names,
+        "list_url": _list_url(request) if with_links else "",
+    }
+    return _html(render("message.html", values, in_airflow=True), status)
 
 
 def _html(text: str, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:

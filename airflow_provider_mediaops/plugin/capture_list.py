@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.task_instances import CaptureFilter
-from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import report_url
 
 if TYPE_CHECKING:
@@ -91,19 +91,19 @@ def list_page(
 ) -> str:
     """Make the page of the list; ``older`` is how many captures are before the next page, None if there is none."""
     newest_query = f"?{urlencode(asked.values)}" if asked.values else ""
-    return render(
-        "list.html",
-        title="Hot threads",
-        asked=asked,
-        is_filtered=bool(asked.values),
-        notices=notices,
-        rows=rows,
-        url_of=partial(report_url, base_url=base_url),
-        nothing="There is no such capture." if asked.values or asked.skip else "There is no capture yet.",
-        list_url=list_url,
-        newest_url=list_url + newest_query if asked.skip else "",
-        older_url="" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
-    )
+    values = {
+        "title": "Hot threads",
+        "asked": asked,
+        "is_filtered": bool(asked.values),
+        "notices": notices,
+        "rows": rows,
+        "url_of": partial(report_url, base_url=base_url),
+        "nothing": "There is no such capture." if asked.values or asked.skip else "There is no capture yet.",
+        "list_url": list_url,
+        "newest_url": list_url + newest_query if asked.skip else "",
+        "older_url": "" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
+    }
+    return render("list.html", values, in_airflow=True)
 
 
 def _time(heading: str, text: str, notices: list[str]) -> datetime | None:

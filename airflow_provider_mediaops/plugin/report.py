@@ -10,9 +10,8 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
-from airflow_provider_mediaops.plugin.stored_tasks import StoredTasks
+from airflow_provider_mediaops.plugin.stored_tasks import read_tasks
 from airflow_provider_mediaops.plugin.summaries import parsed
-from airflow_provider_mediaops.plugin.templates import around_report
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
@@ -73,19 +72,23 @@ def _read_captures(fields: CaptureFields) -> _ReadCaptures:
     max_bytes = MAX_PAGE_BYTES
     found: list[ReadCapture] = []
     missing: list[str] = []
-    tasks = StoredTasks(fields)
     for number, path in enumerate(fields.texts):
         try:
             text = read_text(path, max_bytes=max_bytes)
         except NoFileError as error:
             # Without the error: its traceback leads here, to all that was read.
             missing.append(error.sentence)
-        else:
-            found.append(ReadCapture(text, parsed(text.text, text.version.path), tasks.read(number, text.version)))
-            max_bytes = max(1, max_bytes - text.version.size)
+            continue
+        max_bytes = max(1, max_bytes - text.version.size)
+        report, tasks = parsed(text.text, text.version.path), None
+        try:
+            tasks = read_tasks(fields, number, text.version)
+        except NothingToShowError as error:
+            missing.append(f"The tasks that ran meanwhile are not shown: {error.sentence}")
+        found.append(ReadCapture(text, report, tasks))
     if not found:
         raise NothingToShowError(missing[0])
-    return _ReadCaptures(found, missing + tasks.missing)
+    return _ReadCaptures(found, list(dict.fromkeys(missing)))
 
 
 def report_page(
@@ -127,7 +130,7 @@ def report_page(
         shown,
         title=f"Hot threads of {fields.cluster}" if fields.cluster else "Hot threads",
         taken_for=_taken_for(facts, with_try=not strange),
-        within=around_report(values),
+        in_airflow=values,
     )
 
 

@@ -10,7 +10,7 @@ from airflow_provider_mediaops.cluster.comparison import WAITING, compare
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 from airflow_provider_mediaops.cluster.page.tables import method_cell
-from airflow_provider_mediaops.cluster.page.text import figure, in_what_was_read, readable
+from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.plugin.reading import look_up, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 

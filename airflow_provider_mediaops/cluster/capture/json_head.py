@@ -25,12 +25,10 @@ class JsonHead:
 
     :param values: the values by name, in their order; None for the one after the head, which is not read, and for one
         that is cut.
-    :param characters: how many characters the values take.
     :param is_whole: whether the text goes beyond the head.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
-    characters: int = 0
     is_whole: bool = True
 
     @property
@@ -55,20 +53,20 @@ def read_head(start: str) -> JsonHead:
     Nothing is raised: what is not understood is left out.
     """
     values: dict[str, Any] = {}
-    position, end = start.find("{") + 1, 0
+    position = start.find("{") + 1
     while position:
         name, position = _value_at(start, position)
         if not isinstance(name, str) or not position:
-            return JsonHead(values, end, is_whole=False)
+            return JsonHead(values, is_whole=False)
         values[name] = None
         position = _skip(start, position, ":")
         if name in _AFTER_THE_HEAD or not position:
             break
         values[name], position = _value_at(start, position)
         if not position:
-            return JsonHead(values, len(start), is_whole=False)
-        end, position = position, _skip(start, position, ",")
-    return JsonHead(values, end)
+            return JsonHead(values, is_whole=False)
+        position = _skip(start, position, ",")
+    return JsonHead(values)
 
 
 def _value_at(text: str, position: int) -> tuple[Any, int]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
 from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
-from airflow_provider_mediaops.cluster.page.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.cluster.statistics import alarms
+from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Load the parts of the page besides its content: template, styles, scripts, licences and security policy."""
+"""Render the pages: their templates, with styles, scripts, licences and the security policy that allows them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.page.text import count, duration, figure, listed, readable
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.cluster.text import count, duration, figure, listed, readable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jinja2 import Environment
 
 #: What the pages of captures, and those of digests, say that they are made by.
@@ -23,7 +26,11 @@ _LIBRARIES = (
     *("d3-hierarchy.min.js", "d3-interpolate.min.js", "d3-selection.min.js", "d3-time.min.js", "d3-timer.min.js"),
     *("d3-time-format.min.js", "d3-scale.min.js", "d3-transition.min.js", "d3-flamegraph.umd.min.js"),
 )
-_TEMPLATES = ("frame.html", "page.html", "digest.html", "captures.html", "flame.html", "tables.html", "footer.html")
+_TEMPLATES = (
+    *("frame.html", "page.html", "digest.html", "captures.html", "flame.html", "tables.html", "footer.html"),
+    # In Airflow.
+    *("report.html", "list.html", "message.html"),
+)
 _LICENSES = {
     "d3-flame-graph": "LICENSE.d3-flame-graph",
     "the parts of D3, without d3-ease": "LICENSE.d3",
@@ -34,13 +41,39 @@ _LICENSES = {
 _OWN_STYLE = re.compile(r'createElement\("style"\);\w+\.textContent=`([^`]*)`')
 
 
-@cache
-def environment() -> Environment:
+def render(
+    template: str,
+    values: Mapping[str, Any],
+    *,
+    scripts: tuple[str, ...] = (),
+    of_digest: bool = False,
+    in_airflow: bool = False,
+) -> str:
     """
-    Return the environment of the templates.
+    Render a page, whose policy allows its own scripts and styles.
 
-    Its templates escape their values, and can extend that of the page, ``page.html``.
+    :param template: the name of its template, which escapes all values.
+    :param scripts: the scripts that run at its end; see :func:`scripts`.
+    :param in_airflow: whether it stands in Airflow: it looks like Airflow's own pages, and its forms can be sent.
     """
+    first_scripts = (_read("theme.js"),) if in_airflow else ()
+    looks = style(of_digest=of_digest, in_airflow=in_airflow)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=policy((*first_scripts, *scripts), looks, has_forms=in_airflow),
+            style=looks,
+            first_scripts=first_scripts,
+            scripts=scripts,
+            version=__version__,
+            **values,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     found = Environment(
@@ -55,7 +88,7 @@ def environment() -> Environment:
 
 
 @cache
-def style(*, of_digest: bool = False) -> str:
+def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
     """
     Return the page's styles.
 
@@ -67,7 +100,7 @@ def style(*, of_digest: bool = False) -> str:
         f'@media screen and (prefers-color-scheme: dark) {{\n:root:not([data-theme="light"]) {{\n{dark}}}\n}}\n'
         f'@media screen {{\n:root[data-theme="dark"] {{\ncolor-scheme: dark;\n{dark}}}\n'
         ':root[data-theme="light"] {\ncolor-scheme: light;\n}\n}\n'
-        f"{_read('digest.css') if of_digest else ''}"
+        f"{_read('digest.css') if of_digest else ''}{_read('airflow.css') if in_airflow else ''}"
     )
 
 
@@ -106,6 +139,7 @@ def _digest(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
+@cache
 def _read(name: str) -> str:
     # read_text() would change the ends of lines.
     return (files("airflow_provider_mediaops.cluster.page") / "static" / name).read_bytes().decode()

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, left_of, series_label
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
-from airflow_provider_mediaops.cluster.page.text import count, readable
+from airflow_provider_mediaops.cluster.text import count, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

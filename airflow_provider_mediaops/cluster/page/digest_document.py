@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.digest.findings import series_label
 from airflow_provider_mediaops.cluster.page.digest_data import digest_data
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
@@ -22,7 +21,7 @@ from airflow_provider_mediaops.cluster.page.tables import (
     share_cell,
     table_of,
 )
-from airflow_provider_mediaops.cluster.page.text import count, readable
+from airflow_provider_mediaops.cluster.text import count, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,32 +48,27 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
     from airflow_provider_mediaops.cluster.page import assets
 
     facts = document["digest"]
-    scripts, style = assets.scripts(with_flame_graph=True, of_digest=True), assets.style(of_digest=True)
     drawn = digest_data(digest, path)
     before = facts["before"]
     since, until = facts["since"] or _first(document), facts["until"] or _last(document)
-    template = assets.environment().get_template("digest.html")
-    return template.render(
-        title=f"Hot threads, {_day(since)} to {_day(until)}",
-        policy=assets.policy(scripts, style),
-        style=style,
-        first_scripts=(),
-        scripts=scripts,
-        licenses=assets.licenses(),
-        generator=assets.DIGEST_GENERATOR,
-        version=__version__,
-        headline=facts["headline"],
-        facts=_facts(document),
-        damaged_count=facts["damaged"],
-        has_unknown=any(profile["series"] == "unknown" for profile in document["profiles"]),
-        series=[_series(profile) for profile in document["profiles"]],
-        before=before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
-        span=_length(facts["span_seconds"]),
-        pruned=drawn.pruned,
-        flame=harmless_json(_EMPTY_FLAME),
-        data=drawn.json,
-        damaged=_damaged(document),
-    )
+    values = {
+        "title": f"Hot threads, {_day(since)} to {_day(until)}",
+        "licenses": assets.licenses(),
+        "generator": assets.DIGEST_GENERATOR,
+        "headline": facts["headline"],
+        "facts": _facts(document),
+        "damaged_count": facts["damaged"],
+        "has_unknown": any(profile["series"] == "unknown" for profile in document["profiles"]),
+        "series": [_series(profile) for profile in document["profiles"]],
+        "before": before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
+        "span": _length(facts["span_seconds"]),
+        "pruned": drawn.pruned,
+        "flame": harmless_json(_EMPTY_FLAME),
+        "data": drawn.json,
+        "damaged": _damaged(document),
+    }
+    scripts = assets.scripts(with_flame_graph=True, of_digest=True)
+    return assets.render("digest.html", values, scripts=scripts, of_digest=True)
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:

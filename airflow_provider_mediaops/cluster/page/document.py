@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Union
 
-from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label, tally_of
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, KindSums
@@ -30,14 +29,12 @@ from airflow_provider_mediaops.cluster.page.tables import (
     used,
 )
 from airflow_provider_mediaops.cluster.page.task_tables import task_section
-from airflow_provider_mediaops.cluster.page.text import count, excerpt, in_what_was_read, readable
 from airflow_provider_mediaops.cluster.statistics import alarms
+from airflow_provider_mediaops.cluster.text import count, excerpt, in_what_was_read, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from jinja2 import Template
 
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
@@ -90,70 +87,49 @@ class PageCapture:
 ShownCapture = Union[PageCapture, "PackedCapture"]
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """
-    What a server puts around the page.
-
-    :param template: a template that extends ``page.html``, of
-        :func:`~airflow_provider_mediaops.cluster.page.assets.environment`; its block ``before`` stands before the page.
-    :param values: the values of that block.
-    :param style: styles that follow those of the page.
-    :param scripts: scripts that run before anything is shown.
-    """
-
-    template: Template
-    values: Mapping[str, Any]
-    style: str = ""
-    scripts: tuple[str, ...] = ()
-
-
 def page(
     captures: Sequence[ShownCapture],
     *,
     title: str,
     taken_for: TakenFor | None = None,
     cores: Mapping[str, int] | None = None,
-    within: Surroundings | None = None,
+    in_airflow: Mapping[str, Any] | None = None,
 ) -> str:
     """
     Return the page of one or several captures.
 
     Each report is read once, one after the other, and none is kept.
+
+    :param in_airflow: what stands before the page in Airflow: the values of ``report.html``.
     """
     # Only those who write pages import Jinja2 and read the scripts.
-    from airflow_provider_mediaops.cluster.page import assets as page_assets
+    from airflow_provider_mediaops.cluster.page import assets
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
     shown, found, kinds, flame = _read(captures)
     labels = [capture["label"] for capture in shown]
     drawing = flame.data(labels)
-    scripts = page_assets.scripts(with_flame_graph=drawing.drawn > 0)
-    around = within or Surroundings(page_assets.environment().get_template("page.html"), {})
-    style = page_assets.style() + around.style
-    return around.template.render(
-        title=readable(title),
-        policy=page_assets.policy((*around.scripts, *scripts), style, has_forms=within is not None),
-        style=style,
-        first_scripts=around.scripts,
-        scripts=scripts,
-        licenses=page_assets.licenses() if drawing.drawn else {},
-        captures=shown,
-        understood=any(capture["understood"] for capture in shown),
-        sampled=next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
-        taken_for=taken_for,
-        generator=page_assets.GENERATOR,
-        version=__version__,
-        flame=drawing,
-        flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
-        kind=kinds[0] if kinds else None,
-        whole="these threads" if found.measure.unit == "threads" else _WHOLE[found.measure.kind],
-        in_what_was_read=in_what_was_read(min(capture["read_percent"] for capture in shown)),
-        kinds=kind_table(kinds),
+    values = {
+        "title": readable(title),
+        "licenses": assets.licenses() if drawing.drawn else {},
+        "generator": assets.GENERATOR,
+        "captures": shown,
+        "understood": any(capture["understood"] for capture in shown),
+        "sampled": next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
+        "taken_for": taken_for,
+        "flame": drawing,
+        "flame_left_out": f"{100 * drawing.left_out_part:.1f} %",
+        "kind": kinds[0] if kinds else None,
+        "whole": "these threads" if found.measure.unit == "threads" else _WHOLE[found.measure.kind],
+        "in_what_was_read": in_what_was_read(min(capture["read_percent"] for capture in shown)),
+        "kinds": kind_table(kinds),
         **_findings(captures, labels, found, cores or {}),
-        **around.values,
-    )
+    }
+    scripts = assets.scripts(with_flame_graph=drawing.drawn > 0)
+    if in_airflow is None:
+        return assets.render("page.html", values, scripts=scripts)
+    return assets.render("report.html", {**values, **in_airflow}, scripts=scripts, in_airflow=True)
 
 
 def _read(

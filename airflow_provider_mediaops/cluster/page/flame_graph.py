@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.comparison import method_of
 from airflow_provider_mediaops.cluster.folded import stacks
-from airflow_provider_mediaops.cluster.page.text import readable
+from airflow_provider_mediaops.cluster.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

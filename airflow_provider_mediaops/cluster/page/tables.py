@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from airflow_provider_mediaops.cluster.comparison import WAITING
 from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.page.text import count, difference, figure, readable
+from airflow_provider_mediaops.cluster.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

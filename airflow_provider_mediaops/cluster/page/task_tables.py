@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.page.tables import MOST_ROWS, Cell, number_cell, percent_of, table_of
-from airflow_provider_mediaops.cluster.page.text import duration, readable
+from airflow_provider_mediaops.cluster.text import duration, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

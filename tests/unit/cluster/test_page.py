@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
-from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, Surroundings, page
+from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
 from tests.unit.cluster.made_digests import digest_of, page_of
 from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, capture, made
 from tests.unit.cluster.task_values import TASKS
@@ -306,14 +306,6 @@ class TestBounds:
 
 class TestGarbage:
     """A page leaves nothing to the garbage collector: in a large process it would keep the pages of an hour."""
-
-    def test_macro_of_the_page_itself_would_leave_its_values(self) -> None:
-        template = page_assets.environment().from_string(
-            '{% extends "page.html" %}{% macro own() %}{{ title }}{% endmacro %}'
-            "{% block before %}{{ own() }}{% endblock %}"
-        )
-        left = garbage_of(lambda: page([capture(BUSY)], title="x", within=Surroundings(template, {})))
-        assert {"Context", "Macro", "Table", "Cell", "FlameData"} <= left
 
     def test_captures_and_texts_that_were_not_understood_leave_nothing(self) -> None:
         first = capture(BUSY, taken=TAKEN, running_tasks=TASKS)

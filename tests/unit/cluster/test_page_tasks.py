@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES
-from airflow_provider_mediaops.cluster.page.text import duration
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
+from airflow_provider_mediaops.cluster.text import duration
 from tests.unit.cluster.made_pages import BUSY, Document, capture, made
 from tests.unit.cluster.task_values import BULK, NODE, REPORT, TASKS, hostile_tasks
 

@@ -239,6 +239,3 @@ class TestSummaries:
         assert len(read) == 1
         file.write_text(text("org.x.Another.step"))
         assert summaries.summary_of(str(file)).frame == "Another.step"
-
-    def test_only_so_many_are_kept(self) -> None:
-        assert summaries._summary_of_version.cache_parameters()["maxsize"] == 2000  # noqa: SLF001 - no page shows it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.page.text import count, difference, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.text import count, difference, excerpt, figure, listed, readable
 
 PERCENT, BYTES, THREADS = Measure("cpu", "percent"), Measure("mem", "bytes"), Measure("wait", "threads")
 
