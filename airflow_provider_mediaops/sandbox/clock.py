@@ -5,29 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import datetime, timezone
-from typing import Protocol
 
 
-class Clock(Protocol):
-    """The interface of the sandbox's clocks."""
-
-    def now(self) -> float:
-        """Return the seconds since 1970-01-01 UTC, never running backwards."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class SystemClock:
-    """The machine's clock, which does not jump when the machine's date is set."""
+class Clock:
+    """The machine's clock, which does not jump when the machine's date is set. A test may bring one of its own."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Return the seconds since 1970-01-01 UTC."""
+        """Return the seconds since 1970-01-01 UTC, never running backwards."""
         return self._epoch + time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.clock import Clock, SystemClock
+from airflow_provider_mediaops.sandbox.clock import Clock
 from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
 from airflow_provider_mediaops.sandbox.faults import FaultBoard
 from airflow_provider_mediaops.sandbox.limits import DailyQuota, SlidingWindow
@@ -66,7 +66,7 @@ class SandboxState:
 
     def __init__(self, settings: Settings | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings or Settings()
-        self.clock = clock or SystemClock()
+        self.clock = clock or Clock()
         self.faults = FaultBoard()
         self.requests: deque[RequestRecord] = deque(maxlen=_REMEMBERED_REQUESTS)
         #: The bulletins that were posted, as the platform keeps them.

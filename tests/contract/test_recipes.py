@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from airflow_provider_mediaops.sandbox.clock import SystemClock
+from airflow_provider_mediaops.sandbox.clock import Clock
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.limits import DailyQuota
@@ -290,7 +290,7 @@ def test_the_tasks_that_fail_on_a_day_post_once(recipes: Recipes, sandbox: Sandb
     assert texts == ["The catalogue is late today."]
 
 
-class _NoonClock(SystemClock):
+class _NoonClock(Clock):
     """A clock that begins at noon, so that no day ends during a test."""
 
     def __init__(self) -> None:

@@ -7,16 +7,16 @@ import binascii
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import tasks
 from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, Time, nanoseconds, section
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, matches, select
+from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, select
 from airflow_provider_mediaops.sandbox.cluster.statistics import INDEX_METRICS, METRICS, figures_of
 from airflow_provider_mediaops.sandbox.refusals import cluster_refusal
-from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
+from airflow_provider_mediaops.sandbox.state import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,26 +66,21 @@ def _user_of(authorization: str) -> str | None:
         return None
 
 
-class StatisticsParameters(BaseModel):
-    """The parameters of node statistics."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    timeout: Time = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
-    level: Literal["node", "indices", "shards"] = Field(
-        default="node", description="`shards` adds the counters of each shard to those of the indices."
-    )
-    filter_path: str = Field(
-        default="", description="Paths of fields between commas, to show only them; `*` stands for any characters."
-    )
-
-
 class MachineParameters(BaseModel):
     """The parameter of the operating systems of nodes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     timeout: Time = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
+
+
+class StatisticsParameters(MachineParameters):
+    """The parameters of node statistics."""
+
+    level: Literal["node", "indices", "shards"] = Field(
+        default="node", description="`shards` adds the counters of each shard to those of the indices."
+    )
+    filter_path: str = Field(default="", description="Fields to show, of which the sandbox shows all in any case.")
 
 
 class TaskParameters(BaseModel):
@@ -98,14 +93,32 @@ class TaskParameters(BaseModel):
     actions: str = Field(default="", description="The actions, with `*` for any characters; all if it is empty.")
 
 
-SamplingOf: TypeAlias = Annotated[Sampling, Query()]
-StatisticsOf: TypeAlias = Annotated[StatisticsParameters, Query()]
-MachinesOf: TypeAlias = Annotated[MachineParameters, Query()]
+def _chosen(request: Request) -> list[Node]:
+    """Return the nodes that an address names, or all."""
+    return select(request.path_params.get("node_list", "_all"))
+
+
+Nodes: TypeAlias = Annotated[list[Node], Depends(_chosen)]
 
 router = APIRouter(prefix="/cluster", tags=["search cluster"])
-_HOT_THREADS = [_needs("cluster:monitor/nodes/hot_threads")]
-_STATISTICS = [_needs("cluster:monitor/nodes/stats")]
-_MACHINES = [_needs("cluster:monitor/nodes/info")]
+
+
+def _get(path: str, action: str, response_class: type[Response] = JSONResponse) -> Any:
+    """Have a function answer for all nodes at a path below ``/_nodes``, and for some at that with a list of nodes."""
+    names = {"name": "node_list", "in": "path", "required": True, "schema": {"type": "string"}}
+
+    def route(answer: Callable[..., Any]) -> Callable[..., Any]:
+        for place, described in (("/_nodes", {}), ("/_nodes/{node_list}", {"parameters": [names]})):
+            router.add_api_route(
+                f"{place}{path}",
+                answer,
+                dependencies=[_needs(f"cluster:monitor/nodes/{action}")],
+                response_class=response_class,
+                openapi_extra=described,
+            )
+        return answer
+
+    return route
 
 
 @router.head("/", include_in_schema=False, dependencies=[_needs("cluster:monitor/main")])
@@ -121,20 +134,10 @@ async def identity() -> dict[str, Any]:
     }
 
 
-@router.get("/_nodes/hot_threads", dependencies=_HOT_THREADS, response_class=PlainTextResponse)
-async def hot_threads(sampling: SamplingOf, sandbox: Sandbox) -> str:
-    """Report the hot threads of all nodes."""
-    return await _report("_all", sampling, sandbox)
-
-
-@router.get("/_nodes/{node_list}/hot_threads", dependencies=_HOT_THREADS, response_class=PlainTextResponse)
-async def hot_threads_of(node_list: str, sampling: SamplingOf, sandbox: Sandbox) -> str:
-    """Report the hot threads of some nodes; if none is meant, the reply is empty."""
-    return await _report(node_list, sampling, sandbox)
-
-
-async def _report(node_list: str, sampling: Sampling, sandbox: SandboxState) -> str:
-    nodes, patience = select(node_list), nanoseconds(sampling.timeout) / 1e9
+@_get("/hot_threads", "hot_threads", PlainTextResponse)
+async def hot_threads(nodes: Nodes, sampling: Annotated[Sampling, Query()], sandbox: Sandbox) -> str:
+    """Report the hot threads of nodes; if none is meant, the reply is empty."""
+    patience = nanoseconds(sampling.timeout) / 1e9
     if not nodes:
         return ""
     began = sandbox.clock.now()
@@ -155,25 +158,21 @@ async def _report(node_list: str, sampling: Sampling, sandbox: SandboxState) -> 
     )
 
 
-@router.get("/_nodes/stats/{metrics}", dependencies=_STATISTICS)
-async def statistics(metrics: str, parameters: StatisticsOf, sandbox: Sandbox) -> dict[str, Any]:
-    """Return the statistics of all nodes: `os`, `process`, `jvm`, `thread_pool`, `indices`, or some of them."""
-    return _statistics("_all", metrics, parameters, sandbox)
-
-
-@router.get("/_nodes/{node_list}/stats/{metrics}", dependencies=_STATISTICS)
-async def statistics_of(node_list: str, metrics: str, parameters: StatisticsOf, sandbox: Sandbox) -> dict[str, Any]:
-    """Return the statistics of some nodes."""
-    return _statistics(node_list, metrics, parameters, sandbox)
-
-
-@router.get("/_nodes/{node_list}/stats/indices/{index_metrics}", dependencies=_STATISTICS)
-async def index_statistics_of(
-    node_list: str, index_metrics: str, parameters: StatisticsOf, sandbox: Sandbox
+@_get("/stats/{metrics}", "stats")
+@_get("/stats/{metrics}/{index_metrics}", "stats")
+async def statistics(
+    request: Request, metrics: str, nodes: Nodes, parameters: Annotated[StatisticsParameters, Query()], sandbox: Sandbox
 ) -> dict[str, Any]:
-    """Return the statistics of the indices on some nodes: `search`, `indexing` and `merge`."""
-    _refuse_unknown(index_metrics, INDEX_METRICS)
-    return _statistics(node_list, "indices", parameters, sandbox)
+    """Return statistics of nodes: `os`, `process`, `jvm`, `thread_pool`, `indices`, or some of them."""
+    _refuse_unknown(metrics, METRICS)
+    _refuse_unknown(request.path_params.get("index_metrics", INDEX_METRICS[0]), INDEX_METRICS)
+    now, by_shard = sandbox.clock.now(), parameters.level == "shards"
+
+    def figures(node: Node) -> dict[str, Any]:
+        shown = figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
+        return {"timestamp": int(now * 1_000), **shown}
+
+    return _of_nodes(nodes, figures)
 
 
 def _refuse_unknown(metrics: str, known: Iterable[str]) -> None:
@@ -182,36 +181,14 @@ def _refuse_unknown(metrics: str, known: Iterable[str]) -> None:
         raise cluster_refusal(400, "illegal_argument_exception", reason)
 
 
-def _statistics(
-    node_list: str, metrics: str, parameters: StatisticsParameters, sandbox: SandboxState
-) -> dict[str, Any]:
-    _refuse_unknown(metrics, METRICS)
-    now, by_shard = sandbox.clock.now(), parameters.level == "shards"
-
-    def figures(node: Node) -> dict[str, Any]:
-        shown = figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
-        return {"timestamp": int(now * 1_000), **shown}
-
-    reply = _of_nodes(node_list, figures)
-    if not parameters.filter_path:
-        return reply
-    return _filtered(reply, [path.split(".") for path in parameters.filter_path.split(",")])
+@_get("/os", "info")
+async def machines(nodes: Nodes, _: Annotated[MachineParameters, Query()]) -> dict[str, Any]:
+    """Return the operating system of nodes, with the number of their processors."""
+    machine = {"os": {"name": "Linux", "available_processors": _CORES, "allocated_processors": _CORES}}
+    return _of_nodes(nodes, lambda _: machine)
 
 
-def _filtered(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
-    """Keep the fields to which one of the paths leads."""
-    kept: dict[str, Any] = {}
-    for name, value in body.items():
-        rests = [path[1:] for path in paths if matches(path[0], name)]
-        if [] in rests:
-            kept[name] = value
-        elif rests and isinstance(value, dict) and (part := _filtered(value, rests)):
-            kept[name] = part
-    return kept
-
-
-def _of_nodes(node_list: str, describe: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:
-    nodes = select(node_list)
+def _of_nodes(nodes: list[Node], describe: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:
     return {
         "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
         "cluster_name": _NAME,
@@ -253,19 +230,3 @@ async def running_task(task_id: str, sandbox: Sandbox) -> dict[str, Any]:
         reason = f"task [{task_id}] isn't running and hasn't stored its results"
         raise cluster_refusal(404, "resource_not_found_exception", reason)
     return {"completed": False, "task": task}
-
-
-@router.get("/_nodes/os", dependencies=_MACHINES)
-async def machines(_: MachinesOf) -> dict[str, Any]:
-    """Return the operating system of all nodes, with the number of their processors."""
-    return _of_nodes("_all", _machine_of)
-
-
-@router.get("/_nodes/{node_list}/os", dependencies=_MACHINES)
-async def machines_of(node_list: str, _: MachinesOf) -> dict[str, Any]:
-    """Return the operating system of some nodes, with the number of their processors."""
-    return _of_nodes(node_list, _machine_of)
-
-
-def _machine_of(_: Node) -> dict[str, Any]:
-    return {"os": {"name": "Linux", "available_processors": _CORES, "allocated_processors": _CORES}}

@@ -6,13 +6,14 @@ import httpx
 import pytest
 
 from airflow_provider_mediaops.sandbox.app import create_app
+from airflow_provider_mediaops.sandbox.clock import Clock
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
 
 # 2025-03-01 12:00:00 UTC
 NOON = 1_740_830_400.0
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that moves when it is told to, or when somebody sleeps."""
 
     def __init__(self) -> None:

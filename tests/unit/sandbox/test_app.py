@@ -10,7 +10,6 @@ import pytest
 from airflow_provider_mediaops.sandbox.app import create_app
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import SandboxState
-from tests.unit.sandbox.video.refusals import reason_of
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
@@ -39,6 +38,11 @@ async def test_the_manual_describes_every_parameter_and_fault(sandbox: Sandbox) 
     assert {kind.__name__ for kind in Fault.__args__} <= described["components"]["schemas"].keys()
 
 
+def _cluster_refusal(reason: str) -> dict[str, Any]:
+    cause = {"type": "illegal_argument_exception", "reason": reason}
+    return {"error": {"root_cause": [cause], **cause}, "status": 400}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "body"),
     [
@@ -51,6 +55,12 @@ async def test_the_manual_describes_every_parameter_and_fault(sandbox: Sandbox) 
             {"error": "invalid_request", "error_description": "There is no endpoint GET /video/oauth2/token."},
         ),
         ("GET", "/elsewhere", 404, {"detail": "Not Found"}),
+        (
+            "GET",
+            "/cluster/_cat/nodes",
+            400,
+            _cluster_refusal("no handler found for uri [/_cat/nodes] and method [GET]"),
+        ),
     ],
 )
 async def test_an_unknown_address_is_refused_as_its_service_refuses(
@@ -59,11 +69,6 @@ async def test_an_unknown_address_is_refused_as_its_service_refuses(
     reply = await sandbox.request(method, path)
 
     assert (reply.status_code, reply.json()) == (status, body)
-
-
-async def test_an_unknown_address_of_the_video_platform_has_a_reason(sandbox: Sandbox) -> None:
-    assert reason_of(await sandbox.get("/video/v3/channels")) == (404, "notFound")
-    assert reason_of(await sandbox.get("/video/v3/activities")) == (405, "methodNotAllowed")
 
 
 async def test_the_name_on_which_it_listens_is_its_own() -> None:

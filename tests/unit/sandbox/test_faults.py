@@ -45,15 +45,14 @@ async def post_bulletin(sandbox: Sandbox) -> httpx.Response:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
-async def test_a_status_comes_in_the_service_s_own_shape_once(sandbox: Sandbox, service: str, status: int) -> None:
-    await arm(sandbox, service=service, kind="status", status=status)
-
-    reply = await ask(sandbox, service)
-    assert reply.status_code == status
-    field = {"video": "error", "token": "error", "cluster": "error", "books": "message"}[service]
-    assert reply.json()[field]
-    assert (await ask(sandbox, service)).status_code == 200
+async def test_a_status_comes_in_the_service_s_own_shape_once(sandbox: Sandbox, service: str) -> None:
+    field = "message" if service == "books" else "error"
+    for status in (400, 401, 403, 404, 429, 500, 503):
+        await arm(sandbox, service=service, kind="status", status=status)
+        reply = await ask(sandbox, service)
+        assert reply.status_code == status
+        assert reply.json()[field]
+        assert (await ask(sandbox, service)).status_code == 200
 
 
 async def test_a_status_can_bring_a_body_of_one_s_own(sandbox: Sandbox) -> None:

@@ -62,7 +62,7 @@ def test_both_read_statistics(opensearch: opensearchpy.OpenSearch, elastic: elas
     asked: dict[str, Any] = {"metric": ["os", "process"], "filter_path": "nodes.*.os.cpu.percent"}
 
     for found in (opensearch.nodes.stats(**asked), elastic.nodes.stats(**asked)):
-        assert [list(node) for node in found["nodes"].values()] == [["os"]] * 3
+        assert len([node["os"]["cpu"]["percent"] for node in found["nodes"].values()]) == 3
     assert opensearch.nodes.stats(node_id=ONE, metric="os")["_nodes"]["total"] == 1
     assert elastic.nodes.stats(node_id=ONE, metric="os", timeout="30s")["_nodes"]["total"] == 1
 
@@ -88,28 +88,23 @@ def test_a_wrong_value_is_an_error_in_both(
         elastic.nodes.hot_threads(threads=-1)
 
 
-def test_opensearch_py_raises_for_a_wrong_password_and_a_missing_privilege(url: str) -> None:
-    with opensearchpy.OpenSearch(url, http_auth=(cluster.LOGIN, "wrong")) as client:
-        assert not client.ping()
-        with pytest.raises(opensearchpy.AuthenticationException, match="security_exception"):
-            client.info()
-    with (
-        opensearchpy.OpenSearch(url, http_auth=GUEST) as client,
-        pytest.raises(opensearchpy.AuthorizationException, match="cluster:monitor/nodes/hot_threads"),
+def test_both_raise_for_a_wrong_password_and_a_missing_privilege(url: str) -> None:
+    wrong = (cluster.LOGIN, "wrong")
+    for client, guest, product in (
+        (opensearchpy.OpenSearch(url, http_auth=wrong), opensearchpy.OpenSearch(url, http_auth=GUEST), opensearchpy),
+        (
+            elasticsearch.Elasticsearch(url, basic_auth=wrong),
+            elasticsearch.Elasticsearch(url, basic_auth=GUEST),
+            elasticsearch,
+        ),
     ):
-        client.nodes.hot_threads()
-
-
-def test_elasticsearch_py_raises_for_a_wrong_password_and_a_missing_privilege(url: str) -> None:
-    with elasticsearch.Elasticsearch(url, basic_auth=(cluster.LOGIN, "wrong")) as client:
-        assert not client.ping()
-        with pytest.raises(elasticsearch.AuthenticationException, match="unable to authenticate"):
-            client.info()
-    with (
-        elasticsearch.Elasticsearch(url, basic_auth=GUEST) as client,
-        pytest.raises(elasticsearch.AuthorizationException, match="cluster:monitor/nodes/hot_threads"),
-    ):
-        client.nodes.hot_threads()
+        errors: Any = product
+        with client, guest:
+            assert not client.ping()
+            with pytest.raises(errors.AuthenticationException, match="unable to authenticate"):
+                client.info()
+            with pytest.raises(errors.AuthorizationException, match="cluster:monitor/nodes/hot_threads"):
+                guest.nodes.hot_threads()
 
 
 @pytest.mark.parametrize("credential", [{"api_key": cluster.API_KEY}, {"bearer_auth": cluster.BEARER_TOKEN}])

@@ -112,23 +112,22 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
     return [item["id"] for page in found for item in page["items"]]
 
 
-@pytest.mark.parametrize("order", ["alphabetical", "relevance", "unread"])
-def test_google_client_reads_every_page_in_every_order(google: Google, order: str) -> None:
-    found = pages(google.by_token().subscriptions(), part=ALL_PARTS, mine=True, maxResults=50, order=order)
+def test_google_client_reads_every_page(google: Google) -> None:
+    found = pages(google.by_token().subscriptions(), part=ALL_PARTS, mine=True, maxResults=50, order="unread")
 
     assert [len(page["items"]) for page in found] == [50, 50, 7]
     assert len(set(ids(found))) == SUBSCRIPTIONS
     assert found[0]["pageInfo"] == {"totalResults": SUBSCRIPTIONS, "resultsPerPage": 50}
 
 
-@pytest.mark.parametrize("part", ["id,contentDetails", ["id", "contentDetails"]])
-def test_google_client_names_parts_and_ids_as_a_list_or_with_commas(google: Google, part: str | list[str]) -> None:
+def test_google_client_names_parts_and_ids_as_a_list_or_with_commas(google: Google) -> None:
     listing = google.by_token().subscriptions()
     wanted = ids([listing.list(part="id", mine=True, maxResults=3).execute()])
 
-    found = listing.list(part=part, id=wanted if isinstance(part, list) else ",".join(wanted)).execute()["items"]
-    assert sorted(item["id"] for item in found) == sorted(wanted)
-    assert {frozenset(item) for item in found} == {frozenset({"kind", "etag", "id", "contentDetails"})}
+    for part, id_ in ("id,contentDetails", ",".join(wanted)), (["id", "contentDetails"], wanted):
+        found = listing.list(part=part, id=id_).execute()["items"]
+        assert sorted(item["id"] for item in found) == sorted(wanted)
+        assert {frozenset(item) for item in found} == {frozenset({"kind", "etag", "id", "contentDetails"})}
 
 
 def test_google_client_reads_public_data_with_a_key(google: Google) -> None:
@@ -140,27 +139,12 @@ def test_google_client_reads_public_data_with_a_key(google: Google) -> None:
     assert refused.value.status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("body", "part"),
-    [
-        ({"snippet": {"description": "Hello"}}, "snippet"),
-        (
-            {
-                "snippet": {"description": "Look"},
-                "contentDetails": {
-                    "bulletin": {"resourceId": {"kind": "youtube#video", "videoId": bulletins.VIDEOS[0]}}
-                },
-            },
-            ["snippet", "contentDetails"],
-        ),
-    ],
-)
-def test_google_client_posts_bulletins(
-    server: SandboxServer, google: Google, body: dict[str, Any], part: str | list[str]
-) -> None:
-    posted = google.by_token().activities().insert(part=part, body=body).execute()
+def test_google_client_posts_bulletins(server: SandboxServer, google: Google) -> None:
+    resource = {"kind": "youtube#video", "videoId": bulletins.VIDEOS[0]}
+    body = {"snippet": {"description": "Look"}, "contentDetails": {"bulletin": {"resourceId": resource}}}
+    posted = google.by_token().activities().insert(part=["snippet", "contentDetails"], body=body).execute()
 
-    assert posted["snippet"]["description"] == body["snippet"]["description"]
+    assert posted["snippet"]["description"] == "Look"
     assert posted == server.state.bulletins[0]
 
 
@@ -175,26 +159,25 @@ def test_google_client_reads_name_and_reason_of_a_refused_bulletin(google: Googl
     assert (details["name"], details["reason"]) == ("notFound", "videoNotFound")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
-def test_google_client_understands_every_error(server: SandboxServer, google: Google, status: int) -> None:
-    # A refused token is asked for anew and tried again, by default twice.
-    server.state.faults.arm(StatusFault(service="video", status=status, count=3))
+def test_google_client_understands_every_error(server: SandboxServer, google: Google) -> None:
+    for status in (400, 401, 403, 404, 429, 500, 503):
+        # A refused token is asked for anew and tried again, by default twice.
+        server.state.faults.arm(StatusFault(service="video", status=status, count=3))
+        with pytest.raises(HttpError) as refused:
+            google.by_refresh().subscriptions().list(part="id", mine=True).execute()
+        assert refused.value.status_code == status
+        assert "a fault armed at the sandbox's switchboard" in refused.value.reason
+        server.state.faults.clear()
 
-    with pytest.raises(HttpError) as refused:
-        google.by_refresh().subscriptions().list(part="id", mine=True).execute()
-    assert refused.value.status_code == status
-    assert "a fault armed at the sandbox's switchboard" in refused.value.reason
 
-
-@pytest.mark.parametrize("fault", [LimitFault(service="video"), StatusFault(service="video", status=503)])
 def test_google_client_repeats_what_the_limit_or_a_failure_refused(
-    server: SandboxServer, google: Google, fault: LimitFault | StatusFault, monkeypatch: pytest.MonkeyPatch
+    server: SandboxServer, google: Google, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("googleapiclient.http.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
-    server.state.faults.arm(fault)
-
-    listed = google.by_token().subscriptions().list(part="id", mine=True).execute(num_retries=1)
-    assert len(listed["items"]) == 5
+    for fault in (LimitFault(service="video"), StatusFault(service="video", status=503)):
+        server.state.faults.arm(fault)
+        listed = google.by_token().subscriptions().list(part="id", mine=True).execute(num_retries=1)
+        assert len(listed["items"]) == 5
 
 
 def test_google_client_gets_a_token_and_another_when_that_has_expired(server: SandboxServer, google: Google) -> None:

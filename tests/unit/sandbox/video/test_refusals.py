@@ -1,120 +1,163 @@
-"""Every refusal of the video platform, with its status, its name and its reason."""
+"""Every request that the video platform refuses, with the status, the name and the reason."""
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.video import subscriptions, tokens
+from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from tests.unit.sandbox.credentials import BEARER
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
 
-#: The status and the name that go with each reason.
-LISTED = [
-    (400, "badRequest", "bulletinTextRequired"),
-    (400, "badRequest", "invalidMetadata"),
-    (400, "badRequest", "missingPart"),
-    (400, "badRequest", "unexpectedPart"),
-    (400, "badRequest", "unknownPart"),
-    (400, "badRequest", "parseError"),
-    (400, "badRequest", "invalid"),
-    (400, "badRequest", "missingRequiredParameter"),
-    (400, "badRequest", "incompatibleParameters"),
-    (400, "badRequest", "unexpectedParameter"),
-    (400, "badRequest", "invalidParameter"),
-    (400, "badRequest", "invalidPageToken"),
-    (400, "badRequest", "badRequest"),
-    (401, "unauthorized", "required"),
-    (401, "unauthorized", "authError"),
-    (403, "forbidden", "insufficientPermissions"),
-    (403, "forbidden", "subscriptionForbidden"),
-    (403, "forbidden", "accountSuspended"),
-    (403, "forbidden", "accountClosed"),
-    (403, "userRateLimitExceeded", "rateLimitExceeded"),
-    (404, "notFound", "videoNotFound"),
-    (404, "notFound", "playlistNotFound"),
-    (404, "notFound", "subscriberNotFound"),
-    (404, "notFound", "notFound"),
-    (405, "methodNotAllowed", "methodNotAllowed"),
-]
+FEW = subscriptions.FEW
 TEXT = {"snippet": {"description": "x"}}
+VIDEO, PLAYLIST = bulletins.VIDEOS[0], bulletins.PLAYLISTS[0]
 
 
-def listing(**query: Any) -> dict[str, Any]:
-    return {"url": "/video/v3/subscriptions", "params": {"part": "id", "mine": "true", **query}}
+def listing(headers: dict[str, str] = BEARER, **query: Any) -> dict[str, Any]:
+    params = {"part": "id", **query}
+    return {"method": "GET", "url": "/video/v3/subscriptions", "params": params, "headers": headers}
 
 
-def of_channel(channel: str) -> dict[str, Any]:
-    return {"url": "/video/v3/subscriptions", "params": {"part": "id", "channelId": channel}}
+def posting(body: Any, part: str | None = None, headers: dict[str, str] = BEARER, **query: str) -> dict[str, Any]:
+    params = {"part": ",".join(body) if part is None else part, **query}
+    return {"method": "POST", "url": "/video/v3/activities", "params": params, "json": body, "headers": headers}
 
 
-def posting(body: Any, part: str = "snippet", **options: Any) -> dict[str, Any]:
-    return {"method": "POST", "url": "/video/v3/activities", "params": {"part": part}, "json": body, **options}
-
-
-def attaching(kind: str, **ids: str) -> dict[str, Any]:
-    return posting({"contentDetails": {"bulletin": {"resourceId": {"kind": kind, **ids}}}}, "contentDetails")
+def attaching(kind: str | None, **ids: str) -> dict[str, Any]:
+    return posting({"contentDetails": {"bulletin": {"resourceId": {"kind": kind, **ids}}}})
 
 
 def by(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
+    return {"Authorization": token}
 
 
-#: A request that is refused for each reason, with a token that may do everything unless it says otherwise.
-REFUSED: dict[str, dict[str, Any]] = {
-    "bulletinTextRequired": posting({"snippet": {}}),
-    "invalidMetadata": attaching("svc#video", playlistId="x"),
-    "missingPart": posting(TEXT, "snippet,contentDetails"),
-    "unexpectedPart": posting(TEXT, "contentDetails"),
-    "unknownPart": posting(TEXT, "id"),
-    "parseError": {
-        "method": "POST",
-        "url": "/video/v3/activities",
-        "params": {"part": "snippet"},
-        "content": "{",
-        "headers": {**by(tokens.BEARER_TOKEN), "Content-Type": "application/json"},
-    },
-    "invalid": posting([]),
-    "missingRequiredParameter": {"url": "/video/v3/subscriptions"},
-    "incompatibleParameters": listing(id="x"),
-    "unexpectedParameter": listing(colour="red"),
-    "invalidParameter": listing(maxResults="51"),
-    "invalidPageToken": listing(pageToken="x"),
-    "badRequest": listing(key="unheard-of"),
-    "required": posting(TEXT, headers={}),
-    "authError": posting(TEXT, headers=by("unheard-of")),
-    "insufficientPermissions": posting(TEXT, headers=by(tokens.READ_ONLY_TOKEN)),
-    **{reason: of_channel(channel) for channel, reason in subscriptions.WITHHELD.items()},
-    "rateLimitExceeded": posting(TEXT),
-    "videoNotFound": attaching("svc#video", videoId="x"),
-    "playlistNotFound": attaching("svc#playlist", playlistId="x"),
-    "subscriberNotFound": of_channel("UCunheard-of"),
-    "notFound": {"url": "/video/v3/channels"},
-    "methodNotAllowed": {"url": "/video/v3/activities"},
+BAD, LIMIT = "badRequest", "userRateLimitExceeded"
+REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
+    (400, BAD, "bulletinTextRequired"): [
+        posting({"snippet": {}}),
+        posting({"snippet": {"description": " \n"}}),
+        posting({"snippet": {"description": None}}),
+        posting({"contentDetails": {}}),
+        posting({"contentDetails": {"bulletin": {}}, "snippet": {}}),
+    ],
+    (400, BAD, "invalidMetadata"): [
+        attaching("svc#video", playlistId=PLAYLIST),
+        attaching("svc#playlist", videoId=VIDEO),
+        attaching("svc#video", videoId=VIDEO, playlistId=PLAYLIST),
+        attaching("svc#video"),
+        attaching(None, videoId=VIDEO),
+        attaching("svc#channel", videoId=VIDEO),
+        attaching("youtube#video", videoId=VIDEO),
+    ],
+    (400, BAD, "missingPart"): [
+        posting(TEXT, "snippet,contentDetails"),
+        posting(TEXT | {"contentDetails": None}, "snippet,contentDetails"),
+    ],
+    (400, BAD, "unexpectedPart"): [posting(TEXT, "contentDetails"), posting(TEXT | {"contentDetails": {}}, "snippet")],
+    (400, BAD, "unknownPart"): [
+        *(posting(TEXT, part) for part in ("snippet,id", "", "snippet, contentDetails")),
+        listing(part="id,statistics"),
+    ],
+    (400, BAD, "parseError"): [
+        {
+            **posting({}, "snippet"),
+            "json": None,
+            "content": "{",
+            "headers": {**BEARER, "Content-Type": "application/json"},
+        }
+    ],
+    (400, BAD, "invalid"): [
+        posting({"snippet": {"description": 5}}),
+        posting({"snippet": {"title": "no such field"}}),
+        posting(TEXT | {"status": {}}, "snippet"),
+        posting({"contentDetails": []}, "snippet"),
+        posting([], "snippet"),
+    ],
+    (400, BAD, "missingRequiredParameter"): [
+        {**listing(), "params": {"mine": "true"}},
+        {**posting(TEXT), "params": {}},
+        listing(),
+        listing(mine="false"),
+    ],
+    (400, BAD, "incompatibleParameters"): [
+        listing(mine="true", channelId=FEW),
+        listing(mine="false", id="SUB-few-000001"),
+    ],
+    (400, BAD, "unexpectedParameter"): [listing(mine="true", channel_id=FEW)],
+    (400, BAD, "invalidParameter"): [
+        listing(mine="yes"),
+        listing(channelId=""),
+        *(listing(mine="true", maxResults=size) for size in ("51", "-1")),
+        listing(mine="true", order="date"),
+        listing(mine="true", pageToken=""),
+    ],
+    (400, BAD, "invalidPageToken"): [
+        listing(mine="true", pageToken=token)
+        for token in ("x", "é", "AAAA", base64.urlsafe_b64encode(bytes(9)).decode())
+    ],
+    (400, BAD, BAD): [listing(headers, channelId=FEW, key="unheard-of") for headers in ({}, BEARER)],
+    (401, "unauthorized", "required"): [
+        posting(TEXT, headers={}),
+        posting(TEXT, headers={}, key=tokens.API_KEY),
+        listing({}, channelId=FEW),
+        listing({}, mine="true", key=tokens.API_KEY),
+        # The credential is looked at before the request is.
+        posting([], "nothing", headers={}),
+    ],
+    (401, "unauthorized", "authError"): [
+        posting(TEXT, headers=by("Bearer unheard-of")),
+        posting(TEXT, headers=by(f"Basic {tokens.BEARER_TOKEN}")),
+    ],
+    (403, "forbidden", "insufficientPermissions"): [
+        posting(body, "snippet", headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")) for body in (TEXT, [])
+    ],
+    **{(403, "forbidden", reason): [listing(channelId=name)] for name, reason in subscriptions.WITHHELD.items()},
+    (404, "notFound", "videoNotFound"): [attaching("svc#video", videoId="x")],
+    (404, "notFound", "playlistNotFound"): [attaching("svc#playlist", playlistId="x")],
+    (404, "notFound", "subscriberNotFound"): [listing(channelId="UCunheard-of")],
+    (404, "notFound", "notFound"): [{"method": "GET", "url": "/video/v3/channels"}],
+    (405, "methodNotAllowed", "methodNotAllowed"): [{"method": "GET", "url": "/video/v3/activities"}],
 }
 
 
-def test_every_reason_is_provoked_here() -> None:
-    assert {reason for _, _, reason in LISTED} == REFUSED.keys()
+@pytest.mark.parametrize(
+    ("refusal", "number"), [(refusal, number) for refusal, asked in REFUSED.items() for number in range(len(asked))]
+)
+async def test_a_wrong_request_is_refused_with_its_reason(
+    sandbox: Sandbox, refusal: tuple[int, str, str], number: int
+) -> None:
+    reply = await sandbox.request(**REFUSED[refusal][number])
 
-
-@pytest.mark.parametrize(("status", "name", "reason"), LISTED)
-async def test_a_refusal_is_as_listed(make_sandbox: type[Sandbox], status: int, name: str, reason: str) -> None:
-    sandbox = make_sandbox(video_daily_units=0 if reason == "rateLimitExceeded" else 50)
-
-    reply = await sandbox.request(**{"method": "GET", "headers": by(tokens.BEARER_TOKEN), **REFUSED[reason]})
     error = reply.json()["error"]
-    assert (reply.status_code, error["code"]) == (status, status)
-    assert [(entry["name"], entry["reason"]) for entry in error["errors"]] == [(name, reason)]
-    assert ("per day" in error["message"]) is (reason == "rateLimitExceeded")
+    (entry,) = error["errors"]
+    assert (reply.status_code, entry["name"], entry["reason"]) == refusal
+    assert (error["code"], error["message"]) == (reply.status_code, entry["message"])
+    assert ("WWW-Authenticate" in reply.headers) is (reply.status_code == 401)
+    assert sandbox.state.bulletins == []
 
 
-def test_the_refusals_that_the_platform_documents_are_among_them() -> None:
-    assert {(name, reason) for _, name, reason in LISTED} >= {
-        ("notFound", "playlistNotFound"),
-        ("notFound", "videoNotFound"),
-        ("userRateLimitExceeded", "rateLimitExceeded"),
-        ("badRequest", "bulletinTextRequired"),
-    }
+async def test_a_wrong_api_key_is_named_as_google_names_it(sandbox: Sandbox) -> None:
+    reply = await sandbox.request(**listing({}, mine="true", key="unheard-of"))
+
+    assert reply.json()["error"]["details"][0]["reason"] == "API_KEY_INVALID"
+
+
+async def test_a_spent_quota_is_refused_until_the_next_day(make_sandbox: type[Sandbox]) -> None:
+    """A bulletin costs 50 units, and a page one, also if the request is wrong."""
+    sandbox = make_sandbox(video_daily_units=102)
+    asked = [posting(TEXT), listing(mine="true", maxResults="51"), listing(mine="true"), posting(TEXT)]
+    granted = [(await sandbox.request(**request)).status_code for request in asked]
+
+    refused = [(await sandbox.request(**request)).json()["error"] for request in (listing(mine="true"), posting(TEXT))]
+    assert granted == [200, 400, 200, 200]
+    assert [(error["code"], error["errors"][0]["name"], error["errors"][0]["reason"]) for error in refused] == [
+        (403, LIMIT, "rateLimitExceeded")
+    ] * 2
+    assert "per day" in refused[0]["message"]
+    sandbox.clock.seconds += 12 * 3600
+    assert (await sandbox.request(**posting(TEXT))).status_code == 200
