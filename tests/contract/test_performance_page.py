@@ -20,12 +20,7 @@ pytestmark = pytest.mark.once
 
 
 def test_page_has_each_table_of_what_users_ask() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert re.findall(r"<!-- benchmarks: (.+) -->", page) == [*GLANCE, "missed"]
-    for name, rows in GLANCE.items():
-        text = filled(f"<!-- benchmarks: {name} -->")
-        shown = table(text[text.index("| measured") :])
-        assert [row["measured"] for row in shown] == [what for _, what, _ in rows]
+    assert re.findall(r"<!-- benchmarks: (.+) -->", PAGE.read_text(encoding="utf-8")) == [*GLANCE, "missed"]
 
 
 def test_each_record_has_its_table_among_all_measurements() -> None:
@@ -40,22 +35,6 @@ def test_each_record_has_its_table_among_all_measurements() -> None:
         assert run["machine"] in page
 
 
-@pytest.mark.parametrize(
-    ("limit", "holds"),
-    [
-        (None, None),
-        (Limit("at most", 6.0), True),
-        (Limit("at most", 5.9), False),
-        (Limit("at least", 6.0), True),
-        (Limit("at least", 6.1), False),
-        (Limit("at most", 0.5, "ratio"), True),
-        (Limit("at most", 0.49, "ratio"), False),
-    ],
-)
-def test_a_limit_holds_for_the_figure_or_its_ratio(limit: Limit | None, *, holds: bool | None) -> None:
-    assert Row("time", "s", 6.0, "a loop", 12.0, limit).holds is holds
-
-
 LATE = Row("time to post", "s", 6.0, limit=Limit("at most", 5.0))
 SLOW = Row("processor time", "s", 6.0, "a loop", 8.0, Limit("at most", 0.5, "ratio"))
 GOOD = Row("rate used", "%", 99.0, limit=Limit("at least", 97.0))
@@ -66,10 +45,6 @@ GOOD = Row("rate used", "%", 99.0, limit=Limit("at least", 97.0))
     [
         ([GOOD, Row("size", "kB", 1.0)], "Limits that hold: 1 of 1."),
         ([Row("size", "kB", 1.0)], "No limit is set."),
-        (
-            [Row("time", "s", 6.0, peer, 7.0, Limit("at most", 5.0)) for peer in ("a loop", "a hook")],
-            "Limits that hold: 0 of 1. Missed:\n- time: 6 s; the limit is at most 5 s",
-        ),
         (
             [LATE, GOOD, SLOW],
             """Limits that hold: 1 of 3. Missed:

@@ -10,24 +10,12 @@ import pytest
 import yaml
 
 from airflow_provider_mediaops.metrics import METRICS, WORDS
-from scripts.generated_docs import filled, statsd_mapping
+from scripts.generated_docs import statsd_mapping
 
 pytestmark = pytest.mark.once
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "watch_it.md").read_text(encoding="utf-8")
-
-
-def test_page_has_every_metric_with_its_unit_and_every_word() -> None:
-    page = filled(PAGE)
-    for name, kind, unit, meaning in METRICS:
-        assert f"| `mediaops.{name}` | {kind} | {unit} | {meaning} |" in page
-    for word in {word for metric in METRICS for word in re.findall(r"{(\w+)}", metric.name)}:
-        assert f"| `{{{word}}}` | {', '.join(f'`{one}`' for one in WORDS[word])} |" in page
-
-
-def test_only_gauge_is_the_quota() -> None:
-    assert [metric.name for metric in METRICS if metric.kind == "gauge"] == ["books.quota.left"]
 
 
 def test_each_alert_is_on_a_word_or_an_end_of_a_name() -> None:
