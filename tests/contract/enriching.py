@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime, timezone
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http import clock
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.contract.killing import Work, run_program
+from tests.contract.killing import run_program
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -54,19 +53,17 @@ def connect(base: str) -> None:
     os.environ["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"] = json.dumps(connection)
 
 
-def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
+def enrich(destination: Path, summary: Path) -> None:
     """Do what a task does, and leave what it returns in a file."""
     vars(clock)["datetime"] = SteadyTime
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
     source = summary.with_name("list.csv")
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(
-            "row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns()[:rows]))
-        )
+        source.write_text("row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns())))
     operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source))
     summary.write_text(json.dumps(operator.execute({"ti": instance})))  # type: ignore[typeddict-item]
 
 
 if __name__ == "__main__":
-    run_program(Work(connect, enrich, part=partial(enrich, rows=_KINDS)))
+    run_program(connect, enrich)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from tests.contract.killing import Work, run_program
+from tests.contract.killing import run_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,5 +30,4 @@ def export(destination: Path, summary: Path) -> None:
 
 
 if __name__ == "__main__":
-    # The server for practice has few pages.
-    run_program(Work(connect, export, part=export))
+    run_program(connect, export)
