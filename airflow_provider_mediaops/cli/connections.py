@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_identifier, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 
 _VARIABLE = "AIRFLOW_CONN_"
-
-
-class ListedConnections(NamedTuple):
-    """The connections that can be listed, and why those of Airflow's database are missing, if they are."""
-
-    ids: list[str]
-    problem: str | None
 
 
 def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
@@ -48,11 +41,13 @@ def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
     return hook.service
 
 
-def listed_connections() -> ListedConnections:
+def listed_connections() -> tuple[list[str], str | None]:
     """
     List the connections of this provider's types: those of the environment and of Airflow's database.
 
     Those of a secrets backend cannot be listed.
+
+    :returns: their ids, and why those of Airflow's database are missing, if they are.
     """
     variables = (name.removeprefix(_VARIABLE).lower() for name in os.environ if name.startswith(_VARIABLE))
     found = {conn_id for conn_id in variables if _is_ours(conn_id)}
@@ -61,7 +56,7 @@ def listed_connections() -> ListedConnections:
         found |= _stored_ids()
     except Exception as error:  # noqa: BLE001 - any of SQLAlchemy's or a driver's; it may quote the address
         problem = f"Airflow's database cannot be read ({type(error).__name__})"
-    return ListedConnections(sorted(found), problem)
+    return sorted(found), problem
 
 
 def _is_ours(conn_id: str) -> bool:

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
@@ -21,30 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Key:
-    """A key, by the limiter of one of the connections that share it."""
-
-    limiter: RateLimiter
-    service: str
-    rates: dict[str, float] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        state = state_document(self.limiter)
-        if len(set(self.rates.values())) > 1 and "reserved" in state:
-            # Its slots lie as far apart as the rate of the connection that reserved them demands.
-            state["reserved"] = None
-        connections = [
-            {"conn_id": conn_id, "requests_per_second": rate} for conn_id, rate in sorted(self.rates.items())
-        ]
-        return _document(self.limiter.name, self.limiter.backend, self.service, connections, state)
-
-
-@dataclass(slots=True)
 class _Keys:
-    """The keys of connections, and what cannot be shown of others."""
+    """The keys of connections, each by one of their limiters, and what cannot be shown of others."""
 
     terminal: Terminal
-    by_name: dict[tuple[str, str], _Key] = field(default_factory=dict)
+    limiters: dict[tuple[str, str], RateLimiter] = field(default_factory=dict)
+    documents: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     without_rate: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -58,23 +40,36 @@ class _Keys:
         if limiter is None:
             self.without_rate.append(conn_id)
             return
-        key = self.by_name.setdefault((limiter.backend.where, limiter.name), _Key(limiter, hook.hook_name))
-        key.rates[conn_id] = limiter.per_second
+        key = (limiter.backend.where, limiter.name)
+        self.limiters.setdefault(key, limiter)
+        document = self.documents.setdefault(key, _document(limiter.name, limiter.backend, hook.hook_name))
+        document["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
+
+    def read(self) -> None:
+        """Add what the stores keep of the keys."""
+        for key, document in self.documents.items():
+            document.update(state_document(self.limiters[key]))
+            if "problem" in document:
+                self.problems.append(document["problem"])
+            rates = {connection["requests_per_second"] for connection in document["connections"]}
+            if len(rates) > 1 and "reserved" in document:
+                # Its slots lie as far apart as the rate of the connection that reserved them demands.
+                document["reserved"] = None
 
     def others(self) -> Iterator[dict[str, Any]]:
         """Yield the keys of the stores that belong to no connection that is known here."""
-        for backend in self._backends():
+        for backend in self._backends().values():
             try:
                 for name in backend.names():
-                    if (backend.where, name) not in self.by_name and (figures := figures_of(*backend.read(name))):
-                        yield _document(name, backend, None, [], figures)
+                    if (backend.where, name) not in self.limiters and (figures := figures_of(*backend.read(name))):
+                        yield _document(name, backend, None) | figures
             except RateStoreError as error:
                 self.problems.append(error.message)
 
-    def _backends(self) -> Iterable[RateBackend]:
+    def _backends(self) -> dict[str, RateBackend]:
         from airflow_provider_mediaops.hooks.connection.settings import configured_rate_backend
 
-        backends = {key.limiter.backend.where: key.limiter.backend for key in self.by_name.values()}
+        backends = {limiter.backend.where: limiter.backend for limiter in self.limiters.values()}
         try:
             backend = configured_rate_backend()
         except MediaOpsError as error:
@@ -82,7 +77,28 @@ class _Keys:
         else:
             self.terminal.hide(backend.secrets)
             backends.setdefault(backend.where, backend)
-        return backends.values()
+        return backends
+
+    def forget(self, *, yes: bool) -> bool:
+        """Forget what is kept of the keys, if that is wanted; return whether it is done."""
+        self.problems += [
+            f"Connection {conn_id!r} has no rate, so there is nothing to reset." for conn_id in self.without_rate
+        ]
+        shared = [key for key in self.limiters if key[0] != PER_PROCESS]
+        if len(shared) < len(self.limiters):
+            self.problems.append(
+                "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
+            )
+        names = ", ".join(each["conn_id"] for key in shared for each in self.documents[key]["connections"])
+        if not shared or not self.terminal.confirm(f"Forget what is kept of the rate of {names}?", yes=yes):
+            return False
+        for key in shared:
+            self.limiters[key].backend.forget(key[1])
+        return True
+
+
+def _document(name: str, backend: RateBackend, service: str | None) -> dict[str, Any]:
+    return {"fingerprint": fingerprint(name), "store": backend.where, "service": service, "connections": []}
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
@@ -90,52 +106,20 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     if options.reset and not options.conn_ids:
         raise InvalidArgumentError("--reset needs the connections whose rate is to begin anew: rate CONN_ID --reset.")
     keys = _Keys(terminal)
-    listed = None if options.conn_ids else listed_connections()
-    for conn_id in listed.ids if listed else dict.fromkeys(options.conn_ids):
+    conn_ids, note = (options.conn_ids, None) if options.conn_ids else listed_connections()
+    for conn_id in dict.fromkeys(conn_ids):
         keys.add(conn_id)
-    note = listed and listed.problem
-    forgotten = options.reset and _forget(keys, terminal, yes=options.yes)
-    documents = [key.document() for key in keys.by_name.values()]
-    if listed:
-        documents += keys.others()
-    keys.problems += [document["problem"] for document in documents if document.get("problem")]
+    forgotten = options.reset and keys.forget(yes=options.yes)
+    keys.read()
+    others = [] if options.conn_ids else list(keys.others())
     document = {
-        "keys": documents,
+        "keys": [*keys.documents.values(), *others],
         "without_rate": keys.without_rate,
         "reset": forgotten,
         "problems": list(dict.fromkeys(keys.problems)),
         "note": note,
     }
     return Result(document, _parts(document), problem=bool(keys.problems))
-
-
-def _forget(keys: _Keys, terminal: Terminal, *, yes: bool) -> bool:
-    keys.problems += [
-        f"Connection {conn_id!r} has no rate, so there is nothing to reset." for conn_id in keys.without_rate
-    ]
-    shared = [key for key in keys.by_name.values() if key.limiter.backend.where != PER_PROCESS]
-    if len(shared) < len(keys.by_name):
-        keys.problems.append(
-            "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
-        )
-    names = ", ".join(conn_id for key in shared for conn_id in key.rates)
-    if not shared or not terminal.confirm(f"Forget what is kept of the rate of {names}?", yes=yes):
-        return False
-    for key in shared:
-        key.limiter.backend.forget(key.limiter.name)
-    return True
-
-
-def _document(
-    name: str, backend: RateBackend, service: str | None, connections: list[dict[str, Any]], state: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        "fingerprint": fingerprint(name),
-        "store": backend.where,
-        "service": service,
-        "connections": connections,
-        **state,
-    }
 
 
 def _parts(document: Mapping[str, Any]) -> list[Part]:

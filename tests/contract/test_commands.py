@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cli.commands import COMMANDS
-from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.sandbox.books import plans
 from tests.contract import fresh_python
 
@@ -30,23 +29,6 @@ FORMS = [
 
 
 class TestAirflow:
-    @staticmethod
-    def rows_of(*command: str) -> list[dict[str, Any]]:
-        """Run `airflow ... --output json` and give its table."""
-        done = fresh_python.run("-m", "airflow", *command, "--output", "json")
-        assert done.returncode == 0, done.stdout + done.stderr
-        # Warnings of other packages may stand before it.
-        rows: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("[{") :])
-        return [row for row in rows if row["package_name"] == NAME]
-
-    def test_lists_the_provider_and_its_hooks(self) -> None:
-        [provider] = self.rows_of("providers", "list")
-        hooks = {row["connection_type"]: (row["class"], row["hook_name"]) for row in self.rows_of("providers", "hooks")}
-        assert provider["version"] == __version__
-        assert hooks == {
-            name: (described["hook-class-name"], described["hook-name"]) for name, described in CONNECTION_TYPES.items()
-        }
-
     @pytest.mark.usefixtures("airflow_db")
     def test_tells_of_a_connection_with_a_wrong_key_without_a_secret(
         self, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
@@ -142,14 +124,6 @@ class TestBothForms:
         assert checked.stdout.startswith(f"{listed}: txt, encoding utf-8; 2 rows\n2 rows, 1 ISBN, 0 missing, 1 invalid")
         # No line of a log or a traceback is between them.
         assert "Traceback" not in checked.stderr
-
-
-def test_a_connection_with_a_wrong_key_is_a_problem(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_a_wrong_key(sandbox, monkeypatch)
-    done = fresh_python.run("-m", PROVIDER, "check", "mediaops_books_default")
-    assert done.returncode == 1
-    assert "the test failed" in done.stdout
-    assert "not-the-right-one" not in done.stdout + done.stderr
 
 
 def use_a_wrong_key(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +13,15 @@ import pytest
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from tests.contract.wrong_connections import (
-    ANSWERS,
-    CHANGES,
-    EVERYWHERE,
-    PAGE,
-    SECTIONS,
-    agrees,
-    section,
-    tables,
-)
+from tests.contract.page_tables import table
+from tests.contract.wrong_connections import WRONG, agrees, changed
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PAGE = (Path(__file__).parents[2] / "docs" / "connections.md").read_text(encoding="utf-8")
+SECTIONS = {"mediaops_video": "Video platform", "mediaops_cluster": "Search cluster", "mediaops_books": "Book database"}
 # The fields that are in the table for all types.
 SHARED = {"timeout", "max_attempts", "max_wait", "proxies", "headers"}
 EXAMPLE = re.compile(r"^export (AIRFLOW_CONN_MEDIAOPS_\w+_DEFAULT)='(.*?)'$", re.MULTILINE | re.DOTALL)
@@ -40,12 +35,19 @@ def server() -> Iterator[SandboxServer]:
         yield server
 
 
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 def fields(title: str) -> dict[str, tuple[str, str]]:
     """Return label and default of each field of a section's table, by the field's key."""
-    rows = tables(section(title), "| field | meaning | default |")
-    cells = {row: re.fullmatch(r"(.+) `(\w+)`", row) for row in rows}
-    assert all(cells.values()), cells
-    return {match[2]: (match[1], rows[row][-1]) for row, match in cells.items() if match}
+    text = section(title)
+    found = {}
+    for row in table(text[text.index("| field | meaning | default |") :]):
+        named = re.fullmatch(r"(.+) `(\w+)`", row["field"])
+        assert named, row
+        found[named[2]] = (named[1], row["default"])
+    return found
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -102,28 +104,21 @@ def test_the_examples_for_the_environment_are_connections(monkeypatch: pytest.Mo
         assert hook.service.client.base_urls[0].startswith("https://")
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"), [(name, wrong) for name in SECTIONS for wrong in {**EVERYWHERE, **CHANGES[name]}]
-)
-def test_page_quotes_the_test_of_a_connection(
-    server: SandboxServer, name: str, wrong: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_such_name(host: str, *_: Any, **__: Any) -> Any:
+@pytest.mark.parametrize("wrong", WRONG)
+def test_of_a_connection_says_what_is_wrong(server: SandboxServer, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_name(host: str, *others: Any, **more: Any) -> Any:
         if host == "nowhere.invalid":
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return resolve(host, *_, **__)
+        return resolve(host, *others, **more)
 
     resolve = socket.getaddrinfo
     monkeypatch.setattr("socket.getaddrinfo", no_such_name)
-    connection = json.loads(server.connections()[f"AIRFLOW_CONN_{name.upper()}_DEFAULT"])
-    change = {**EVERYWHERE, **CHANGES[name]}[wrong](server.url)
-    extra = {**connection["extra"], **change.pop("extra", {})}
-    connection |= {**change, "extra": {key: value for key, value in extra.items() if value is not None}}
+    name = f"mediaops_{WRONG[wrong].kind}"
+    good = json.loads(server.connections()[f"AIRFLOW_CONN_{name.upper()}_DEFAULT"])
 
-    works, answer = opened(name, connection, monkeypatch).test_connection()
+    works, answer = opened(name, changed(good, WRONG[wrong], server.url), monkeypatch).test_connection()
 
-    shown = {**ANSWERS["Test it"], **ANSWERS[SECTIONS[name]]}[wrong]
-    assert agrees(shown, works=works, answer=answer), (works, answer)
+    assert agrees(WRONG[wrong], works=works, answer=answer), answer
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -148,4 +143,4 @@ def test_a_connection_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     works, answer = hook.test_connection()
 
     assert not works
-    assert ANSWERS["Test it"]["no connection of this id"].partition("`")[0].strip() in answer
+    assert "There is no connection" in answer

@@ -46,11 +46,6 @@ def test_mapped_operator_has_airflows_own_defaults(task: Task) -> None:
 DEFERRABLE = [kind for kind in OURS + OFFICIAL if "deferrable" in parameters_of(kind)]
 
 
-@pytest.mark.parametrize("kind", OURS + OFFICIAL, ids=name_of)
-def test_operator_is_given_each_template_field_as_the_argument_of_that_name(kind: Any) -> None:
-    assert set(kind.template_fields) <= set(parameters_of(kind))
-
-
 @pytest.mark.parametrize("kind", DEFERRABLE, ids=name_of)
 def test_deferrable_is_a_boolean_whose_default_the_signature_shows(kind: type) -> None:
     deferrable = parameters_of(kind)["deferrable"]

@@ -5,19 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
 
-from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts import shown_code
 from tests.contract import dag_runs
 from tests.unit.workbooks import workbook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.once
 
@@ -42,14 +38,6 @@ LISTS: dict[str, tuple[str, str | list[list[Any]], list[str | None]]] = {
     "spark": ("day=1/part-00000.csv", f'title,isbn\n"He said \\"hi\\"",{CRIME}\nB,{CALENDAR}\n', [CRIME, CALENDAR]),
     "query": ("unused", "", [CRIME, CALENDAR]),
 }
-
-
-@pytest.fixture
-def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with SandboxServer() as server:
-        for name, value in server.connections().items():
-            monkeypatch.setenv(name, value)
-        yield
 
 
 def written(file: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,28 +73,14 @@ def test_a_key_of_the_book_database(requests_mock: requests_mock.Mocker, tmp_pat
 
 
 @pytest.mark.usefixtures("books")
-def test_checked_connection_is_shown_to_people(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
-    requests_mock.get(f"{BOOKS}/key", **QUOTA)
-    output = command("check", "books").output
-    first, message, *fields = output.splitlines()
-    assert first == "books: the test passed."
-    assert message.startswith("The book database answers")
-    shown = dict(field.strip().split("  ", 1) for field in fields)
-    assert shown["plan"].strip() == "pro"
-    assert shown["quota left"].strip() == "4,990 of 5,000 requests today"
-    assert shown["rate"].strip() == "5 requests a second"
-    assert shown["rate store"].strip() == f"sqlite:///{tmp_path}/rates.db"
-
-
-@pytest.mark.usefixtures("books")
 def test_a_quota_that_is_recorded_as_used_up_is_asked_anew(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
     requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 5000, "left": 0}})
     command("check", "books")
     backend = SqliteBackend(tmp_path / "rates.db")
     (name,) = backend.names()
-    keep(backend, name, exhausted=3602.0)
+    keep(backend, name, exhausted=5_400.0)
     assert command("check", "books", "--output", "json").document["rate"]["state"] == "exhausted"
-    assert "quota used up, for another 1 h 0 min" in command("check", "books").output
+    assert "quota used up, for another 1 h " in command("check", "books").output
     requests_mock.get(f"{BOOKS}/key", **QUOTA)
     assert command("check", "books", "--output", "json").document["rate"]["exhausted_seconds"] == 0
 
@@ -130,10 +117,9 @@ def test_a_version_that_is_refused_is_no_fault_of_the_connection(
     connect("cluster", search_cluster.connection(CLUSTER))
     denial = search_cluster.error(403, "security_exception", "no permissions for [cluster:monitor/main]")
     answer_cluster(requests_mock, status_code=403, json=denial)
-    done = command("check", "cluster", "-o", "json")
-    assert (done.code, done.document["works"], done.document["version"]) == (0, True, None)
-    assert "cluster:monitor/main" in done.document["version_problem"]
-    assert "not known: " in command("check", "cluster").output
+    done = command("check", "cluster")
+    assert done.code == 0
+    assert re.search("version +not known: .*cluster:monitor/main", done.output)
 
 
 def test_the_video_platform(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
@@ -155,22 +141,20 @@ def test_a_wrong_key_is_reported_without_the_key(requests_mock: requests_mock.Mo
     assert book_database.KEY not in done.output + done.messages
 
 
-def test_a_field_that_cannot_be_used_leaves_the_rest_out(books: Callable[..., None]) -> None:
-    books(timeout="soon")
-    done = command("check", "books", "-o", "json")
-    assert (done.code, done.document["works"], done.document["rate"]) == (1, False, None)
-    assert "'timeout'" in done.document["message"]
-    text = command("check", "books").output
-    assert "the test failed" in text
-    assert "rate" not in text
-
-
-def test_a_misspelt_field_is_a_problem(requests_mock: requests_mock.Mocker, books: Callable[..., None]) -> None:
-    books(plam="pro")
+@pytest.mark.parametrize(
+    ("field", "said", "left"), [({"timeout": "soon"}, "'timeout'", None), ({"plam": "pro"}, "write 'plan'", 4990)]
+)
+def test_a_field_that_cannot_be_used_is_a_problem(
+    requests_mock: requests_mock.Mocker, books: Callable[..., None], field: dict[str, str], said: str, left: int | None
+) -> None:
+    books(**field)
     requests_mock.get(f"{BOOKS}/key", **QUOTA)
     done = command("check", "books", "-o", "json")
-    assert (done.code, done.document["works"], done.document["quota"]["left"]) == (1, False, 4990)
-    assert "write 'plan'" in done.document["message"]
+    assert (done.code, done.document["works"]) == (1, False)
+    assert (done.document["quota"] or {"left": None})["left"] == left
+    assert (done.document["rate"] is None) is (left is None)
+    assert said in done.document["message"]
+    assert "the test failed" in command("check", "books").output
 
 
 def test_secrets_that_a_service_echoes_are_hidden(
@@ -186,19 +170,25 @@ def test_secrets_that_a_service_echoes_are_hidden(
         assert not [secret for secret in ("pa55", "s3cr3t") if secret in done.output + done.messages]
 
 
-@pytest.mark.usefixtures("connect")
-def test_a_connection_that_is_not_there() -> None:
-    done = command("check", "nowhere", "-o", "json")
+@pytest.mark.parametrize(
+    ("connection", "words"),
+    [
+        (None, ["There is no connection 'some'", "airflow connections list"]),
+        (
+            '{"conn_type": "mediaops_books", "password": "s3cr3t',
+            ["EnvironmentVariablesBackend could not be asked (JSONDecodeError)"],
+        ),
+        ('{"conn_type": "http", "host": "web.example", "password": "s3cr3t-word"}', ["is of type 'http'"]),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_named_without_a_secret(
+    connect: Callable[[str, str], None], connection: str | None, words: list[str]
+) -> None:
+    if connection:
+        connect("some", connection)
+    done = command("check", "some", "-o", "json")
     assert (done.code, done.output) == (1, "")
-    assert "There is no connection 'nowhere'" in done.messages
-    assert "airflow connections list" in done.messages
-
-
-def test_a_connection_that_cannot_be_read_is_named(connect: Callable[[str, str], None]) -> None:
-    connect("damaged", '{"conn_type": "mediaops_books", "password": "s3cr3t')
-    done = command("check", "damaged")
-    assert done.code == 1
-    assert "EnvironmentVariablesBackend could not be asked (JSONDecodeError)" in done.messages
+    assert [word for word in words if word not in done.messages] == []
     assert "s3cr3t" not in done.messages
 
 
@@ -213,14 +203,6 @@ def test_a_backend_that_denies_is_not_passed_over(
     monkeypatch.setattr("airflow.configuration.ensure_secrets_loaded", lambda: [Vault()])
     done = command("check", "books")
     assert (done.code, done.messages) == (1, "check: Vault denies access to connection 'books'.\n")
-
-
-def test_a_connection_of_another_type(connect: Callable[[str, str], None]) -> None:
-    connect("web", '{"conn_type": "http", "host": "web.example", "password": "s3cr3t-word"}')
-    done = command("check", "web")
-    assert done.code == 1
-    assert "is of type 'http'" in done.messages
-    assert "s3cr3t" not in done.messages
 
 
 def test_no_id_is_wrong_use() -> None:

@@ -23,21 +23,19 @@ def test_the_function_of_a_command_is_there(command: Command) -> None:
 
 
 @each_command
-def test_help_is_read_alike_by_argparse_and_rich(command: Command) -> None:
-    texts = [command.help, command.description, *(argument.help for argument in arguments_of(command))]
-    assert all(texts)
-    assert not [text for text in texts if {"%", "[", "]"} & set(text)]
-
-
-@each_command
-def test_each_command_has_help(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_help_that_argparse_and_rich_read_alike(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command.name, "--help"])
     assert ended.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert command.description in shown
-    for argument in arguments_of(command):
-        assert argument.help in shown
+    assert command.help
+    for text in (command.description, *(argument.help for argument in arguments_of(command))):
+        assert text
+        assert text in shown
+    assert not {"%", "[", "]"} & set(command.help + command.description)
+    assert not [argument for argument in arguments_of(command) if {"%", "[", "]"} & set(argument.help)]
 
 
 def test_wrong_use_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,22 +46,6 @@ def test_programs_get_the_result_of_a_task_and_the_command_can_be_given_again(ca
     assert [result["series"]["spike"] for result in results] == [3, 2]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--digest", "x.html", "--html", "y.html", "in"], "leave out --html"),
-        (["--digest", "x.html", "-"], "- cannot be one of them"),
-        (["--digest", "-", "in"], "- cannot be one of them"),
-        (["--since", "2026-11-16", "in"], "give --digest, too"),
-        (["--digest", "x.html", "--since", "soon", "in"], "since is a datetime"),
-    ],
-)
-def test_options_that_do_not_go_together_are_wrong_use(options: list[str], message: str) -> None:
-    ended = command("hot-threads", *options)
-    assert ended.code == 2
-    assert message in ended.messages
-
-
 def test_a_digest_of_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     ended = command("hot-threads", "--digest", tmp_path / "x.html", tmp_path / "in")

@@ -58,12 +58,8 @@ def test_a_report_is_summarized(first: Path) -> None:
         ["opensearch[node-1][write][T#2]", "5.5 %", "node-1", "o.x.Search.score"],
     ]
     assert "Changes" not in ended.output
-
-
-def test_numbers_stand_on_the_right(first: Path) -> None:
-    output = command("hot-threads", first).output
-
-    ends = {line.index(" %") for line in output.splitlines() if line.startswith("opensearch[node-1]")}
+    # Numbers stand on the right.
+    ends = {line.index(" %") for line in ended.output.splitlines() if line.startswith("opensearch[node-1]")}
     assert len(ends) == 1
 
 
@@ -103,47 +99,30 @@ def test_the_document_has_the_same(first: Path, later: Path) -> None:
     assert found["left_out"] == {}
 
 
-def test_a_page_of_all_is_written(first: Path, later: Path, tmp_path: Path) -> None:
-    page = tmp_path / "new" / "page.html"
+def test_a_page_of_all_is_written_beside_the_summary(
+    first: Path, later: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path begins in the current folder; Airflow 3.1 takes it for one in the root folder."""
+    monkeypatch.chdir(tmp_path)
 
-    ended = command("hot-threads", first, later, "--html", page)
+    ended = command("hot-threads", first.name, later.name, "--html", "new/page.html")
 
-    assert (ended.code, ended.messages) == (0, f"Wrote {page}.\n")
-    # The summary is shown all the same.
-    assert ended.output.startswith("1: ")
-    html = page.read_text(encoding="utf-8")
+    assert (ended.code, ended.messages) == (0, "Wrote new/page.html.\n")
+    assert ended.output.startswith("1: first.txt: ")
+    html = (tmp_path / "new" / "page.html").read_text(encoding="utf-8")
     assert "<title>2 hot-threads reports</title>" in html
     assert "What changed" in html
 
 
-def test_a_relative_path_begins_in_the_current_folder(
-    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Airflow 3.1 takes it for one in the root folder."""
-    monkeypatch.chdir(tmp_path)
-
-    assert command("hot-threads", first.name, "--html", "page.html").messages == "Wrote page.html.\n"
-    assert (tmp_path / "page.html").is_file()
-
-
-def test_stacks_and_json_are_those_of_a_capture(first: Path, tmp_path: Path) -> None:
+def test_stacks_and_json_are_those_of_a_capture_and_nothing_else(first: Path, later: Path, tmp_path: Path) -> None:
     stacks, data = tmp_path / "out.folded", tmp_path / "out.json"
 
     command("hot-threads", first, "--folded", stacks, "--json", data)
+    several = json.loads(command("hot-threads", first, later, "--json", "-").output)
 
-    assert stacks.read_text() == folded([parse(FIRST)])
+    assert stacks.read_text() == folded([parse(FIRST)]) == command("hot-threads", first, "--folded", "-").output
     assert data.read_bytes() == Capture(FIRST).content("json")
-
-
-def test_the_standard_output_takes_one_of_them(first: Path) -> None:
-    """A pipe gets the stacks and nothing else."""
-    assert command("hot-threads", first, "--folded", "-").output == folded([parse(FIRST)])
-
-
-def test_several_reports_are_a_list_in_json(first: Path, later: Path) -> None:
-    written = json.loads(command("hot-threads", first, later, "--json", "-").output)
-
-    assert [report["nodes"][0]["threads"][0]["percent"] for report in written] == [80.0, 20.0]
+    assert [report["nodes"][0]["threads"][0]["percent"] for report in several] == [80.0, 20.0]
 
 
 def test_the_standard_input_is_a_report(first: Path) -> None:
@@ -202,8 +181,7 @@ def test_a_missing_file_and_a_folder_are_reported_in_words(tmp_path: Path) -> No
 def test_the_other_files_are_summarized(first: Path, tmp_path: Path) -> None:
     ended = command("hot-threads", tmp_path / "none.txt", first)
 
-    assert ended.code == 1
-    assert ended.output == command("hot-threads", first).output
+    assert (ended.code, ended.output) == (1, command("hot-threads", first).output)
     assert ended.messages == f"hot-threads: {tmp_path}/none.txt: there is no such file\n"
 
 
@@ -225,14 +203,23 @@ def test_a_report_of_another_store(first: Path) -> None:
     assert (missing.code, missing.messages) == (1, f"hot-threads: {first.as_uri()}.none: there is no such file\n")
 
 
-def test_pieces_that_are_not_understood_are_warnings(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FIRST + "what is this?\n", "1 piece not understood, [1-9] % of the text: line "),
+        (FIRST + "and so on\n" * 40, r"Hottest kind of work in what was read, [4-7]\d % of the text: "),
+        (section("node-1"), "No thread was hot."),
+    ],
+)
+def test_what_a_report_lacks_is_a_warning(tmp_path: Path, first: Path, text: str, said: str) -> None:
     file = tmp_path / "report.txt"
-    file.write_text(FIRST + "what is this?\n")
+    file.write_text(text)
 
     ended = command("hot-threads", file)
 
     assert ended.code == 0
-    assert re.search("1 piece not understood, [1-9] % of the text: line ", ended.output)
+    assert re.search(said, ended.output)
+    assert not re.search(said, command("hot-threads", first).output)
 
 
 def test_other_kinds_are_left_out_and_said(first: Path, tmp_path: Path) -> None:
@@ -253,16 +240,6 @@ def test_long_tables_are_cut(tmp_path: Path) -> None:
     assert ended.output.splitlines().count("and 25 more") == 2
 
 
-def test_nothing_hot_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "idle.txt"
-    file.write_text(section("node-1"))
-
-    ended = command("hot-threads", file)
-
-    assert ended.code == 0
-    assert "No thread was hot." in ended.output
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -270,20 +247,23 @@ def test_nothing_hot_is_reported(tmp_path: Path) -> None:
         (["--html", "-", "--output", "json"], "--html and --output cannot both go to the standard output"),
         (["--html", "same", "--folded", "same"], "need a file each"),
         (["-", "-"], "can be read only once"),
+        (["--kinds"], "--kinds is about folded stacks: give --folded, too."),
+        (["--html", "first.txt"], "first.txt is one of the reports, which would be replaced"),
+        (["--digest", "x.html", "--html", "y.html"], "leave out --html"),
+        (["-", "--digest", "x.html"], "- cannot be one of them"),
+        (["--digest", "-"], "- cannot be one of them"),
+        (["--since", "2026-11-16"], "give --digest, too"),
+        (["--digest", "x.html", "--since", "soon"], "since is a datetime"),
     ],
 )
-def test_wrong_use_is_refused(first: Path, more: list[str], said: str) -> None:
+def test_wrong_use_is_refused(first: Path, more: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(first.parent)
+
     ended = command("hot-threads", first, *more)
 
     assert (ended.code, ended.output) == (2, "")
     assert said in ended.messages
-
-
-def test_a_report_is_not_replaced(first: Path) -> None:
-    ended = command("hot-threads", first, "--html", first)
-
-    assert ended.code == 2
-    assert "is one of the reports, which would be replaced" in ended.messages
+    assert [file.name for file in first.parent.iterdir()] == [first.name]
     assert first.read_text() == FIRST
 
 
@@ -341,12 +321,6 @@ def test_kinds_of_work_come_first_and_begin_folded_stacks_if_asked(tmp_path: Pat
     assert command("hot-threads", str(file), "--folded", "-").output.startswith("n1;search;")
 
 
-def test_kinds_first_without_folded_stacks_is_refused(tmp_path: Path) -> None:
-    ended = command("hot-threads", str(tmp_path / "hot.txt"), "--kinds")
-    assert ended.code == 2
-    assert "--kinds is about folded stacks: give --folded, too." in ended.messages
-
-
 def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp_path: Path) -> None:
     file = tmp_path / "all.log"
     file.write_text(f"Mon Mar 16\n{FIRST}what is this?\n{LATER}and this?\n", "utf-8")
@@ -376,16 +350,6 @@ def test_text_out_of_a_log_says_what_was_taken_off(tmp_path: Path) -> None:
     assert "\n  Taken off before the text was read: a prefix before each line.\n" in ended.output
     assert "Taken off before the text was read: a prefix before each line." in page.read_text()
     assert "2 threads" in ended.output
-
-
-def test_garbled_report_names_the_part_that_its_hottest_kind_of_work_is_of(tmp_path: Path, first: Path) -> None:
-    file = tmp_path / "garbled.txt"
-    file.write_text(FIRST + "and so on\n" * 40)
-
-    ended = command("hot-threads", file)
-
-    assert re.search(r"Hottest kind of work in what was read, [4-7]\d % of the text: ", ended.output)
-    assert "Hottest kind of work: " in command("hot-threads", first).output
 
 
 def test_other_time_and_threads_without_a_figure_are_explained(first: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -61,37 +60,25 @@ def test_connections_with_the_same_key_share_its_rate(backend: SqliteBackend, bo
     assert second["state"] == "unused"
 
 
-def test_state_of_a_key_is_shown_to_people(backend: SqliteBackend, books: Callable[..., str]) -> None:
-    name = books("nightly")
-    keep(backend, name, reserved=GAP, paused=7_260.0, exhausted=12_002.0)
-    where, titles, row = command("rate", "nightly").output.splitlines()
-    assert where == backend.where
-    assert titles.split()[:3] == ["key", "connections", "rate"]
-    assert row.startswith(f"{name[:12]}  nightly      0.001/s")
-    assert "quota used up, for another 3 h 20 min" in row
-    assert "paused for 2 h" in row
-
-
-def test_a_key_that_was_refused_is_slowed_down(backend: SqliteBackend, books: Callable[..., str]) -> None:
-    name = books("nightly")
-    keep(backend, name, speed=0.7)
-    assert "slowed down to 70%" in command("rate", "nightly").output
-
-
 @pytest.mark.parametrize(
-    ("kept", "state"),
+    ("kept", "state", "words"),
     [
-        ({"paused": 9_000.0, "reserved": 3.5 * GAP}, "paused"),
-        ({"paused": 20.0, "exhausted": 3_602.0}, "exhausted"),
-        ({"speed": 0.7, "reserved": 3.5 * GAP}, "reserved"),
-        ({"speed": 0.7}, "free"),
+        ({"paused": 9_000.0, "reserved": 3.5 * GAP}, "paused", ["paused for 2 h", "requests reserved"]),
+        ({"paused": 9_000.0, "exhausted": 12_600.0}, "exhausted", ["for another 3 h", "paused for 2 h"]),
+        ({"speed": 0.7, "reserved": 3.5 * GAP}, "reserved", ["slowed down to 70%", "requests reserved"]),
+        ({"speed": 0.7}, "free", ["slowed down to 70%"]),
     ],
 )
-def test_of_several_states_the_one_that_delays_longest_counts(
-    backend: SqliteBackend, books: Callable[..., str], kept: dict[str, float], state: str
+def test_of_several_states_the_one_that_delays_longest_counts_and_each_is_said(
+    backend: SqliteBackend, books: Callable[..., str], kept: dict[str, float], state: str, words: list[str]
 ) -> None:
-    keep(backend, books("nightly"), **kept)
+    name = books("nightly")
+    keep(backend, name, **kept)
+    where, titles, row = command("rate", "nightly").output.splitlines()
     assert command("rate", "-o", "json").document["keys"][0]["state"] == state
+    assert (where, titles.split()[:3]) == (backend.where, ["key", "connections", "rate"])
+    assert row.startswith(f"{name[:12]}  nightly      0.001/s")
+    assert [word for word in words if word not in row] == []
 
 
 def test_with_other_rates_for_one_key_the_number_of_slots_is_not_known(
@@ -107,17 +94,14 @@ def test_with_other_rates_for_one_key_the_number_of_slots_is_not_known(
 
 
 def test_a_key_of_no_connection_that_is_known_here(backend: SqliteBackend) -> None:
+    nothing = command("rate")
+    assert (nothing.code, nothing.output) == (0, "No connection has a rate, and no store holds a key.\n")
+    assert backend.names() == []
     keep(backend, "0123456789abcdef")
     done = command("rate", "-o", "json")
     (key,) = done.document["keys"]
     assert (key["fingerprint"], key["connections"], key["reserved"]) == ("0123456789ab", [], None)
     assert done.code == 0
-
-
-def test_nothing_at_all_is_no_problem(backend: SqliteBackend) -> None:
-    done = command("rate")
-    assert (done.code, done.output) == (0, "No connection has a rate, and no store holds a key.\n")
-    assert backend.names() == []
 
 
 @pytest.mark.usefixtures("backend")
@@ -187,19 +171,17 @@ def test_a_reset_is_asked_for(
     assert ("Reset: " in done.output) is forgotten
 
 
-def test_nobody_there_forgets_nothing(backend: SqliteBackend, books: Callable[..., str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"), [(["nightly", "--reset"], "--yes"), (["--reset", "--yes"], "rate CONN_ID --reset")]
+)
+def test_a_reset_of_everything_or_without_an_answer_is_wrong_use(
+    backend: SqliteBackend, books: Callable[..., str], given: list[str], said: str
+) -> None:
     name = books("nightly")
     keep(backend, name)
-    done = command("rate", "nightly", "--reset")
+    done = command("rate", *given)
     assert (done.code, backend.names()) == (2, [name])
-    assert "--yes" in done.messages
-
-
-def test_a_reset_of_everything_is_wrong_use(backend: SqliteBackend) -> None:
-    keep(backend, "somebody")
-    done = command("rate", "--reset", "--yes")
-    assert (done.code, backend.names()) == (2, ["somebody"])
-    assert "rate CONN_ID --reset" in done.messages
+    assert said in done.messages
 
 
 @pytest.mark.usefixtures("backend")
@@ -214,7 +196,7 @@ def test_key_that_cannot_be_reset_is_a_problem(books: Callable[..., str], connec
     ]
 
 
-def test_a_redis_that_is_gone_is_named_without_its_password(
+def test_a_redis_that_is_gone_is_named_without_its_password_or_a_key(
     books: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
@@ -225,12 +207,4 @@ def test_a_redis_that_is_gone_is_named_without_its_password(
         done = command("rate", "-o", form)
         assert done.code == 1
         assert "redis://127.0.0.1:1/0 cannot be used" in done.output
-        assert PASSWORD not in done.output + done.messages
-
-
-def test_no_key_is_shown(backend: SqliteBackend, books: Callable[..., str]) -> None:
-    keep(backend, books("nightly"))
-    for form in ("text", "json"):
-        done = command("rate", "-o", form)
-        assert book_database.KEY not in done.output + done.messages
-    assert len(json.loads(command("rate", "-o", "json").output)["keys"][0]["fingerprint"]) == 12
+        assert not [secret for secret in (PASSWORD, book_database.KEY) if secret in done.output + done.messages]

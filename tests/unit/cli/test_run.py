@@ -56,12 +56,9 @@ def raising(error: BaseException) -> Callable[[], Result]:
     return way
 
 
-def test_a_result_is_shown() -> None:
-    assert ran(lambda: Result(None, [Line("fine")])) == (0, "fine\n", "")
-
-
-def test_a_problem_has_an_exit_code() -> None:
-    assert ran(lambda: Result(None, [Line("not fine")], problem=True)) == (1, "not fine\n", "")
+@pytest.mark.parametrize("problem", [False, True])
+def test_a_result_is_shown_and_a_problem_has_an_exit_code(*, problem: bool) -> None:
+    assert ran(lambda: Result(None, [Line("found")], problem=problem)) == (int(problem), "found\n", "")
 
 
 @pytest.mark.parametrize(

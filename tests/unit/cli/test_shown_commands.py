@@ -1,9 +1,10 @@
-"""The outputs of `check` and `rate` that the documentation shows are real ones."""
+"""The outputs of commands that the documentation shows are real ones."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from airflow_provider_mediaops.http.rate_limit import backend as backends
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
+from scripts import shown_code
 from tests.unit.cli.commands import Ended, command
 from tests.unit.http.rate_limit.keys import keep
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
     import requests_mock
 
-SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets" / "command_line"
+ROOT = Path(__file__).parents[3]
+SNIPPETS = ROOT / "docs" / "snippets" / "command_line"
+REPORT = ROOT / "tests" / "data" / "hot_threads" / "opensearch-3.8.0-cpu.txt"
 STORE = "sqlite:////opt/airflow/mediaops_rate_limits.db"
 BOOKS = "https://books.example.com/pro"
 KEY = "key-of-the-tests"
@@ -95,3 +99,19 @@ def test_rates(
     keep(backend, spent, exhausted=9_002.0, idle=600.0)
     keep(backend, other, idle=600.0)
     check_shown("rate", 0)
+
+
+@pytest.mark.parametrize(("name", "code"), [("hot_threads", 0), ("isbn", 1)])
+def test_files_are_shown_as_they_are_read(
+    name: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(REPORT, tmp_path / "hot_threads.txt")
+    shutil.copy(SNIPPETS / "orders.txt", tmp_path / "orders.txt")
+    monkeypatch.chdir(tmp_path)
+    check_shown(name, code)
+
+
+def test_the_page_shows_all_of_them() -> None:
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+
+    assert set(shown_code.files_of(page)) == {f"docs/snippets/command_line/{path.name}" for path in SNIPPETS.iterdir()}

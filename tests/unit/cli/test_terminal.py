@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RESULT = Result(
     {"conn_id": "books", "left": 12},
@@ -65,13 +69,12 @@ def test_a_pipe_gets_whole_lines_however_long() -> None:
     assert name in shown(Result(None, [TextTable(["name"], [[name]])])).splitlines()
 
 
-def test_a_program_gets_one_document() -> None:
-    assert json.loads(shown(RESULT, "json")) == RESULT.document
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_program_gets_one_document(form: str, read: Callable[[str], Any]) -> None:
+    document = read(shown(RESULT, form))
 
-
-def test_a_program_that_reads_yaml_gets_one_document() -> None:
-    assert yaml.safe_load(shown(RESULT, "yaml")) == RESULT.document
-    assert list(yaml.safe_load(shown(RESULT, "yaml"))) == list(RESULT.document)
+    assert document == RESULT.document
+    assert list(document) == list(RESULT.document)
 
 
 def test_plain_is_plain_in_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,16 +84,17 @@ def test_plain_is_plain_in_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> No
     assert screen.getvalue() == shown(RESULT, "table") == PLAIN
 
 
-def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[32mThe connection works." in on_screen(RESULT, monkeypatch)
+@pytest.mark.parametrize(
+    ("environment", "coloured", "plain"),
+    [({}, True, False), ({"NO_COLOR": "1"}, False, False), ({"TERM": "dumb"}, False, True)],
+)
+def test_a_terminal_gets_colours_if_it_can_and_wants_them(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], *, coloured: bool, plain: bool
+) -> None:
+    text = on_screen(RESULT, monkeypatch, **environment)
 
-
-def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[32m" not in on_screen(RESULT, monkeypatch, NO_COLOR="1")
-
-
-def test_a_dumb_terminal_gets_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b" not in on_screen(RESULT, monkeypatch, TERM="dumb")
+    assert ("\x1b[32mThe connection works." in text) is coloured
+    assert ("\x1b" not in text) is plain
 
 
 def test_a_table_fits_the_width_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,12 +161,11 @@ def test_a_question_is_asked_and_the_answer_counts(answer: str, agreed: bool) ->
     assert messages.getvalue() == "Delete 3 files? [y/N] "
 
 
-def test_yes_answers_in_advance() -> None:
+def test_yes_answers_in_advance_and_nobody_there_is_no_yes() -> None:
     messages = io.StringIO()
-    assert Terminal(io.StringIO(), messages, io.StringIO()).confirm("Delete 3 files?", yes=True)
+    terminal = Terminal(io.StringIO(), messages, io.StringIO("y\n"))
+
+    assert terminal.confirm("Delete 3 files?", yes=True)
     assert messages.getvalue() == ""
-
-
-def test_nobody_there_is_no_yes() -> None:
     with pytest.raises(InvalidArgumentError, match=r"Delete 3 files\? .* --yes"):
-        Terminal(io.StringIO(), io.StringIO(), io.StringIO("y\n")).confirm("Delete 3 files?", yes=False)
+        terminal.confirm("Delete 3 files?", yes=False)
