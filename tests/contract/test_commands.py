@@ -116,15 +116,6 @@ class TestBothForms:
         assert (document["works"], document["plan"], document["quota"]["total"]) == (True, "pro", 50_000)
         assert plans.PRO.key not in done.stdout + done.stderr
 
-    def test_a_list_with_a_wrong_isbn_is_a_problem(self, form: tuple[str, ...], tmp_path: Path) -> None:
-        listed = tmp_path / "list.txt"
-        listed.write_text("9780306406157\nno ISBN\n")
-        checked = fresh_python.run(*form, "isbn", str(listed))
-        assert checked.returncode == 1
-        assert checked.stdout.startswith(f"{listed}: txt, encoding utf-8; 2 rows\n2 rows, 1 ISBN, 0 missing, 1 invalid")
-        # No line of a log or a traceback is between them.
-        assert "Traceback" not in checked.stderr
-
 
 def use_a_wrong_key(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"

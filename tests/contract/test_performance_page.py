@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.generated_docs import filled
-from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, glance, record
+from tests.benchmarks.results import GLANCE, PAGE, RECORDED, Limit, Row, glance
 from tests.contract.page_tables import sections, table
 
 if TYPE_CHECKING:
@@ -38,27 +38,6 @@ def test_each_record_has_its_table_among_all_measurements() -> None:
 LATE = Row("time to post", "s", 6.0, limit=Limit("at most", 5.0))
 SLOW = Row("processor time", "s", 6.0, "a loop", 8.0, Limit("at most", 0.5, "ratio"))
 GOOD = Row("rate used", "%", 99.0, limit=Limit("at least", 97.0))
-
-
-@pytest.mark.parametrize(
-    ("rows", "verdict"),
-    [
-        ([GOOD, Row("size", "kB", 1.0)], "Limits that hold: 1 of 1."),
-        ([Row("size", "kB", 1.0)], "No limit is set."),
-        (
-            [LATE, GOOD, SLOW],
-            """Limits that hold: 1 of 3. Missed:
-- time to post: 6 s; the limit is at most 5 s
-- processor time: 0.75x of a loop; the limit is at most 0.5x""",
-        ),
-    ],
-)
-def test_a_benchmark_ends_with_the_limits_that_it_missed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rows: list[Row], verdict: str
-) -> None:
-    monkeypatch.delenv("WRITE_RESULTS", raising=False)
-    record("any", rows)
-    assert capsys.readouterr().out.endswith(f"|\n{verdict}\n")
 
 
 def test_the_table_of_missed_limits_has_those_alone(tmp_path: Path) -> None:
