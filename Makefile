@@ -162,7 +162,7 @@ pictures: .venv/ready
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
 # What each finds is recorded, and shown by docs/performance.md and figures.md. A missed limit is no failure.
-BENCHMARKS ?= import_time startup hot_threads kinds_of_work detection event_loop triggers rate_limit export enrichment
+BENCHMARKS ?= import_time hot_threads kinds_of_work detection event_loop triggers rate_limit export enrichment
 COMMA := ,
 benchmarks: .venv-benchmarks/ready
 	@code=0; for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \

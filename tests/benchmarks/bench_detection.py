@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -151,20 +150,6 @@ def _held(airflow: LocalAirflow, run_ids: dict[str, str]) -> dict[str, float]:
     return {way: sum(held) / len(held) for way, held in seen.items()}
 
 
-def report(figures: dict[str, Figures]) -> str:
-    """Put the figures into a table."""
-    ours = statistics.median(figures["capture"].delays)
-    lines = [f"{'way':20}{'median ms':>11}{'to ours':>9}{'min':>9}{'max':>9}{'slot s held a minute':>23}"]
-    for way, figure in figures.items():
-        delays = [delay * 1000 for delay in figure.delays]
-        median = statistics.median(delays)
-        held = statistics.mean(figure.held) * 60
-        lines.append(
-            f"{way:20}{median:11.1f}{median / ours / 1000:8.0f}x{min(delays):9.1f}{max(delays):9.1f}{held:23.1f}"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -187,7 +172,6 @@ def main() -> None:
         figures = measure(airflow, watched, options.rounds)
     delays = {way: 1_000 * statistics.median(figures[way].delays) for way in WAYS}
     held = {way: 60 * statistics.mean(figures[way].held) for way in WAYS}
-    sys.stdout.write(f"From the reading to the request for hot threads, {options.rounds} rounds\n{report(figures)}\n")
     ours, *peers = WAYS
     limit, names = Limit("at most", MOST_MS), [f"a {way.replace('_', ' ')} before a task" for way in peers]
     what = "from the reading to the request for hot threads, median"

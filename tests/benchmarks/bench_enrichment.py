@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.benchmarks import results
@@ -40,24 +40,12 @@ LATENCIES, LOOP_RATE = (0.02, 0.2, 1.0, 5.0), 5
 TIME_LIMIT = 1_800
 
 
-class Figure(NamedTuple):
-    """What one enrichment took.
-
-    :param wall: seconds on the clock.
-    :param cpu: seconds on the processor.
-    :param memory: the most memory, in MB beyond that of a list of one row.
-    """
-
-    wall: float
-    cpu: float
-    memory: float
-
-
-def enrich(source: Path, *, bulk: bool) -> Figure:
+def enrich(source: Path, *, bulk: bool) -> float:
     """
     Enrich in this process.
 
     :param bulk: whether many books are asked for in one request.
+    :returns: the most memory, in MB beyond that of a list of one row.
     """
     from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
@@ -68,17 +56,16 @@ def enrich(source: Path, *, bulk: bool) -> Figure:
     # What is imported and opened once.
     run("practice.jsonl", isbns=["none"])
     before = peak_memory_mb()
-    wall, cpu = time.perf_counter(), time.process_time()
     run("books.jsonl", source=str(source))
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(wall, cpu, peak_memory_mb() - before)
+    return peak_memory_mb() - before
 
 
-def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> Figure:
+def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> float:
     """
     Enrich in a fresh process, and make sure that all is there.
 
     :param bulk: whether many books are asked for in one request.
+    :returns: the most memory, in MB beyond that of a list of one row.
     """
     extra = {"requests_per_second": rate, "plan": "pro", "rate_limit_store": "memory://"}
     connection = {"conn_type": "mediaops_books", "host": base, "password": "key-of-the-benchmark", "extra": extra}
@@ -94,7 +81,7 @@ def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> F
             written = sum(1 for _ in opened)
     if written != len(rows):
         raise RuntimeError(f"There are {written} rows, not {len(rows)}.")
-    return Figure(*json.loads(line))
+    return float(line)
 
 
 def loop(base: str, isbns: Sequence[str], rate: float) -> None:
@@ -137,24 +124,16 @@ def _reached(times: Sequence[float]) -> float:
     return (len(times) - 1) / (times[-1] - times[0])
 
 
-def memory(kinds: list[str], sizes: list[int]) -> str:
-    """Measure how memory and time grow with the list; give a table."""
-    lines = [f"{'list':8}{'rows':>12}{'MB':>8}{'wall s':>9}{'cpu s':>8}{'rows a second':>15}"]
+def memory(kinds: list[str], sizes: list[int]) -> None:
+    """Measure how memory grows with the list."""
     found = []
     for kind in kinds:
         for size in sizes:
-            rows = _rows(kind, size)
             with book_server() as server:
-                figure = measure(server.base, 1e6, rows, bulk=kind == "bulk")
-            good = figure.memory < MOST_MEMORY
+                most = measure(server.base, 1e6, _rows(kind, size), bulk=kind == "bulk")
             what = f"memory, {size:,} rows of a list of kind {kind}"
-            found.append(Row(what, "MB", figure.memory, limit=Limit("at most", MOST_MEMORY)))
-            lines.append(
-                f"{kind:8}{size:12,}{figure.memory:8.1f}{figure.wall:9.1f}{figure.cpu:8.1f}"
-                f"{size / figure.wall:15,.0f}{'' if good else '  <-'}"
-            )
+            found.append(Row(what, "MB", most, limit=Limit("at most", MOST_MEMORY)))
     results.record("enrichment_memory", found)
-    return "\n".join(lines)
 
 
 def _rows(kind: str, size: int) -> list[str]:
@@ -176,13 +155,12 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, help="what is measured")
     arguments = parser.parse_args()
     if arguments.enrich:
-        sys.stdout.write(f"\n{json.dumps(enrich(arguments.enrich, bulk=arguments.bulk))}\n")
+        sys.stdout.write(f"\n{enrich(arguments.enrich, bulk=arguments.bulk)}\n")
         return
     if "latency" in arguments.parts:
         latencies(arguments.seconds)
     if "memory" in arguments.parts:
-        sys.stdout.write("The most memory, beyond that of a list of one\n")
-        sys.stdout.write(f"{memory(arguments.kinds, arguments.rows)}\n")
+        memory(arguments.kinds, arguments.rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import statistics
 import sys
 import tempfile
@@ -126,19 +125,6 @@ def specs(address: str, folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def report(figures: dict[str, list[list[Step]]]) -> str:
-    """Put the figures into a table: the medians over the rounds of each round's longest step, and where it was."""
-    lines = [f"{'trigger':28}{'cpu ms':>8}{'min':>7}{'max':>7}{'clock ms':>10}  the longest step goes on from"]
-    for name, rounds in figures.items():
-        longest = [max(steps) for steps in rounds]
-        clock = statistics.median(max(step.elapsed for step in steps) for steps in rounds)
-        middle = sorted(longest)[len(longest) // 2]
-        lines.append(
-            f"{name:28}{middle.cpu:8.1f}{min(longest).cpu:7.1f}{max(longest).cpu:7.1f}{clock:10.1f}  {middle.name}"
-        )
-    return "\n".join([*lines, f"wanted: no step above {LONGEST_MS:.0f} ms on the processor"])
-
-
 def main() -> None:
     """Measure and print; or, in a process of its own, run one trigger."""
     if sys.argv[1:]:
@@ -156,9 +142,6 @@ def main() -> None:
                 # The first round writes the byte code.
                 if round_number:
                     figures.setdefault(name, []).append(steps)
-    load = ", ".join(f"{figure:.1f}" for figure in os.getloadavg())
-    sys.stdout.write(f"The longest step on the event loop, {ROUNDS} fresh processes each; load average {load}\n")
-    sys.stdout.write(f"{report(figures)}\n")
     longest = {name: statistics.median(max(steps).cpu for steps in rounds) for name, rounds in figures.items()}
     peer = longest.pop(PEER)
     limit = Limit("at most", LONGEST_MS)

@@ -2,10 +2,9 @@
 How fast the hot-threads parser reads, and how much memory it takes, by the kind of text.
 
 The texts are made of the recorded reports, dressed as each version writes them, with ids, figures and names that differ
-from section to section. MB/s is by the time on the processor, median of five, for a text and for one of a quarter of
-its size: if the two differ much, the time is not linear. `read` adds that every value of every node, thread and stack
-is asked for once. Memory is what `tracemalloc` sees while the quarter is parsed, at its peak and of the report that is
-kept, above the text itself and divided by its length in bytes of UTF-8.
+from section to section. MB/s is by the time on the processor, median of five. `read` adds that every value of every
+node, thread and stack is asked for once. Memory is what `tracemalloc` sees at the peak of parsing, above the text
+itself and divided by its length in bytes of UTF-8.
 
 The goals are 150 MB/s for reports as servers write them and 80 MB/s with every value read, and less than 4 times the
 text for all reports. Run by ``python -m tests.benchmarks.bench_hot_threads``.
@@ -16,7 +15,6 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
-import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 MEGABYTE = 1_000_000
-#: Of a report, and of a text that is none.
-REPORT_SIZE, OTHER_SIZE = 20 * MEGABYTE, 4 * MEGABYTE
+REPORT_SIZE = 5 * MEGABYTE
 LEAST_SPEED, LEAST_READ_SPEED, MOST_MEMORY = 150.0, 80.0, 4.0
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 
@@ -47,20 +44,14 @@ _MEMORY = re.compile(r"% .* cpu usage by")
 class Figures(NamedTuple):
     """What was measured of one kind of text.
 
-    :param megabytes: length of the text.
     :param speed: MB/s to parse it.
-    :param quarter_speed: MB/s to parse a quarter of it.
     :param read_speed: MB/s to parse it and to read every value.
     :param peak: memory at the peak, by the length of the text.
-    :param kept: memory of the report, by the length of the text.
     """
 
-    megabytes: float
     speed: float
-    quarter_speed: float
     read_speed: float
     peak: float
-    kept: float
 
 
 def recorded(name: str) -> str:
@@ -132,11 +123,6 @@ def frames(count: int, number: int) -> str:
     return f"     10/10 snapshots sharing following {count} elements\n{lines}"
 
 
-def numbered(line: str) -> Iterator[str]:
-    """Give a line over and over, with its number in it."""
-    return (line.replace("1", str(number)) for number in itertools.count(1))
-
-
 #: As servers write them.
 OF_SERVERS: dict[str, Callable[[], Iterator[str]]] = {
     "OpenSearch 2.19": lambda: varied(recorded("2.19.1-cpu")),
@@ -162,12 +148,6 @@ REPORTS: dict[str, Callable[[], Iterator[str]]] = {
 }
 #: The kind that is compared with the peer.
 COMPARED = "OpenSearch 3.8"
-OTHERS: dict[str, Callable[[], Iterator[str]]] = {
-    "log lines": lambda: numbered("[2022-04-01T15:15:27,658][INFO ][o.e.c.m.MetaDataService] [n] [idx-1] created\n"),
-    "a web page": lambda: numbered("<div class='a'>\n  <p>Log in, number 1.</p>\n\n</div>\n"),
-    "words, one a line": lambda: numbered("word1\n"),
-    "bare headers": lambda: numbered("::: {n1}\n"),
-}
 
 
 def text_of(sections: Iterator[str], size: int) -> str:
@@ -201,47 +181,30 @@ def speed(work: Callable[[str], object], text: str) -> float:
     return len(text.encode()) / MEGABYTE / statistics.median(times)
 
 
-def memory(text: str) -> tuple[float, float]:
-    """Measure the memory at the peak of parsing, and that of the report, by the length of the text."""
-    size = len(text.encode())
+def peak_memory(text: str) -> float:
+    """Measure the memory at the peak of parsing, by the length of the text."""
     tracemalloc.start()
     report = parse(text)
-    kept, peak = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     if report.render() != text:
         raise RuntimeError("The report does not give the text back.")
-    return peak / size, kept / size
+    return peak / len(text.encode())
 
 
-def measure(sections: Iterator[str], size: int) -> Figures:
+def measure(sections: Iterator[str]) -> Figures:
     """Measure one kind of text."""
-    quarter = text_of(sections, size // 4)
-    text = quarter + text_of(sections, size - len(quarter))
-    speeds = speed(parse, text), speed(parse, quarter), speed(read_all, quarter)
-    return Figures(len(text.encode()) / MEGABYTE, *speeds, *memory(quarter))
+    text = text_of(sections, REPORT_SIZE)
+    return Figures(speed(parse, text), speed(read_all, text), peak_memory(text))
 
 
 def main() -> None:
     """Measure and print."""
-    sys.stdout.write(
-        f"Parsing hot threads, processor time, median of {ROUNDS}\n"
-        f"{'text':21}{'MB':>6}{'MB/s':>8}{'MB/s of a quarter':>19}{'read, MB/s':>12}{'peak':>7}{'kept':>7}\n"
-    )
-    figures: dict[str, Figures] = {}
-    for kinds, size in ((REPORTS, REPORT_SIZE), (OTHERS, OTHER_SIZE)):
-        for name, sections in kinds.items():
-            figures[name] = measure(sections(), size)
-            megabytes, *speeds, peak, kept = figures[name]
-            sys.stdout.write(
-                f"{name:21}{megabytes:6.1f}{speeds[0]:8.1f}{speeds[1]:19.1f}{speeds[2]:12.1f}{peak:6.1f}x{kept:6.1f}x\n"
-            )
-            sys.stdout.flush()
-    record("hot_threads", list(_rows(figures)))
+    record("hot_threads", list(_rows({name: measure(sections()) for name, sections in REPORTS.items()})))
 
 
 def _rows(figures: dict[str, Figures]) -> Iterator[Row]:
-    text = text_of(REPORTS[COMPARED](), REPORT_SIZE // 4)
-    matched = speed(match_lines, text)
+    matched = speed(match_lines, text_of(REPORTS[COMPARED](), REPORT_SIZE))
     peer = "a pattern matched against each line"
     of_servers = [figures[name] for name in OF_SERVERS]
     yield Row(f"parse a report of {COMPARED}", "MB/s", figures[COMPARED].speed, peer, matched)
@@ -250,10 +213,8 @@ def _rows(figures: dict[str, Figures]) -> Iterator[Row]:
         "parse the slowest kind of report that servers write", "MB/s", slowest, limit=Limit("at least", LEAST_SPEED)
     )
     yield Row("parse it and read every value", "MB/s", read, limit=Limit("at least", LEAST_READ_SPEED))
-    peak = max(figures[name].peak for name in REPORTS)
+    peak = max(each.peak for each in figures.values())
     yield Row("memory of parsing any kind, for each byte of it", "bytes", peak, limit=Limit("at most", MOST_MEMORY))
-    worst = min(OTHERS, key=lambda name: figures[name].speed)
-    yield Row(f"read the slowest text that is no report ({worst})", "MB/s", figures[worst].speed)
 
 
 if __name__ == "__main__":

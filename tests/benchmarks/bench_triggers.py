@@ -224,33 +224,6 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     return AloneTrigger()  # type: ignore[no-untyped-call]
 
 
-def report(figures: dict[str, Figures]) -> str:
-    """Put the figures into a table."""
-    heads = f"{'form':26}{'triggers':>9}{'requests/interval':>19}{'delay ms p50':>14}{'p99':>7}{'max':>7}"
-    lines = [f"{heads}{'kB/trigger':>12}{'cpu %':>8}"]
-    for form, found in figures.items():
-        median, high, highest = found.delays
-        lines.append(
-            f"{form:26}{found.triggers:9d}{found.requests:19.2f}{median:14.2f}{high:7.1f}{highest:7.1f}"
-            f"{found.kilobytes:12.1f}{found.cpu:8.1f}"
-        )
-    ours, alone = figures["CpuSensorTrigger"], figures["alone"]
-    ratios = (
-        f"requests {_ratio(alone.requests / alone.triggers, ours.requests / ours.triggers)}",
-        f"memory {_ratio(alone.kilobytes, ours.kilobytes)}",
-        f"cpu {_ratio(alone.cpu / alone.triggers, ours.cpu / ours.triggers)}",
-    )
-    lines += [
-        f"alone, to shared, for each trigger: {', '.join(ratios)}",
-        f"wanted: p99 under {LONGEST_DELAY_MS:.0f} ms, under {LARGEST_KB:.0f} kB a trigger, one request an interval",
-    ]
-    return "\n".join(lines)
-
-
-def _ratio(alone: float, ours: float) -> str:
-    return f"{alone / ours:.0f}x" if ours > 0 else "-"
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--triggers", type=int, nargs="+", default=[1_000, 5_000])
@@ -272,9 +245,6 @@ def main() -> None:
         )
         sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")
         return
-    sys.stdout.write(
-        f"Triggers that wait on one cluster of {len(NODES)} nodes, a reading every {arguments.interval:g} s\n"
-    )
     rows: list[Row] = []
     for number in arguments.triggers:
         figures = {}
@@ -282,7 +252,6 @@ def main() -> None:
             for form in FORMS:
                 with stand_in_cluster() as address:
                     figures[form] = measure_in_a_process(form, address, arguments, number, Path(home))
-        sys.stdout.write(f"{report(figures)}\n")
         rows += _rows(figures, number)
     record("triggers", rows)
 

@@ -71,7 +71,6 @@ GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
     ],
     "dag files": [
         ("import_time", "import of all operators and sensors, processor time", "http provider"),
-        ("startup", "parse a DAG file of 7 tasks", "as many tasks of the standard provider"),
     ],
 }
 # What else the machine did, before the benchmark began to load it itself.

@@ -46,7 +46,7 @@ def export(folder: Path) -> float:
     with page_server(PAGES) as server:
 
         def by(name: str) -> Callable[[], float]:
-            run, file = bench_export.CONTENDERS[name][0], folder / f"{name}.jsonl"
+            run, file = bench_export.CONTENDERS[name], folder / f"{name}.jsonl"
             return lambda: _rows_checked(lambda: run(server.base, file), file, PAGES * A_PAGE)
 
         return undisturbed_ratio(by(bench_export.OURS), by(bench_export.BARE), FEW)
