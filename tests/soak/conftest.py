@@ -99,7 +99,7 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
                 for _ in runs.work(_WARM_UP_RUNS, _WARM_UP_SECONDS):
                     pass
                 for seconds in runs.work(_RUNS, SECONDS - _WARM_UP_SECONDS):
-                    figures = figures_of_processes(components) | figures_of_tables(home)
+                    figures = figures_of_processes(components, alone="scheduler") | figures_of_tables(home)
                     readings.append((seconds, figures | figures_of_files([output, temporary])))
                 wait_for(lambda: reader.has_shown("unfinished"), "the page of the held task is shown")
                 sandbox.state.cluster.pin(CpuPin(node="sandbox-3", percent=99.0))

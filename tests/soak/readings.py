@@ -25,19 +25,21 @@ _OF_A_RUN = {
 }
 
 
-def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, float]:
+def figures_of_processes(components: Mapping[str, psutil.Process], alone: str) -> dict[str, float]:
     """
-    Read what components hold, with the processes that they start themselves.
+    Read what components hold, with the processes that they start themselves, such as the runner of the triggerer.
 
-    The triggerer starts a runner, the scheduler workers. The process of a task is below a worker, and is not read.
+    :param alone: the component that is read without them: the workers of a scheduler hold more while tasks are at work.
     """
     figures: dict[str, float] = {}
     for name, process in components.items():
-        started = [each for each in map(_held, process.children()) if each]
+        children = [] if name == alone else process.children()
+        started = [each for each in map(_held, children) if each]
         held = [each for each in (_held(process), *started) if each]
         for what in ("processes", "megabytes", "descriptors", "threads", "connections"):
             figures[f"{name}: {what}"] = sum(each[what] for each in held)
-        figures[f"{name}: megabytes of its children"] = sum(each["megabytes"] for each in started)
+        if name != alone:
+            figures[f"{name}: megabytes of its children"] = sum(each["megabytes"] for each in started)
     return figures
 
 

@@ -18,16 +18,9 @@ ALLOWED = dict.fromkeys(
     ("triggerer: megabytes", "triggerer: megabytes of its children", "page-server: megabytes"), 16.0
 )
 ALLOWED_ELSEWHERE = 2.0
-# The provider's code is called in neither process. The scheduler's memory goes up and down by 30 MB with its workers;
-# that of the API server that answers tasks may grow with them, mostly in the C library's heaps. A worker has seven
-# descriptors more, and sockets among them, while a task is at work: the busier the machine, the more of the time.
-NOT_OURS = {
-    "scheduler: megabytes",
-    "scheduler: megabytes of its children",
-    "scheduler: descriptors",
-    "scheduler: connections",
-    "api-server: megabytes",
-}
+# The provider's code is called in neither process. The scheduler's memory goes up and down with what it schedules; that
+# of the API server that answers tasks may grow with them, mostly in the C library's heaps.
+NOT_OURS = {"scheduler: megabytes", "api-server: megabytes"}
 # The page, or why there is nothing to show yet. A busy machine may not read the files of a page in time (503).
 ANSWERS = {200, 503}
 _REPORT = "Hot threads of mediaops_cluster_default"
