@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -22,6 +22,7 @@ from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, Ta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from airflow_provider_mediaops.sandbox.services import Service
     from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
 
 
@@ -196,7 +197,7 @@ class Runs:
 
 @contextmanager
 def own_services(
-    airflow: WatchedAirflow, kind: Literal["video", "books"], settings: Mapping[str, Settings | None], **extra: Any
+    airflow: WatchedAirflow, kind: Service, settings: Mapping[str, Settings | None], **extra: Any
 ) -> Iterator[dict[str, SandboxServer]]:
     """Have a sandbox for each name, and a connection `to_<name>` to one of its services, with this in its extra."""
     with ExitStack() as stack:
@@ -206,7 +207,7 @@ def own_services(
             if kind == "books":
                 # They all know the same key, and each has its limit to itself.
                 connection["extra"]["rate_limit_store"] = f"sqlite:///{airflow.home}/rates_of_{name}.db"
-            connection["extra"] |= extra
+            connection["extra"] = {**connection.get("extra", {}), **extra}
             airflow.connect(f"to_{name}", connection)
         yield servers
 

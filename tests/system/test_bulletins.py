@@ -7,17 +7,14 @@ The record is in the task state store, which only a real Airflow has. That of a 
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, StatusFault
-from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from tests.system.running import ended, wait_for, worker_of
+from tests.system.running import ended, own_services, wait_for, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
 
     import psutil
 
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, WatchedAirflow
 
 DAG_ID = "system_bulletins"
@@ -74,11 +72,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
     """Have a platform for each task, with a connection to it."""
-    with ExitStack() as stack:
-        servers = {task_id: stack.enter_context(SandboxServer()) for task_id in TASKS}
-        for task_id, server in servers.items():
-            connection = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
-            airflow.connect(f"to_{task_id}", {**connection, "extra": {**connection["extra"], "timeout": 900}})
+    with own_services(airflow, "video", dict.fromkeys(TASKS), timeout=900) as servers:
         for name, mishap in MISHAPS.items():
             servers[name].state.faults.arm(mishap)
         servers["reply_lost_twice"].state.faults.arm(MISHAPS["reply_lost"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import ExitStack
 from http import HTTPStatus
@@ -11,20 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
-from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-from tests.system.running import Ended, ended, wait_for
+from tests.system.running import Ended, ended, own_services, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from airflow_provider_mediaops.sandbox.services import Service
     from tests.system.running import WatchedAirflow
 
 DAG_ID = "system_stops"
 # A refused request would be sent again after this; Airflow kills a task that it stops after five seconds.
 RETRY_AFTER = 20
 PAGES, ROWS = 3, 12
-KINDS = {
+KINDS: dict[str, Service] = {
     "stopped_bulletin": "video",
     "stopped_export": "video",
     "cleared_export": "video",
@@ -75,17 +75,15 @@ class Stopped(NamedTuple):
 
 @pytest.fixture(scope="module")
 def services(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
+    patience = {"max_wait": 3000, "max_attempts": 100, "timeout": 900}
     with ExitStack() as stack:
-        servers = {}
-        for name, kind in KINDS.items():
-            server = servers[name] = stack.enter_context(SandboxServer(settings=Settings(subscriptions=PAGES * 50)))
-            connection = json.loads(server.connections()[f"AIRFLOW_CONN_MEDIAOPS_{kind.upper()}_DEFAULT"])
-            if kind == "books":
-                connection["extra"] |= {"rate_limit_store": f"sqlite:///{airflow.home}/rates_of_{name}.db"}
-            connection["extra"] = {**connection.get("extra", {}), "max_wait": 3000, "max_attempts": 100, "timeout": 900}
-            airflow.connect(f"to_{name}", connection)
-            if fault := FAULTS_OF.get(name):
-                server.state.faults.arm(fault)
+        servers: dict[str, SandboxServer] = {}
+        for kind in set(KINDS.values()):
+            names = [name for name, service in KINDS.items() if service == kind]
+            settings = dict.fromkeys(names, Settings(subscriptions=PAGES * 50))
+            servers |= stack.enter_context(own_services(airflow, kind, settings, **patience))
+        for name, fault in FAULTS_OF.items():
+            servers[name].state.faults.arm(fault)
         yield servers
 
 
