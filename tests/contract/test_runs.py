@@ -37,26 +37,29 @@ class GiveList(BaseOperator):
 
 
 @pytest.mark.usefixtures("sandbox")
-@pytest.mark.parametrize("task", TASKS, ids=name_of)
-def test_a_mapped_task_runs_once_for_each_value(task: Task, tmp_path: Path) -> None:
+def test_mapped_tasks_run_once_for_each_value(tmp_path: Path) -> None:
     """One argument comes from another task; all others, with a templated connection, are the same for all."""
-    task = task.writing_to(tmp_path)
+    with DAG("maps", schedule=None) as dag:
+        for task in TASKS:
+            map_over_given_values(task.writing_to(tmp_path / name_of(task)))
+    run = dag_runs.run(dag)
+    expected = [name for task in map(name_of, TASKS) for name in (f"give_{task}", f"{task}[0]", f"{task}[1]")]
+    assert run.tasks == dict.fromkeys(expected, "success")
+    assert all(run.values[name] for name in expected)
+
+
+def map_over_given_values(task: Task) -> None:
+    """Map a task over what another one returns."""
     ((name, values),) = task.mapped.items()
     rest = {key: value for key, value in task.arguments.items() if key != name}
     if "destination" in rest:
         # Else one task's file would be the other's.
-        rest["destination"] = rest["destination"].replace(
-            tmp_path.as_uri(), f"{tmp_path.as_uri()}/{{{{ ti.map_index }}}}"
-        )
+        folder, _, file = rest["destination"].rpartition("/")
+        rest["destination"] = f"{folder}/{{{{ ti.map_index }}}}/{file}"
     if task.connection:
         rest[task.connection] = f"{{{{ 'mediaops' }}}}_{task.connection.removesuffix('_conn_id')}_default"
-    with DAG("maps", schedule=None) as dag:
-        given = GiveList(task_id="give", values=values)
-        task.kind.partial(task_id="task", **rest).expand(**{name: given.output})
-    run = dag_runs.run(dag)
-    assert run.tasks == {"give": "success", "task[0]": "success", "task[1]": "success"}
-    assert run.values["task[0]"]
-    assert run.values["task[1]"]
+    given = GiveList(task_id=f"give_{name_of(task)}", values=values)
+    task.kind.partial(task_id=name_of(task), **rest).expand(**{name: given.output})
 
 
 @pytest.mark.parametrize("deferrable", [False, True], ids=["poke", "defer"])
