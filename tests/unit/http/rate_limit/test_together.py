@@ -8,7 +8,10 @@ import pytest
 
 from tests.unit.http.rate_limit.callers import World
 
-CASES = pytest.mark.parametrize(("rate", "callers"), [(1, 1), (1, 16), (2.5, 4), (3, 64), (5, 2), (5, 16), (50, 16)])
+# All of it is in made-up time.
+pytestmark = pytest.mark.once
+
+CASES = pytest.mark.parametrize(("rate", "callers"), [(1, 1), (2.5, 4), (3, 64), (5, 16), (50, 16)])
 
 
 def seconds_for(rate: float, slow: float = 400.0) -> float:
@@ -66,7 +69,7 @@ def test_after_an_outage_of_the_back_end_none_is_refused(rate: float, callers: i
     assert world.used(40.0) > 0.94
 
 
-@CASES
+@pytest.mark.parametrize(("rate", "callers"), [(1, 1), (5, 16), (50, 16)])
 @pytest.mark.parametrize("jump", [3_600.0, 0.3, -0.3, -3_600.0])
 def test_a_clock_that_jumps_stops_nobody_and_makes_no_burst(rate: float, callers: int, jump: float) -> None:
     world = World(rate, callers, clock_jump=jump).run(60.0)
@@ -92,7 +95,7 @@ def test_connections_with_different_rates_take_turns(rate: float, other: float) 
     assert len(world.sent) * (1 / rate + 1 / other) / 2 / world.seconds > 0.93
 
 
-@pytest.mark.parametrize("rate", [1, 5, 50])
+@pytest.mark.parametrize("rate", [5, 50])
 def test_a_thousand_callers_take_turns(rate: int) -> None:
     world = World(rate, 1_000, 0.05, 0.01, reply=0.08, late=0.02).run(3_000.0 / rate)
     assert world.refused == []
