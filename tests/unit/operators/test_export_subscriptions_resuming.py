@@ -124,17 +124,6 @@ class TestGoingOn:
         assert tokens(platform) == [None]
         assert (summary["resumed"], ids(file)) == (False, ["sub-7"])
 
-    def test_retry_of_a_published_export_returns_the_same_and_asks_for_nothing(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        file = tmp_path / "subs.jsonl"
-        answers(platform, page(1))
-        summary = export(file)
-        platform.reset_mock()
-
-        assert export(file) == summary
-        assert not platform.called
-
     def test_task_cleared_after_it_has_published_does_the_work_again(
         self, tmp_path: Path, platform: requests_mock.Mocker
     ) -> None:

@@ -47,9 +47,6 @@ class TestPostBulletin:
         ("arguments", "message"),
         [
             ({}, "needs a text"),
-            ({"text": "  "}, "needs a text"),
-            ({"video_id": "v", "playlist_id": "p"}, "not both"),
-            ({"text": "Hi", "video_id": " "}, "video_id is empty"),
             ({"text": "{{ x }}", "video_id": "https://video.example/watch?v=v"}, "video_id holds an address"),
             ({"text": "{{ x }}", "video_id": " "}, "video_id is empty"),
             ({"text": "{{ x }}", "video_id": "v", "playlist_id": "p"}, "not both"),

@@ -155,11 +155,6 @@ def test_query_of_rendered_templates_has_the_values_that_were_meant() -> None:
     assert SubscriptionQuery(channel_id=123).channel_id == "123"  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("order", ["alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"])
-def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None:
-    assert ("order", order) in SubscriptionQuery(mine=True, order=order).page().request.params
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
