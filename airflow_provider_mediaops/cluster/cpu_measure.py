@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow_provider_mediaops.cluster.plain_values import figure_of, mapping_of, number_of
+from airflow_provider_mediaops.cluster.plain_values import figure_at, mapping_at, number_of, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,17 +40,13 @@ class CgroupUse:
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
         """Read the counters of a node; None without a limit, and if the node does not give them."""
-        machine = mapping_of(node.get("os"))
-        group = mapping_of(machine.get("cgroup"))
-        limit = mapping_of(group.get("cpu"))
-        at_ms, used_ns = (
-            figure_of(machine.get("timestamp")),
-            figure_of(mapping_of(group.get("cpuacct")).get("usage_nanos")),
-        )
-        quota, period = figure_of(limit.get("cfs_quota_micros")), figure_of(limit.get("cfs_period_micros"))
+        machine = mapping_at(node, "os")
+        at_ms, used_ns = figure_at(machine, "timestamp"), figure_at(machine, "cgroup", "cpuacct", "usage_nanos")
+        quota = figure_at(machine, "cgroup", "cpu", "cfs_quota_micros")
+        period = figure_at(machine, "cgroup", "cpu", "cfs_period_micros")
         if at_ms is None or used_ns is None or not quota or not period:
             return None
-        own_ms = figure_of(mapping_of(mapping_of(node.get("process")).get("cpu")).get("total_in_millis")) or 0.0
+        own_ms = figure_at(node, "process", "cpu", "total_in_millis") or 0.0
         used_ms = used_ns / _NS_PER_MS
         # Before 8.10, Elasticsearch gave microseconds under this name where the cgroup is of version 2. The process is
         # in the container, so it cannot have used more than that.
@@ -77,11 +73,11 @@ def measured(
     node: Mapping[str, Any], wanted: CpuMeasure, before: CgroupUse | None = None
 ) -> tuple[float | None, Measure | None]:
     """Return the CPU of a node in percent, and its measure; twice None if the node does not give it."""
-    machine, own = mapping_of(node.get("os")), mapping_of(mapping_of(node.get("process")).get("cpu"))
-    cpu, use = mapping_of(machine.get("cpu")), CgroupUse.read(node)
+    own, cpu, use = mapping_at(node, "process", "cpu"), mapping_at(node, "os", "cpu"), CgroupUse.read(node)
+    # Elasticsearch from 5 on and OpenSearch; 2; and 1.
+    of_machine = (cpu.get("percent"), value_at(node, "os", "cpu_percent"), cpu.get("usage"))
     figures: dict[Measure, float | None] = {
-        # Elasticsearch from 5 on and OpenSearch; 2; and 1.
-        "os": _first(_percent(cpu.get("percent")), _percent(machine.get("cpu_percent")), _percent(cpu.get("usage"))),
+        "os": next((percent for value in of_machine if (percent := _percent(value)) is not None), None),
         # Elasticsearch 1 counts 100 % for each core of the process, and does not say how many there are.
         "process": None if "usage" in cpu or "sys_in_millis" in own else _percent(own.get("percent")),
         "cgroup": use.percent_since(before) if use else None,
@@ -94,10 +90,6 @@ def measured(
 def measure_name(source: Measure | None) -> str:
     """Return the words for a measure."""
     return "" if source is None else _NAMES[source]
-
-
-def _first(*figures: float | None) -> float | None:
-    return next((figure for figure in figures if figure is not None), None)
 
 
 def _percent(value: object) -> float | None:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,8 +103,8 @@ class NodeStats:
         :param before: the counters of an earlier reply, without which the use of containers is unknown.
         :returns: its nodes and failures, without the values of an unexpected type.
         """
-        nodes = {node_id: mapping_of(node) for node_id, node in mapping_of(body.get("nodes")).items()}
-        counts = mapping_of(body.get("_nodes"))
+        nodes = {node_id: mapping_of(node) for node_id, node in mapping_at(body, "nodes").items()}
+        counts = mapping_at(body, "_nodes")
         failures = tuple(_read_failure(mapping_of(failure)) for failure in list_of(counts.get("failures")))
         uses = {node_id: CgroupUse.read(node) for node_id, node in nodes.items()}
         return cls(
@@ -155,13 +155,13 @@ def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, M
         roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
         source=source,
-        load_average=_read_loads(mapping_of(node.get("os"))),
+        load_average=_read_loads(mapping_at(node, "os")),
     )
 
 
 def _read_loads(machine: Mapping[str, Any]) -> dict[str, float] | None:
     # Elasticsearch 2 has one figure and 1 has three, both without the name of a period.
-    given = mapping_of(machine.get("cpu")).get("load_average", machine.get("load_average"))
+    given = mapping_at(machine, "cpu").get("load_average", machine.get("load_average"))
     if not isinstance(given, dict):
         given = dict(zip(_LOAD_PERIODS, given if isinstance(given, list) else [given], strict=False))
     loads = {period: number_of(load) for period, load in given.items()}
@@ -169,7 +169,6 @@ def _read_loads(machine: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def _read_failure(failure: Mapping[str, Any]) -> str:
-    cause = mapping_of(failure.get("caused_by"))
-    reason = text_of(cause.get("reason")) or text_of(failure.get("reason")) or "no reason given"
+    reason = text_of(value_at(failure, "caused_by", "reason")) or text_of(failure.get("reason")) or "no reason given"
     node = text_of(failure.get("node_id"))
     return f"node {node}: {reason}" if node else reason

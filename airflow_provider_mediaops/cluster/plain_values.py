@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -23,9 +24,9 @@ def number_of(value: object, largest: float = _LARGEST) -> float | None:
     return float(value) if abs(value) < largest else None
 
 
-def figure_of(value: object) -> float | None:
+def figure_at(value: object, *path: str) -> float | None:
     """Return a figure of a cluster; None for no number, for one too large, and below zero, which means unknown."""
-    number = number_of(value, HIGHEST_FIGURE)
+    number = number_of(value_at(value, *path), HIGHEST_FIGURE)
     return number if number is not None and number >= 0 else None
 
 
@@ -39,9 +40,43 @@ def mapping_of(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def value_at(value: object, *path: str) -> Any:
+    """Return what objects of JSON hold under these names, one within the other; None if there is nothing."""
+    for name in path:
+        value = mapping_of(value).get(name)
+    return value
+
+
+def mapping_at(value: object, *path: str) -> Mapping[str, Any]:
+    """Return an object of JSON within others; an empty one if there is none."""
+    return mapping_of(value_at(value, *path))
+
+
 def list_of(value: object) -> list[Any]:
     """Return a list; an empty one for another type."""
     return value if isinstance(value, list) else []
+
+
+class Part:
+    """A dataclass that can be written as JSON."""
+
+    __slots__ = ()
+    # Properties that JSON has, too, and fields that it has not.
+    _computed: ClassVar[tuple[str, ...]] = ()
+    _left_out: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values of this part and of the parts in it, ready for `json.dumps`."""
+        names = [item.name for item in fields(cast("Any", self)) if item.name not in self._left_out]
+        return {name: _plain(getattr(self, name)) for name in [*self._computed, *names]}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Part):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def converted(value: object, to: type[T]) -> T:

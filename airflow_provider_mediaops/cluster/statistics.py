@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import MOST_SECONDS_FOR_COUNTERS, node_counters
-from airflow_provider_mediaops.cluster.plain_values import figure_of, mapping_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import figure_at, mapping_at, mapping_of, text_of
 from airflow_provider_mediaops.cluster.text import readable
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -201,7 +201,7 @@ def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStati
         "node_id": storable(node_id, _LONGEST_NAME),
         "node": storable(text_of(node.get("name")) or node_id, _LONGEST_NAME),
         "seconds": None if period is None else round((period.at_ms or 0.0) / 1000, 1),
-        "heap": _heap(mapping_of(mapping_of(node.get("jvm")).get("mem"))),
+        "heap": _heap(mapping_at(node, "jvm", "mem")),
         "collector": None
         if counted.collected_ms is None or not length_ms
         else {
@@ -209,7 +209,7 @@ def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStati
             "milliseconds": counted.collected_ms,
             "share_percent": round(min(100.0, 100 * counted.collected_ms / length_ms), 1),
         },
-        "pools": _pools(mapping_of(node.get("thread_pool")), counted.rejected),
+        "pools": _pools(mapping_at(node, "thread_pool"), counted.rejected),
         "throttling": None
         if counted.periods is None or counted.throttled is None
         else {"periods": int(counted.periods), "throttled": int(counted.throttled)},
@@ -217,8 +217,8 @@ def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStati
 
 
 def _heap(memory: Mapping[str, Any]) -> Heap | None:
-    percent = figure_of(memory.get("heap_used_percent"))
-    used, limit = figure_of(memory.get("heap_used_in_bytes")), figure_of(memory.get("heap_max_in_bytes"))
+    percent = figure_at(memory, "heap_used_percent")
+    used, limit = figure_at(memory, "heap_used_in_bytes"), figure_at(memory, "heap_max_in_bytes")
     if percent is None and used is not None and limit is not None and limit >= 1:
         percent = 100 * used / limit
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
@@ -228,8 +228,8 @@ def _pools(pools: Mapping[str, Any], rejected: Mapping[str, float]) -> list[Pool
     found: list[Pool] = [
         {
             "pool": storable(name, _LONGEST_NAME),
-            "active": int(figure_of(mapping_of(pool).get("active")) or 0),
-            "queue": int(figure_of(mapping_of(pool).get("queue")) or 0),
+            "active": int(figure_at(pool, "active") or 0),
+            "queue": int(figure_at(pool, "queue") or 0),
             "rejected": int(rejected.get(name, 0)),
         }
         for name, pool in pools.items()
@@ -243,33 +243,27 @@ def _fullest_first(pool: Pool) -> tuple[int, int, str]:
 
 
 def _counters_of(node: Mapping[str, Any]) -> _Counters:
-    machine = mapping_of(node.get("jvm"))
     collectors = [
         mapping_of(figures)
-        for name, figures in mapping_of(mapping_of(machine.get("gc")).get("collectors")).items()
+        for name, figures in mapping_at(node, "jvm", "gc", "collectors").items()
         # Of ZGC and Shenandoah: a cycle runs beside the threads, and stops none.
         if not name.endswith("Cycles")
     ]
-    processor = mapping_of(mapping_of(mapping_of(node.get("os")).get("cgroup")).get("cpu"))
-    scheduler = mapping_of(processor.get("stat"))
-    has_limit = (figure_of(processor.get("cfs_quota_micros")) or 0.0) > 0
-    rejected = {
-        name: figure_of(mapping_of(pool).get("rejected")) or 0.0
-        for name, pool in mapping_of(node.get("thread_pool")).items()
-    }
+    processor = mapping_at(node, "os", "cgroup", "cpu")
+    has_limit = (figure_at(processor, "cfs_quota_micros") or 0.0) > 0
     return _Counters(
-        at_ms=figure_of(machine.get("timestamp")),
-        uptime_ms=figure_of(machine.get("uptime_in_millis")),
+        at_ms=figure_at(node, "jvm", "timestamp"),
+        uptime_ms=figure_at(node, "jvm", "uptime_in_millis"),
         collections=_sum(collectors, "collection_count"),
         collected_ms=_sum(collectors, "collection_time_in_millis"),
-        rejected=rejected,
-        periods=figure_of(scheduler.get("number_of_elapsed_periods")) if has_limit else None,
-        throttled=figure_of(scheduler.get("number_of_times_throttled")) if has_limit else None,
+        rejected={name: figure_at(pool, "rejected") or 0.0 for name, pool in mapping_at(node, "thread_pool").items()},
+        periods=figure_at(processor, "stat", "number_of_elapsed_periods") if has_limit else None,
+        throttled=figure_at(processor, "stat", "number_of_times_throttled") if has_limit else None,
     )
 
 
 def _sum(collectors: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    figures = [figure for collector in collectors if (figure := figure_of(collector.get(name))) is not None]
+    figures = [figure for collector in collectors if (figure := figure_at(collector, name)) is not None]
     return sum(figures) if figures else None
 
 

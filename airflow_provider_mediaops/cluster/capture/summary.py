@@ -42,42 +42,33 @@ def summary_of(capture: Capture) -> dict[str, Any]:
 
     :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` names them.
     """
-    nodes, hottest = capture.report.nodes, _hottest(capture, _HOTTEST)
     busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
-    kinds = capture.kinds[:_HOTTEST]
-    lists: dict[str, Sequence[Any]] = {
-        "nodes": nodes,
-        "cpu": busiest,
-        "missing": capture.missing,
-        "hottest": hottest,
-        "kinds": kinds,
+    running = capture.running_tasks
+    pairs = [(node, group) for node in running.nodes for group in node.groups] if running else []
+    heaviest = nlargest(_HOTTEST, pairs, key=lambda pair: (pair[1].cpu_ms or 0.0, pair[1].running))
+    # By name, all entries, and how one is written.
+    lists: dict[str, tuple[Sequence[Any], Callable[[Any], Any]]] = {
+        "nodes": (capture.report.nodes, lambda node: {"node": _label(node), "threads": len(node.threads)}),
+        "cpu": (busiest, _cpu),
+        "hottest": (_hottest(capture, _HOTTEST), _hot),
+        "kinds": (capture.kinds[:_HOTTEST], _kind),
+        "missing": (capture.missing, name_of),
+        "groups": (heaviest, _group),
     }
-    shown: dict[str, list[Any]] = {
-        "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in nodes[:_LISTED]],
-        "cpu": [_cpu(node) for node in busiest[:_LISTED]],
-        "missing": [name_of(name) for name in lists["missing"][:_LISTED]],
-        "hottest": [_hot(node, thread) for node, thread in hottest],
-        "kinds": [_kind(kind) for kind in kinds],
-    }
-    if (running := capture.running_tasks) is not None:
-        pairs = ((node, group) for node in running.nodes for group in node.groups)
-        heaviest = nlargest(_HOTTEST, pairs, key=lambda pair: (pair[1].cpu_ms or 0.0, pair[1].running))
-        lists["groups"], shown["groups"] = heaviest, [_group(node, group) for node, group in heaviest]
-    # The first of each list is named, however long its name is.
-    shown = {name: fitting(entries, _ROOM[name]) or entries[:1] for name, entries in shown.items()}
-    return {
-        "bytes": len(capture.content("txt")),
-        "nodes": shown["nodes"],
-        "cpu": shown["cpu"] if capture.stats else None,
-        "hottest": shown["hottest"],
-        "kinds": shown["kinds"],
-        "missing": shown["missing"],
-        **({"groups": shown["groups"]} if "groups" in shown else {}),
-        "unparsed": len(capture.report.unparsed),
-        "left_out": {
-            name: len(lists[name]) - len(entries) for name, entries in shown.items() if len(lists[name]) > len(entries)
-        },
-    }
+    shown: dict[str, Any] = {}
+    left_out: dict[str, int] = {}
+    for name, (entries, write) in lists.items():
+        written = [write(entry) for entry in entries[:_LISTED]]
+        # The first of each list is named, however long its name is.
+        shown[name] = fitting(written, _ROOM[name]) or written[:1]
+        if len(entries) > len(shown[name]):
+            left_out[name] = len(entries) - len(shown[name])
+    if not capture.stats:
+        shown["cpu"] = None
+    if running is None:
+        del shown["groups"]
+    counts = {"bytes": len(capture.content("txt")), "unparsed": len(capture.report.unparsed)}
+    return {**counts, **shown, "left_out": left_out}
 
 
 def hottest_sentence(capture: Capture) -> str:
@@ -170,7 +161,8 @@ def _cpu(node: NodeCpu) -> dict[str, Any]:
     return {"node": name_of(node.label), "percent": node.percent, "source": node.source}
 
 
-def _group(node: NodeTasks, group: TaskGroup) -> dict[str, Any]:
+def _group(pair: tuple[NodeTasks, TaskGroup]) -> dict[str, Any]:
+    node, group = pair
     # Neither the query nor its shape: an XCom is read by others than the files.
     return {
         "node": name_of(node.label),
@@ -193,7 +185,8 @@ def _kind(kind: HotKind) -> dict[str, Any]:
     }
 
 
-def _hot(node: HotNode, thread: HotThread) -> dict[str, Any]:
+def _hot(pair: tuple[HotNode, HotThread]) -> dict[str, Any]:
+    node, thread = pair
     is_memory = thread.kind == "mem"
     shown: dict[str, Any] = {
         "node": _label(node),

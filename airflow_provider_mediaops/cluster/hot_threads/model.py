@@ -7,9 +7,9 @@ are the whole text, less what it was wrapped in, so :meth:`HotThreadsReport.rend
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping  # noqa: TC003 msgspec reads the annotations
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     HEADER,
@@ -20,7 +20,7 @@ from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     read_timestamp,
 )
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
-from airflow_provider_mediaops.cluster.plain_values import converted
+from airflow_provider_mediaops.cluster.plain_values import Part, converted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,28 +29,12 @@ if TYPE_CHECKING:
 Kind = Literal["cpu", "wait", "block", "mem"]
 """What the threads were sampled for: CPU time, waiting, blocking, or allocated memory."""
 
-_NOT_IN_JSON = frozenset({"source", "original", "wrappings"})
 
-
-class _Part:
-    """A part of a report that can be written as JSON."""
+class _Part(Part):
+    """A part of a report, without its text in JSON."""
 
     __slots__ = ()
-    # Properties that JSON has, too.
-    _computed: ClassVar[tuple[str, ...]] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values of this part and of the parts in it, ready for `json.dumps`."""
-        names = [item.name for item in fields(self) if item.name not in _NOT_IN_JSON]  # type: ignore[arg-type]
-        return {name: _plain(getattr(self, name)) for name in [*self._computed, *names]}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, _Part):
-        return value.to_dict()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+    _left_out: ClassVar[tuple[str, ...]] = ("source", "original", "wrappings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

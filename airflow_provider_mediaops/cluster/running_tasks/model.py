@@ -8,33 +8,17 @@ the match.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Literal
 
-from airflow_provider_mediaops.cluster.plain_values import converted
+from airflow_provider_mediaops.cluster.plain_values import Part, converted
 
 Seen = Literal["start", "end", "both", "between"]
 """When a group was listed: at the first look, at the last ones, at both, or only at looks in between."""
 
 
-class _Part:
-    """A part that can be written as JSON."""
-
-    __slots__ = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field by its name, as plain values."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(cast("Any", self))}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, _Part) else value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLoad(_Part):
+class PoolLoad(Part):
     """
     One thread pool of a node, right before the report was asked for.
 
@@ -51,7 +35,7 @@ class PoolLoad(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskGroup(_Part):
+class TaskGroup(Part):
     """
     The listed requests of one kind on one node.
 
@@ -91,7 +75,7 @@ class TaskGroup(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LikelyGroup(_Part):
+class LikelyGroup(Part):
     """
     The group that a hot thread likely worked for.
 
@@ -110,7 +94,7 @@ class LikelyGroup(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexWork(_Part):
+class IndexWork(Part):
     """
     The work on an index between the two readings of a node's shard statistics.
 
@@ -131,7 +115,7 @@ class IndexWork(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeTasks(_Part):
+class NodeTasks(Part):
     """
     What one node ran while its hot threads were measured.
 
@@ -170,7 +154,7 @@ class NodeTasks(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningTasks(_Part):
+class RunningTasks(Part):
     """
     What the hot nodes ran while their report was taken: ``running_tasks`` in the JSON file of a capture.
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
 from airflow_provider_mediaops.cluster.running_tasks.description import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
@@ -143,9 +143,7 @@ def task_list(nodes: Sequence[str]) -> Call[TaskList]:
 
 def _read_list(body: Mapping[str, Any], size: int) -> TaskList:
     listed = [
-        mapping_of(task)
-        for node in mapping_of(body.get("nodes")).values()
-        for task in mapping_of(mapping_of(node).get("tasks")).values()
+        mapping_of(task) for node in mapping_at(body, "nodes").values() for task in mapping_at(node, "tasks").values()
     ]
     tasks = tuple(task for task in map(_read_task, listed[:MAX_TASKS]) if task)
     return TaskList(tasks, size, len(list_of(body.get("node_failures"))), max(0, len(listed) - MAX_TASKS))
@@ -154,26 +152,24 @@ def _read_list(body: Mapping[str, Any], size: int) -> TaskList:
 def single_task(task_id: str) -> Call[Task | None]:
     """Ask for one task, which needs the permission ``cluster:monitor/task/get``; None if the reply names none."""
     request = _request(f"/_tasks/{escape_segment(task_id)}", max_bytes=_MAX_TASK_BYTES)
-    return Call(request, lambda response: _read_task(mapping_of(read_json(response).get("task"))))
+    return Call(request, lambda response: _read_task(mapping_at(read_json(response), "task")))
 
 
 def _read_task(task: Mapping[str, Any]) -> Task | None:
     node_id, number, action = text_of(task.get("node")), task.get("id"), text_of(task.get("action"))
     if node_id is None or type(number) is not int or action is None:
         return None
-    resources = mapping_of(task.get("resource_stats"))
-    threads = mapping_of(resources.get("thread_info"))
     return Task(
         task_id=f"{node_id}:{number}",
         action=action[:_LONGEST_NAME],
         started_ms=number_of(task.get("start_time_in_millis"), _LARGEST) or 0.0,
         running_ms=_milliseconds(task.get("running_time_in_nanos")) or 0.0,
         parent_id=text_of(task.get("parent_task_id")),
-        opaque_id=_opaque_id(mapping_of(task.get("headers"))),
+        opaque_id=_opaque_id(mapping_at(task, "headers")),
         description=(text_of(task.get("description")) or "")[:_LONGEST_DESCRIPTION],
-        cpu_ms=_milliseconds(mapping_of(resources.get("total")).get("cpu_time_in_nanos")),
-        executions=_count(threads.get("thread_executions")),
-        active_threads=_count(threads.get("active_threads")),
+        cpu_ms=_milliseconds(value_at(task, "resource_stats", "total", "cpu_time_in_nanos")),
+        executions=_count(value_at(task, "resource_stats", "thread_info", "thread_executions")),
+        active_threads=_count(value_at(task, "resource_stats", "thread_info", "active_threads")),
     )
 
 
@@ -204,15 +200,15 @@ def thread_pools(nodes: Sequence[str]) -> Call[dict[str, tuple[PoolLoad, ...]]]:
 
 
 def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, ...]]]:
-    for node_id, node in mapping_of(body.get("nodes")).items():
+    for node_id, node in mapping_at(body, "nodes").items():
         pools = [
             PoolLoad(
                 pool=name[:_LONGEST_NAME],
-                active=_count(mapping_of(figures).get("active")) or 0,
-                queue=_count(mapping_of(figures).get("queue")) or 0,
-                rejected=_count(mapping_of(figures).get("rejected")) or 0,
+                active=_count(value_at(figures, "active")) or 0,
+                queue=_count(value_at(figures, "queue")) or 0,
+                rejected=_count(value_at(figures, "rejected")) or 0,
             )
-            for name, figures in mapping_of(mapping_of(node).get("thread_pool")).items()
+            for name, figures in mapping_at(node, "thread_pool").items()
         ]
         busy = [pool for pool in pools if pool.active or pool.queue]
         yield node_id, tuple(sorted(busy, key=lambda pool: (-pool.queue, -pool.active, pool.pool)))
@@ -231,8 +227,8 @@ def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, IndexWork]]]:
 
 
 def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, IndexWork]]]:
-    for node_id, node in mapping_of(body.get("nodes")).items():
-        shards = mapping_of(mapping_of(mapping_of(node).get("indices")).get("shards"))
+    for node_id, node in mapping_at(body, "nodes").items():
+        shards = mapping_at(node, "indices", "shards")
         yield node_id, {name: _summed(name, list_of(of_index)) for name, of_index in shards.items()}
 
 
@@ -248,4 +244,4 @@ def _summed(name: str, shards: list[Any]) -> IndexWork:
 
 
 def _figure(figures: object, group: str, name: str) -> float:
-    return number_of(mapping_of(mapping_of(figures).get(group)).get(name), _LARGEST) or 0.0
+    return number_of(value_at(figures, group, name), _LARGEST) or 0.0
