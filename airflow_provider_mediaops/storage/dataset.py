@@ -313,7 +313,7 @@ class Staging:
     def _publish_changes(self, backend: Backend, done: DoneFrame) -> None:
         with backend.new_file() as new:
             with naming_path(str(self._dataset.changes), "written", self._backend.hint):
-                _write_blocks(new, done.frame.lines.blocks())
+                _write_blocks(new, done.lines.blocks())
             self._log.check()
             try:
                 backend.publish(new, self._noted_changes)

@@ -58,6 +58,8 @@ class Frame:
     :param kind: ``rows`` (records and a state) or ``done`` (all is ready to be published).
     :param rows: the number of records up to its end.
     :param data: where its data is.
+    :param crc: the checksum of the header's text and all that follows.
+    :param is_break: whether it does not go on from the frame before it, but from another one, or from none.
     """
 
     number: int
@@ -65,19 +67,28 @@ class Frame:
     rows: int
     data: Part
     lines: Part
+    crc: int = 0
+    text: bytes = b""
+    is_break: bool = False
+    before: Place | None = None
 
     def value(self) -> Any:
         """Return its data."""
         return parse_json(b"".join(self.data.blocks()))
 
+    def is_sound(self) -> bool:
+        """Return whether all of it is as it was written."""
+        crc = zlib.crc32(self.text)
+        for block in read_blocks(self.data.file, self.data.start, self.lines.end):
+            crc = zlib.crc32(block, crc)
+        return crc == self.crc
 
-@dataclass(frozen=True, slots=True)
-class DoneFrame:
-    """A frame that says what is to be published."""
 
-    claim: Claim
-    frame: Frame
+class DoneFrame(NamedTuple):
+    """What a frame says is to be published: the fields of its data, and the lines of the changes."""
+
     fields: dict[str, Any]
+    lines: Part
 
 
 @dataclass(slots=True)
@@ -101,31 +112,27 @@ class ClaimLog:
         """Read the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
         for part in parts:
             start = part.start
-            while (frame := self._next(part.file, start, part.end, name)) is not None:
+            while (frame := _frame_at(part.file, start, part.end, name)) is not None and self._follows(frame):
+                if frame.is_break:
+                    self.breaks[frame.number] = frame.before
+                if frame.kind == "done":
+                    self.done.append(frame.number)
                 self.file = part.file
                 self.starts.append(start)
                 self.lines.append(frame.lines.start)
                 self.ends.append(frame.lines.end)
-                if frame.kind == "done":
-                    self.done.append(frame.number)
                 start = frame.lines.end
 
-    def _next(self, file: int, start: int, end: int, name: str) -> Frame | None:
-        header = _header_at(file, start, end, name)
-        if header is None or header.frame.number != len(self.starts):
-            return None
-        if not (header.is_break or self.starts) or not header.is_sound():
-            return None
-        if header.is_break:
-            self.breaks[header.frame.number] = header.before
-        return header.frame
+    def _follows(self, frame: Frame) -> bool:
+        is_next = frame.number == len(self.starts) and (frame.is_break or frame.number > 0)
+        return is_next and frame.is_sound()
 
     def frame(self, number: int) -> Frame:
         """Return a frame that was read."""
-        header = _header_at(self.file, self.starts[number], self.ends[number], "")
-        if header is None:
+        frame = _frame_at(self.file, self.starts[number], self.ends[number], "")
+        if frame is None:
             raise OSError(errno.EIO, f"frame {number} of {self.claim} has changed since it was read")
-        return header.frame
+        return frame
 
 
 class Slice(NamedTuple):
@@ -136,22 +143,7 @@ class Slice(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    frame: Frame
-    crc: int
-    text: bytes
-    is_break: bool
-    before: Place | None
-
-    def is_sound(self) -> bool:
-        crc = zlib.crc32(self.text)
-        for block in read_blocks(self.frame.data.file, self.frame.data.start, self.frame.lines.end):
-            crc = zlib.crc32(block, crc)
-        return crc == self.crc
-
-
-def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
+def _frame_at(file: int, start: int, end: int, name: str) -> Frame | None:
     """Read a header; None for none, and for one that cannot be understood."""
     found = _HEADER.match(os.pread(file, min(_MAX_HEADER_BYTES, end - start), start)) if start < end else None
     if found is None:
@@ -163,15 +155,14 @@ def _header_at(file: int, start: int, end: int, name: str) -> _Header | None:
         sizes = [fields[key] for key in ("number", "rows", "data", "size")]
         if not all(type(size) is int and size >= 0 for size in sizes) or fields["kind"] not in ("rows", "done"):
             return None
-        number, rows, data_size, size = sizes
-        at = start + found.end()
-        data = Part(file, at, at + data_size)
-        lines = Part(file, data.end, data.end + size)
         before = _place_of(fields["before"]) if fields.get("before") else None
     except (KeyError, TypeError, ValueError):
         return None
-    frame = Frame(number, fields["kind"], rows, data, lines)
-    return _Header(frame, int(found[1], 16), found[2], "before" in fields, before)
+    number, rows, data_size, size = sizes
+    at = start + found.end()
+    data, lines = Part(file, at, at + data_size), Part(file, at + data_size, at + data_size + size)
+    is_break = "before" in fields
+    return Frame(number, fields["kind"], rows, data, lines, int(found[1], 16), found[2], is_break, before)
 
 
 def _place_of(fields: Sequence[Any]) -> Place:
@@ -385,7 +376,7 @@ class Log:
         """Append the frame that says what is to be published."""
         size = lines.end - lines.start if lines else 0
         frame = self._append("done", json_line(fields), lines.blocks if lines else tuple, size)
-        done = DoneFrame(self.claim, frame, dict(fields))
+        done = DoneFrame(dict(fields), frame.lines)
         self.done.insert(0, done)
         return done
 
@@ -465,28 +456,26 @@ class Log:
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """Yield the committed lines without their ends, from a place in bytes on."""
-        self.flush()
-        first = bisect_right(self._ends, start)
-        for index in range(first, len(self._ends)):
-            begin = self._ends[index - 1] if index else 0
-            at = self._starts[index]
-            end = at + self._ends[index] - begin
-            yield from _lines_in(Part(self._files[index], at + max(0, start - begin), end))
+        for part in self._parts(start):
+            yield from _lines_in(part)
 
     def read(self, start: int, size: int) -> bytes:
         """Return a part of one committed line."""
-        self.flush()
-        index = bisect_right(self._ends, start)
-        begin = self._ends[index - 1] if index else 0
-        return os.pread(self._files[index], size, self._starts[index] + start - begin)
+        part = next(self._parts(start))
+        return os.pread(part.file, size, part.start)
 
     def blocks(self) -> Iterator[bytes]:
         """Yield all committed lines with their ends, block by block."""
+        for part in self._parts(0):
+            yield from part.blocks()
+
+    def _parts(self, start: int) -> Iterator[Part]:
+        """Yield where the committed lines are, from a place in bytes on."""
         self.flush()
-        for index, end in enumerate(self._ends):
+        for index in range(bisect_right(self._ends, start), len(self._ends)):
             begin = self._ends[index - 1] if index else 0
-            start = self._starts[index]
-            yield from read_blocks(self._files[index], start, start + end - begin)
+            at = self._starts[index]
+            yield Part(self._files[index], at + max(0, start - begin), at + self._ends[index] - begin)
 
 
 def _lines_in(part: Part) -> Iterator[bytes]:
@@ -509,11 +498,11 @@ def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[DoneFrame]:
     for claim in sorted(logs, reverse=True):
         if over is None or claim > over:
             frames = map(logs[claim].frame, reversed(logs[claim].done))
-            found += [done for frame in frames if (done := _done_of(claim, frame))]
+            found += [done for frame in frames if (done := _done_of(frame))]
     return found
 
 
-def _done_of(claim: Claim, frame: Frame) -> DoneFrame | None:
+def _done_of(frame: Frame) -> DoneFrame | None:
     try:
         fields = frame.value()
     except ValueError:
@@ -521,4 +510,4 @@ def _done_of(claim: Claim, frame: Frame) -> DoneFrame | None:
     kinds = {"fingerprint": str, "size": int, "sha256": str, "kept": bool, "changes": bool, "summary": dict}
     if not isinstance(fields, dict) or not all(isinstance(fields.get(key), kind) for key, kind in kinds.items()):
         return None
-    return DoneFrame(claim, frame, fields)
+    return DoneFrame(fields, frame.lines)

@@ -65,7 +65,7 @@ def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int
     :raises ValueError: if two columns have one of the names; the message says so.
     """
     places: list[int] = []
-    for name, key in [(name, _folded) for name in wanted] if wanted else [(name, _bare) for name in _ISBN_NAMES]:
+    for name, key in [(name, folded) for name in wanted] if wanted else [(name, _bare) for name in _ISBN_NAMES]:
         exact = [place for place, other in enumerate(names) if other == name]
         found = exact or [place for place, other in enumerate(names) if key(other) == key(name)]
         if len(found) > 1:
@@ -98,7 +98,8 @@ def column_error(column: str, names: Sequence[str]) -> str | None:
     return no_column([column], names)
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a name without blanks and case."""
     return "".join(name.split()).casefold()
 
 

@@ -130,6 +130,7 @@ class SourceFile:
     :param format: its format, in the words of the suffixes.
     :param role: what it is to the user.
     :param options: how it is read.
+    :param is_part: whether it is one of several that make a table: an empty one has no rows.
     :param columns: the columns that are read, as the file writes them; none if a line is one text.
     :param delimiter: the character between the cells of a line; None in a format without.
     :param encoding: the encoding of its text; None in a format that is no text.
@@ -145,6 +146,7 @@ class SourceFile:
     format: str
     role: FileRole
     options: ReadOptions
+    is_part: bool = False
     columns: list[str] = field(default_factory=list)
     delimiter: str | None = None
     encoding: str | None = None

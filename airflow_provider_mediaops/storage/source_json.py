@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
     from airflow_provider_mediaops.storage.source_lines import SourceLines
 
-# A row of Open Library's dump: type, key, revision, time and the record, with tabs between.
-_DUMP_LINE = re.compile(r"/type/\w+\t/\S+\t\d+\t[^\t]+\t(?={)")
 # A file in which each record has other names would fill the memory.
 _MAX_NAMES = 1_000
 _GAP = re.compile(r"[\s,\x1e]*")
@@ -87,10 +85,9 @@ class _Rows:
 
     def of_line(self, line: str) -> Iterator[SourceRow]:
         """Yield the row of a line, or those of the list that it holds."""
-        text = _DUMP_LINE.sub("", line, count=1) if line.startswith("/type/") else line
         try:
-            value = _DECODER.decode(text)
-            check_depth(value, text.count("{") + text.count("["))
+            value = _DECODER.decode(line)
+            check_depth(value, line.count("{") + line.count("["))
         except (ValueError, RecursionError) as error:
             yield self._file.row(line.strip(), f"it is no JSON ({error})", self._nothing())
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
+from airflow_provider_mediaops.storage.source_columns import folded
 from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP
 from airflow_provider_mediaops.storage.sources import file_info, rows_of, version_in
@@ -72,16 +73,18 @@ class ListSource:
         """Return the list of a source."""
         return cls([source] if isinstance(source, str) else list(source), *options)
 
-    def files(self) -> list[ListFile]:
+    def files(self, *, keep: Keep = False) -> list[SourceFile]:
         """
         Find the files of the list.
 
+        :param keep: which other columns the rows hold: all, none, or those with these names.
         :returns: the files in order: of a folder or a pattern, by their names.
         :raises OSError: if a file or folder is missing or cannot be reached; the message names it.
         :raises InvalidSourceError: if there is none, or one has an unknown suffix.
         :raises PermanentError: if the package of a store is not installed.
         """
-        return [file for path in self.paths for file in _files_of(path)]
+        options = ReadOptions(self.columns, self.delimiter, self.encoding, keep)
+        return [file for path in self.paths for file in _files_of(path, options)]
 
     def version(self) -> str:
         """
@@ -99,7 +102,7 @@ class ListSource:
 
         :param keep: which other columns the rows hold: all, none, or those with these names.
         """
-        return ListReading(self.files(), ReadOptions(self.columns, self.delimiter, self.encoding, keep))
+        return ListReading(self.files(keep=keep), self.columns or ())
 
     def check_destination(self, destination: str) -> None:
         """
@@ -121,33 +124,18 @@ class ListSource:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListFile:
-    """
-    A file of a list.
-
-    :param path: its path.
-    :param format: its format.
-    :param is_part: whether it is one of several that make a table: an empty one has no rows.
-    """
-
-    path: str
-    format: str
-    is_part: bool = False
-
-
 @dataclass(slots=True)
 class ListReading:
     """
     One reading of a list.
 
     :param files: its files.
-    :param options: how they are read.
+    :param wanted: the columns that the user has named.
     """
 
-    files: Sequence[ListFile]
-    options: ReadOptions
-    #: The files that were read, with what was recognised in each.
+    files: Sequence[SourceFile]
+    wanted: Sequence[str]
+    #: The files of which the reading has begun, with what was recognised in each.
     facts: list[SourceFile] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[SourceRow]:
@@ -165,12 +153,11 @@ class ListReading:
             path = path_of(file.path)
             check_store(path, LIST.name)
             check_regular(path, LIST.name)
-            facts = SourceFile(file.path, file.format, LIST, self.options)
-            self.facts.append(facts)
+            self.facts.append(file)
             if file.is_part and not file_info(path, LIST.name).get("size"):
                 continue
-            for row in rows_of(facts):
-                facts.rows += 1
+            for row in rows_of(file):
+                file.rows += 1
                 if row.error and len(self.files) > 1:
                     row.error = f"{path.name}: {row.error}"
                 yield row
@@ -198,10 +185,9 @@ class ListReading:
                 f"{first.name}, line {first.fallback_line} is no UTF-8, and such lines are read as "
                 f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
             )
-        wanted = self.options.columns or ()
-        if len(wanted) > 1:
-            read = {"".join(name.split()).casefold() for facts in self.facts for name in facts.columns}
-            absent = [name for name in wanted if "".join(name.split()).casefold() not in read]
+        if len(self.wanted) > 1:
+            read = {folded(name) for facts in self.facts for name in facts.columns}
+            absent = [name for name in self.wanted if folded(name) not in read]
             if absent and read:
                 yield f"isbn_column names {', '.join(map(repr, absent))}, which no file of the list has."
 
@@ -239,7 +225,7 @@ _REFUSED = {
 }
 
 
-def _files_of(text: str) -> list[ListFile]:
+def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     check_suffix(text)
     path = path_of(text)
     check_store(path, LIST.name)
@@ -254,12 +240,18 @@ def _files_of(text: str) -> list[ListFile]:
                 name for each, is_folder in found.items() for name in (_in_folder(path, each) if is_folder else [each])
             ]
     if names is None:
-        return [_file(text)]
+        if (format := format_of_list(text)) is None:
+            raise InvalidSourceError(f"source {unsigned(text)!r} ends in none of {_suffixes()}.")
+        return [SourceFile(text, format, LIST, options)]
     if len(names) > _MAX_FILES:
         raise InvalidSourceError(
             f"{LIST.of(path)}: there are more than {_MAX_FILES:,} files. Name the folder of the list, or a pattern."
         )
-    files = [ListFile(_full(path, name), format, is_part=True) for name in names if (format := _format_of_part(name))]
+    files = [
+        SourceFile(_full(path, name), format, LIST, options, is_part=True)
+        for name in names
+        if (format := _format_of_part(name))
+    ]
     if not files:
         others = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
         raise InvalidSourceError(
@@ -322,12 +314,6 @@ def _full(path: ObjectStoragePath, name: str) -> str:
         return f"/{name.lstrip('/')}"
     conn_id = conn_id_of(path)
     return f"{path.protocol}://{f'{conn_id}@' if conn_id else ''}{name.lstrip('/')}"
-
-
-def _file(text: str) -> ListFile:
-    if (format := format_of_list(text)) is None:
-        raise InvalidSourceError(f"source {unsigned(text)!r} ends in none of {_suffixes()}.")
-    return ListFile(text, format)
 
 
 def _suffixes() -> str:

@@ -178,22 +178,6 @@ class TestLogLevel:
         path_of("abfs://mine@books/a/b.csv")
         assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.INFO
 
-    @pytest.mark.parametrize(
-        ("levels", "level"),
-        [
-            ("botocore=WARNING azure=INFO", logging.INFO),
-            ("azure=debug,botocore=INFO", logging.DEBUG),
-            ("azure=LOUD", logging.WARNING),
-            ("sazure=INFO", logging.WARNING),
-        ],
-    )
-    def test_of_azures_client_is_the_one_in_airflows_configuration(
-        self, levels: str, level: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", levels)
-        path_of("abfs://mine@books/a/b.csv")
-        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == level
-
 
 @pytest.mark.parametrize(
     ("destination", "warned"),

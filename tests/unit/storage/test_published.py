@@ -26,28 +26,20 @@ MANIFEST = ".d.jsonl.staging/manifest.json"
 
 
 class TestPublished:
-    def test_nothing(self, place: Place) -> None:
+    def test_task_instance_finds_what_it_has_published_until_it_is_cleared(self, place: Place) -> None:
         assert place.dataset().published(owner()) is None
         assert place.names() == []
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        assert place.dataset().published(owner()) is None
 
-    def test_by_this_task_instance(self, place: Place) -> None:
-        summary = attempt(place.dataset(), owner(), rows(0)).summary
+        summary = attempt(place.dataset(), owner()).summary
+        assert [place.dataset().published(owner()) for _ in range(2)] == [summary, summary]
+        assert place.dataset("another.jsonl").published(owner()) is None
+        cleared = [owner(clears=1), owner(run_start="2026-11-24T12:00:00")]
+        for other in (owner("other"), owner(parameters="others"), *cleared):
+            assert place.dataset().published(other) is None
 
-        assert place.dataset().published(owner()) == summary
-        assert place.dataset().published(owner()) == summary
-
-    @pytest.mark.parametrize(
-        "other", [owner("other"), owner(parameters="others"), owner(clears=1), owner(run_start="2026-11-24T12:00:00")]
-    )
-    def test_by_another_or_before_a_clear(self, place: Place, other: Owner) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-
-        assert place.dataset().published(other) is None
-
-    def test_and_removed_since(self, place: Place) -> None:
-        summary = attempt(place.dataset(), owner(), rows(0)).summary
         place.remove("d.jsonl")
-
         assert place.dataset().published(owner()) == summary
 
     def test_a_file_of_equal_size_that_another_program_has_written_is_not_ours(
@@ -66,16 +58,6 @@ class TestPublished:
         assert place.dataset().published(owner()) is None
         assert attempt(place.dataset(), owner()).summary["bytes"] == len(content)
         assert place.read("d.jsonl") == content
-
-    def test_a_stage_is_not(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-
-        assert place.dataset().published(owner()) is None
-
-    def test_each_destination_has_its_own(self, place: Place) -> None:
-        attempt(place.dataset("a.jsonl"), owner(), rows(0))
-
-        assert place.dataset("b.jsonl").published(owner()) is None
 
     @pytest.mark.parametrize(
         "damaged",
@@ -298,12 +280,10 @@ def test_a_path_of_changes_that_cannot_be_published_is_refused(path: str, messag
         check_changes_path("changes", path, "/out/d.jsonl")
 
 
-@pytest.mark.parametrize("path", ["s3://b/e.jsonl", "s3://one@other/e.jsonl"])
-def test_changes_may_be_anywhere_on_the_storage_of_their_dataset(path: str) -> None:
-    check_changes_path("changes", path, "s3://one@b/d.jsonl")
-
-
-@pytest.mark.parametrize("path", ["s3://two@b/e.jsonl", "gs://one@b/e.jsonl", "/out/e.jsonl"])
-def test_changes_on_another_storage_than_their_dataset_are_refused(path: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="is on another storage"):
-        check_changes_path("changes", path, "s3://one@b/d.jsonl")
+def test_changes_are_on_the_storage_of_their_dataset() -> None:
+    destination = "s3://one@b/d.jsonl"
+    for path in ("s3://b/e.jsonl", "s3://one@other/e.jsonl"):
+        check_changes_path("changes", path, destination)
+    for path in ("s3://two@b/e.jsonl", "gs://one@b/e.jsonl", "/out/e.jsonl"):
+        with pytest.raises(InvalidArgumentError, match="is on another storage"):
+            check_changes_path("changes", path, destination)

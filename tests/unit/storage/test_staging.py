@@ -35,42 +35,7 @@ def test_commits_are_published_when_the_block_ends(place: Place) -> None:
     assert place.is_settled()
 
 
-class TestBeginningAnew:
-    def test_discarded_records_are_in_no_dataset(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
-
-        with place.dataset().staging(owner()) as staging:
-            assert staging.resumed
-            staging.discard()
-            assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
-            staging.commit(rows(7), {"batch": 1})
-
-        assert place.lines() == rows(7)
-        assert place.visible() == ["d.jsonl"]
-        assert place.is_settled()
-
-    def test_the_next_attempt_resumes_what_was_committed_since(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-        with stopped(), place.dataset().staging(owner()) as staging:
-            staging.discard()
-            staging.commit(rows(7), {"batch": 1})
-            raise StoppedError
-
-        with place.dataset().staging(owner()) as staging:
-            assert (staging.resumed, list(staging.records()), staging.state) == (True, rows(7), {"batch": 1})
-
-    def test_an_older_dataset_stays_until_the_new_one_replaces_it(self, place: Place) -> None:
-        attempt(place.dataset(), owner("dag/yesterday/task/-1"), rows(0))
-        with stopped(), place.dataset().staging(owner()) as staging:
-            staging.commit(rows(4), None)
-            staging.discard()
-            raise StoppedError
-
-        assert place.lines() == rows(0)
-        assert place.dataset().published(owner("dag/yesterday/task/-1"))
-
-
-def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
+def test_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
     assert place.visible() == []
 
@@ -84,6 +49,24 @@ def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -
     assert place.is_settled()
 
 
+def test_discarded_records_are_in_no_dataset_and_those_since_are(place: Place) -> None:
+    attempt(place.dataset(), owner("dag/yesterday/task/-1"), rows(9))
+    attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
+    with stopped(), place.dataset().staging(owner()) as staging:
+        assert staging.resumed
+        staging.discard()
+        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        staging.commit(rows(7), {"batch": 1})
+        raise StoppedError
+    assert place.lines() == rows(9)
+
+    with place.dataset().staging(owner()) as staging:
+        assert (staging.resumed, list(staging.records()), staging.state) == (True, rows(7), {"batch": 1})
+
+    assert place.lines() == rows(7)
+    assert place.is_settled()
+
+
 def test_a_state_without_records_is_gone_on_with(place: Place) -> None:
     attempt(place.dataset(), owner(), [], stop=True)
 
@@ -92,11 +75,14 @@ def test_a_state_without_records_is_gone_on_with(place: Place) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_the_format_is_made_of_all_attempts(place: Place, format_: str) -> None:
+def test_file_is_made_of_all_attempts_and_replaces_an_older_one(place: Place, format_: str) -> None:
     name = f"d.{format_}"
+    attempt(place.dataset(name), owner("old"), rows(7))
+    older = place.read(name)
     attempt(place.dataset(name), owner(), rows(0), stop=True)
-    summary = attempt(place.dataset(name), owner(), rows(2)).summary
+    assert place.read(name) == older
 
+    summary = attempt(place.dataset(name), owner(), rows(2)).summary
     content = place.read(name)
     assert summary["bytes"] == len(content)
     assert place.visible() == [name]
@@ -108,19 +94,6 @@ def test_the_format_is_made_of_all_attempts(place: Place, format_: str) -> None:
     else:
         found = place.lines()
     assert found == rows(0, 4)
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_an_older_file_stays_until_the_new_one_is_published(place: Place, format_: str) -> None:
-    name = f"d.{format_}"
-    attempt(place.dataset(name), owner("old"), rows(0))
-    older = place.read(name)
-
-    attempt(place.dataset(name), owner("new"), rows(2), stop=True)
-    assert place.read(name) == older
-
-    attempt(place.dataset(name), owner("new"), rows(4))
-    assert place.read(name) != older
 
 
 @pytest.mark.parametrize("other", [owner("dag/tomorrow/task/-1"), owner(parameters="others")])
@@ -230,49 +203,35 @@ class TestDigest:
             place.now += 1
         return staging.summary
 
-    def test_the_same_content_leaves_the_file_as_it_is(self, place: Place) -> None:
-        first = self.publish(place, "same")
-        content = place.read("d.jsonl")
-        second = self.publish(place, "same", first=2)
+    @pytest.mark.parametrize("format_", FORMATS)
+    def test_same_content_leaves_the_file_as_it_is_and_makes_it_the_latest_tasks(
+        self, place: Place, format_: str
+    ) -> None:
+        name = f"d.{format_}"
+        first = self.publish(place, "same", name=name)
+        attempt(place.dataset(name), owner("fails"), rows(0), stop=True)
+        content = place.read(name)
+        second = self.publish(place, "same", who=owner("mine"), first=2, name=name)
 
         assert (first["changed"], second["changed"]) == (True, False)
         assert {**second, "changed": True} == first
-        assert place.read("d.jsonl") == content
-        assert place.visible() == ["d.jsonl"]
-        assert place.is_settled()
+        assert place.read(name) == content
+        assert place.visible() == [name]
+        assert place.dataset(name).published(owner("mine")) == second
 
-    def test_file_that_stays_as_it_is_belongs_to_the_latest_task(self, place: Place) -> None:
-        self.publish(place, "same")
-        summary = self.publish(place, "same", who=owner("mine"))
-
-        assert place.dataset().published(owner("mine")) == summary
-        assert self.publish(place, "same")["changed"] is False
-
-    def test_other_content_is_published(self, place: Place) -> None:
+    def test_other_content_other_parameters_and_a_file_of_another_origin_are_replaced(self, place: Place) -> None:
         self.publish(place, "one")
-
-        assert self.publish(place, "two", first=2)["changed"] is True
+        assert self.publish(place, "two", who=owner("a", "p"), first=2)["changed"] is True
         assert place.lines() == rows(2)
+        assert self.publish(place, "two", who=owner("b", "q"))["changed"] is True
 
-    def test_other_parameters_make_another_file(self, place: Place) -> None:
-        self.publish(place, "same", who=owner("a", "p"))
-
-        assert self.publish(place, "same", who=owner("b", "q"))["changed"] is True
-
-    def test_a_file_of_unknown_origin_is_replaced(self, place: Place) -> None:
-        self.publish(place, "same")
-        place.remove("d.jsonl")
-        assert self.publish(place, "same")["changed"] is True
-
-        self.publish(place, None)
-        assert self.publish(place, "same")["changed"] is True
-
-    def test_a_file_that_another_program_has_replaced_is_published_again(self, place: Place) -> None:
-        self.publish(place, "same")
         place.write("d.jsonl", b"of another program")
-
-        assert self.publish(place, "same")["changed"] is True
+        assert self.publish(place, "two", who=owner("c", "q"))["changed"] is True
         assert place.lines() == rows(0)
+        place.remove("d.jsonl")
+        assert self.publish(place, "two", who=owner("d", "q"))["changed"] is True
+        self.publish(place, None)
+        assert self.publish(place, "two", who=owner("e", "q"))["changed"] is True
 
     def test_file_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
         self.publish(place, "same")
@@ -282,16 +241,3 @@ class TestDigest:
             place.remove("d.jsonl")
 
         assert self.publish(place, "same", who=owner("later"))["changed"] is True
-
-    def test_digest_outlives_attempts_that_fail(self, place: Place) -> None:
-        self.publish(place, "same")
-        attempt(place.dataset(), owner("fails"), rows(0), stop=True)
-        attempt(place.dataset(), owner("fails too"), rows(0), stop=True)
-
-        assert self.publish(place, "same")["changed"] is False
-
-    @pytest.mark.parametrize("format_", FORMATS)
-    def test_in_every_format(self, place: Place, format_: str) -> None:
-        changed = [self.publish(place, "same", name=f"d.{format_}")["changed"] for _ in range(2)]
-
-        assert changed == [True, False]
