@@ -190,30 +190,24 @@ class TestFullDisk:
 
 
 class TestPaths:
-    def test_a_destination_that_is_a_folder_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
+    def test_destination_that_cannot_be_written_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
         (tmp_path / "d.jsonl").mkdir()
+        (tmp_path / "file").touch()
 
         with pytest.raises(IsADirectoryError, match=r"d\.jsonl cannot be written: it is a folder"):
             here.dataset().staging(owner()).__enter__()
-
-    def test_a_destination_below_a_file_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-
         with pytest.raises(OSError, match=r"file/d\.jsonl cannot be written"):
             here.dataset("file/d.jsonl").staging(owner()).__enter__()
 
-    def test_folders_are_made(self, here: Place, tmp_path: Path) -> None:
-        attempt(here.dataset("a/b/d.jsonl"), owner(), rows(0))
-
-        assert (tmp_path / "a" / "b" / "d.jsonl").exists()
-
     @pytest.mark.parametrize("name", ["n" * 249 + ".jsonl", "ü" * 120 + ".csv", os.fsdecode(b"caf\xe9.jsonl")])
-    def test_any_name_that_the_file_system_allows_is_written(self, here: Place, name: str) -> None:
-        attempt(here.dataset(name), owner(), rows(0), stop=True)
-        assert attempt(here.dataset(name), owner()).resumed
+    def test_any_name_that_the_file_system_allows_is_written_in_folders_that_are_made(
+        self, here: Place, name: str
+    ) -> None:
+        attempt(here.dataset(f"a/b/{name}"), owner(), rows(0), stop=True)
+        assert attempt(here.dataset(f"a/b/{name}"), owner()).resumed
 
-        assert here.dataset(name).published(owner())
-        assert here.visible() == [name]
+        assert here.dataset(f"a/b/{name}").published(owner())
+        assert f"a/b/{name}" in here.names()
 
     # The paths of Airflow 3.1 know no home folder, neither to read nor to write.
     @pytest.mark.airflow(">=3.3")
@@ -253,32 +247,27 @@ class TestPaths:
 
 class TestPermissions:
     @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
-    def test_staged_file_is_private_and_published_one_is_ordinary(self, here: Place, tmp_path: Path, name: str) -> None:
+    @pytest.mark.parametrize("before", [None, 0o600])
+    def test_staged_file_is_private_and_published_one_is_ordinary(
+        self, here: Place, tmp_path: Path, name: str, before: int | None
+    ) -> None:
+        """Or it has the permissions of the file that it replaces."""
+        folder = tmp_path / f".{name}.staging"
+        # Others could read it.
+        folder.mkdir(mode=0o755)
+        if before is not None:
+            (tmp_path / name).touch(before)
         previous = os.umask(0o022)
         try:
             with here.dataset(name).staging(owner()) as staging:
                 staging.commit(rows(0), 1)
-                folder = tmp_path / f".{name}.staging"
                 found = {stat.S_IMODE(each.stat().st_mode) for each in folder.rglob("*") if each.is_file()}
                 assert found == {0o600}
                 assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         finally:
             os.umask(previous)
 
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o644
-
-    def test_a_hidden_folder_that_others_could_read_is_closed(self, here: Place, tmp_path: Path) -> None:
-        (tmp_path / STAGING).mkdir(mode=0o755)
-        attempt(here.dataset(), owner(), rows(0), stop=True)
-
-        assert stat.S_IMODE((tmp_path / STAGING).stat().st_mode) == 0o700
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
-    def test_a_file_that_is_replaced_passes_on_its_permissions(self, here: Place, tmp_path: Path, name: str) -> None:
-        (tmp_path / name).touch(0o600)
-        attempt(here.dataset(name), owner(), rows(0))
-
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == (before or 0o644)
 
     def test_a_file_system_that_shows_all_files_as_one_users_is_usable(
         self, here: Place, monkeypatch: pytest.MonkeyPatch

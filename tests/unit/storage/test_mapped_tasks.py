@@ -46,14 +46,10 @@ def test_the_second_of_two_map_indexes_is_refused_with_the_correction(file: str)
         claim(file, owner(1))
 
 
-def test_a_retry_of_the_same_instance_may_replace_its_own(file: str) -> None:
-    claim(file, owner(3))
-    claim(file, owner(3))
-
-
 @pytest.mark.parametrize(
     "later",
     [
+        owner(0),
         owner(1, run="r2"),
         owner(1, task="another"),
         # The run, or the whole of the mapped task, was cleared: both are new attempts.
@@ -61,14 +57,14 @@ def test_a_retry_of_the_same_instance_may_replace_its_own(file: str) -> None:
         owner(1, start="11:00"),
     ],
 )
-def test_another_run_task_or_clear_may_replace_it(file: str, later: Owner) -> None:
+def test_retry_another_run_task_or_clear_may_replace_it(file: str, later: Owner) -> None:
     claim(file, owner(0))
     claim(file, later)
 
 
-def test_files_of_their_own_are_no_conflict(file: str) -> None:
+def test_files_of_their_own_are_no_conflict_however_long_their_names(file: str) -> None:
     for index in range(12):
-        claim(f"{file}-{index}", owner(index))
+        claim(f"{file}-{'x' * 200}-{index}", owner(index))
 
 
 def test_a_task_that_is_not_mapped_leaves_no_record(tmp_path: Path) -> None:
@@ -105,9 +101,3 @@ def test_of_two_that_begin_together_at_least_one_is_refused(tmp_path: Path, monk
     with ThreadPoolExecutor(2) as pool:
         ended = [pool.submit(claim, str(tmp_path / "hot"), owner(index)) for index in range(2)]
         assert [type(each.exception()) for each in ended] == [PermanentError, PermanentError]
-
-
-def test_names_as_long_as_a_folder_allows(tmp_path: Path) -> None:
-    claim(str(tmp_path / ("x" * 240)), owner(0))
-    with pytest.raises(PermanentError):
-        claim(str(tmp_path / ("x" * 240)), owner(1))

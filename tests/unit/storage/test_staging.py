@@ -139,25 +139,6 @@ class TestOthers:
         assert attempt(place.dataset(), owner("dag/one/task/3")).resumed
         assert place.lines() == rows(0)
 
-    def test_a_file_that_another_program_writes_meanwhile_stays(self, place: Place) -> None:
-        with pytest.raises(DestinationReplacedError), place.dataset().staging(owner()) as staging:  # noqa: PT012
-            staging.commit(rows(0), 1)
-            place.write("d.jsonl", b"of another program")
-
-        assert place.read("d.jsonl") == b"of another program"
-
-    def test_a_staging_whose_folder_is_removed_ends(self, place: Place) -> None:
-        def write() -> None:
-            with place.dataset().staging(owner()) as staging:
-                staging.commit(rows(0), 1)
-                staging.flush()
-                for name in place.staged():
-                    place.remove(f".d.jsonl.staging/{owner().folder}/{name}")
-                staging.commit(rows(2), 2)
-
-        with pytest.raises(OSError, match=r"the hidden folder beside .* was removed while the task wrote"):
-            write()
-
     def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
         attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
 
