@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.books.batch.known import fetched_seconds
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.files import path_of
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _ISBN13 = 13
-# How many times are kept that were parsed or written last.
-_TIMES = 1_024
 # The columns that say what a look-up is, in each format. A dataset is known by them.
 _LOOKED_UP = {
     "jsonl": ("status", "error", "book", "fetched_at"),
@@ -147,29 +144,6 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
     raise InvalidArgumentError(
         f"reuse {unsigned(path)!r} ends in none of {suffixes}: name a dataset of this operator.{packed}"
     )
-
-
-# Rows of one run share their times.
-@lru_cache(maxsize=_TIMES)
-def fetched_text(fetched: int | None) -> str | None:
-    """Return the time of a look-up as a row has it."""
-    return None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
-
-
-def fetched_seconds(text: object) -> int | None:
-    """Return the time of a look-up in seconds since 1970."""
-    return _seconds_of(text) if isinstance(text, str) and text else None
-
-
-@lru_cache(maxsize=_TIMES)
-def _seconds_of(text: str) -> int | None:
-    try:
-        # The last day of the calendar may not exist in UTC, but has a number of seconds: no row is to be young by it.
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp())
-    except (ValueError, OverflowError):
-        return None
-    return seconds if seconds >= 0 else None
 
 
 def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:

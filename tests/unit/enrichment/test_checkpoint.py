@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from airflow_provider_mediaops.books.batch.known import KnownLookups
 from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.checkpoint import (
     ENRICHED,
@@ -121,7 +122,7 @@ def test_recorded_records_fit_the_table(data: Path) -> None:
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
-DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
+DOUBTS = {"disproved": ["NotFoundError"]}
 
 
 class TestTable:
@@ -154,57 +155,30 @@ class TestTable:
         [cells] = table_of(enriched_view({}, numbered=True), [row])
         assert (next(iter(cells)), cells["input_row"], cells["note"]) == ("input_row", 7, "Book 2 of 2 in the cell.")
 
-    @pytest.mark.parametrize("columns", [None, {}, {"book": {"a": 1}, "sku": 'ä"\ud800'}])
-    @given(record=st.dictionaries(KEYS, JSON, max_size=5), text=KEYS)
-    @example(record={"title": [], "pages": 10**30, "msrp": 1e16}, text=',"book":null}')
-    @example(record={"book": {"book": ["a\0", "\ud800", 1e16]}, "title": "\ud800", "msrp": 2.0**70}, text="\udc80")
-    def test_the_record_of_a_staged_row_is_that_of_its_value(
-        self, record: dict[str, Any], text: str, columns: dict[str, Any] | None
-    ) -> None:
-        view = enriched_view({"sku": "str"}) if columns else ENRICHED
-        line = line_of(Lookup(text, CRIME, "found", book=Book(record)), kept(columns)).rstrip(b"\n")
 
-        [staged], [parsed] = table_of(view, [view.parse(line)]), table_of(view, [parse_json(line)])
+@pytest.mark.parametrize("columns", [None, {}, {"book": {"a": 1}, "sku": 'ä"\ud800'}])
+@given(record=st.dictionaries(KEYS, JSON, max_size=5), text=KEYS)
+@example(record={"title": [], "pages": 10**30, "msrp": 1e16}, text=',"book":null}')
+@example(record={"book": {"book": ["a\0", "\ud800", 1e16]}, "title": "\ud800", "msrp": 2.0**70}, text="\udc80")
+def test_a_line_is_the_row_as_json_whatever_the_record(
+    record: dict[str, Any], text: str, columns: dict[str, Any] | None
+) -> None:
+    lookup = Lookup(text, CRIME, "found", book=Book(record))
+    line = line_of(lookup, kept(columns))
 
-        assert staged == parsed
-        # A cell has no NUL and no surrogate; JSON has neither as it is.
-        assert staged["record"] == json_line(record).decode()
-
-    @pytest.mark.parametrize("columns", [None, {}, {"sku": "a", "book": {"a": [1e16, "\ud800"]}}])
-    def test_the_record_is_taken_as_it_stands_whatever_comes_after_it(self, columns: dict[str, Any] | None) -> None:
-        # Laid out as this package does not write it: so it was not encoded anew.
-        stored = replace(FOUND, book=StoredBook(b'{ "title": "Crime" }'))
-
-        [row] = table_of(ENRICHED, [ENRICHED.parse(line_of(stored, kept(columns)).rstrip(b"\n"))])
-
-        assert (row["record"], row["title"]) == ('{ "title": "Crime" }', "Crime")
-
-    def test_rows_of_other_versions_become_rows_of_the_table_too(self) -> None:
-        old = {"input": "x", "isbn13": CRIME, "status": "found", "error": None, "book": {"title": "Crime"}}
-        spaced = json.dumps({**old, "source": {"book": "}"}}).encode()
-        gone = {**old, "status": "failed", "book": None}
-        lines = [json_line(old), json_line({**old, "later": 1}), spaced, json_line(gone)]
-
-        table = table_of(ENRICHED, list(map(ENRICHED.parse, lines)))
-
-        assert [row["record"] for row in table] == [*['{"title":"Crime"}'] * 3, None]
-        assert [row["title"] for row in table] == [*["Crime"] * 3, None]
-        assert {row["reused"] for row in table} == {None}
+    assert line == json_line(row_of(lookup, kept(columns))) + b"\n"
+    [cells] = table_of(ENRICHED, [parse_json(line)])
+    # A cell has no NUL and no surrogate; JSON has neither as it is.
+    assert cells["record"] == json_line(record).decode()
 
 
-class TestSaved:
-    def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead(self) -> None:
-        resume = resume_point(map(row_of, LOOKUPS), {"ahead": [row_of(MISSING)], "doubts": DOUBTS})
+def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead() -> None:
+    resume = resume_point(KnownLookups(), map(row_of, LOOKUPS), {"ahead": [row_of(MISSING)], "doubts": DOUBTS})
 
-        seen = resume.seen
-        assert seen.get(CRIME, "x") == Lookup("x", CRIME, "found", book=FOUND.book)
-        assert seen.get(CALENDAR, "x") == Lookup("x", CALENDAR, "not_found")
-        assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
-        assert resume.last_found == CRIME
-        assert resume.doubts == DOUBTS
-
-    def test_a_new_beginning_knows_nothing(self) -> None:
-        resume = resume_point([], {})
-
-        assert resume.seen.get(CRIME, "x") is None
-        assert (resume.last_found, resume.doubts) == (None, {})
+    known = resume.known.find([CRIME, CALENDAR, PROGRAMMING])
+    assert {isbn13: each.lookup for isbn13, each in known.items()} == {
+        CRIME: replace(FOUND, input=CRIME),
+        CALENDAR: Lookup(CALENDAR, CALENDAR, "not_found"),
+        PROGRAMMING: replace(MISSING, input=PROGRAMMING, requests=0),
+    }
+    assert resume.doubts == DOUBTS

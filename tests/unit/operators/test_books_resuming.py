@@ -20,7 +20,7 @@ from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
-from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, SteadyTime, address
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
@@ -144,23 +144,6 @@ class TestGoingOn:
 
         assert statuses(tmp_path / "books.jsonl") == ["failed", "found", "found"]
         assert summary["failed"] == 1
-
-    def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
-        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
-    ) -> None:
-        supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
-        database.get(address(PROGRAMMING), status_code=404, json=LIMIT_404)
-        database.get(address(CALENDAR), **SPENT)
-        with pytest.raises(QuotaExceededError):
-            enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
-        forget_rates()
-        database.get(address(CALENDAR), json=book(CALENDAR))
-        database.reset_mock()
-
-        enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
-
-        assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
-        assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
     def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"

@@ -297,7 +297,11 @@ class _KilledError(Exception):
 
 
 FOREIGN_404, CLEAR_404 = replied({"message": "no Route matched"}, 404), no_such_book()
-DOUBTED = {"foreign": FOREIGN_404, "limit": replied(LIMIT_404, 404), "clear": CLEAR_404}
+DOUBTED = {
+    "ForeignNotFoundError": FOREIGN_404,
+    "DoubtfulNotFoundError": replied(LIMIT_404, 404),
+    "NotFoundError": CLEAR_404,
+}
 
 
 class TestDoubtOfAKilledAttempt:

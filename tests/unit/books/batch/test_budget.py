@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.batch.options import EarlierLookup, RequestBudget
+from airflow_provider_mediaops.books.batch.known import KnownLookup, KnownLookups, ResumePoint
+from airflow_provider_mediaops.books.batch.options import RequestBudget
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -22,23 +23,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Known:
+class Earlier(KnownLookups):
     """What earlier datasets hold: by book, whether it is fresh, and whether there may be a request for it."""
 
     def __init__(self, books: Mapping[str, tuple[bool, bool]]) -> None:
+        super().__init__()
         self.books = books
 
-    def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
+    def find(self, isbns: Sequence[str]) -> dict[str, KnownLookup]:
         books = {isbn13: Book({"title": "before"}) for isbn13 in isbns if isbn13 in self.books}
-        return {
-            isbn13: EarlierLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
+        earlier = {
+            isbn13: KnownLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
             for isbn13, book in books.items()
         }
+        return earlier | super().find(isbns)
+
+
+def earlier(books: Mapping[str, tuple[bool, bool]]) -> ResumePoint:
+    return ResumePoint(Earlier(books))
 
 
 class TestBudget:
     def test_an_attempt_that_has_spent_more_than_a_lower_bound_has_none_left(self) -> None:
-        assert (RequestBudget(5, 9).left, RequestBudget(5, 9).at_most(3)) == (0, 0)
+        assert RequestBudget(5, 9).left == 0
 
 
 class TestBound:
@@ -69,7 +76,7 @@ class TestBound:
     def test_each_row_comes_out_once_and_in_order_and_nothing_is_sent_beyond_it(
         self, rows: list[str], known: dict[str, tuple[bool, bool]], outcomes: list[str], limit: int
     ) -> None:
-        batch = Batch(rows, window=9, ahead=5, earlier=Known(known), budget=RequestBudget(limit))
+        batch = Batch(rows, resume=earlier(known), window=9, ahead=5, budget=RequestBudget(limit))
         batch.run(outcomes)
 
         assert batch.held.sent <= limit
@@ -89,14 +96,14 @@ class TestEarlierDatasets:
         service = Service()
         old = {isbn: (False, number == 3) for number, isbn in enumerate(ISBNS[:6])}
 
-        statuses(service, ISBNS[:10], earlier=Known(old), budget=budget)
+        statuses(service, ISBNS[:10], resume=earlier(old), budget=budget)
 
         assert sorted(service.asked) == sorted([ISBNS[3], *ISBNS[6:10]])
 
     def test_rows_of_one_old_book_are_all_refreshed_by_one_request(self) -> None:
         service = Service()
 
-        rows = looked_up(service, [ISBNS[0], ISBNS[1], ISBNS[0]], earlier=Known({ISBNS[0]: (False, True)}))
+        rows = looked_up(service, [ISBNS[0], ISBNS[1], ISBNS[0]], resume=earlier({ISBNS[0]: (False, True)}))
 
         assert [row.reused for row in rows] == [False, False, False]
         assert sorted(service.asked) == ISBNS[:2]
@@ -108,7 +115,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
 
-    in_virtual_time(follow(batch_of(service, rows, earlier=Known(known)), updates))
+    in_virtual_time(follow(batch_of(service, rows, resume=earlier(known)), updates))
 
     waiting = {lookup.input for update in updates for lookup in update.out_of_order}
     assert waiting == {ISBNS[3]}
@@ -117,9 +124,9 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
 
 def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
-    earlier = Known({ISBNS[0]: (False, True)})
+    resume = earlier({ISBNS[0]: (False, True)})
 
-    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, earlier=earlier)
+    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, resume=resume)
 
     assert service.asked == ISBNS[:4]
     assert [row.status for row in rows] == ["found"] * 5
