@@ -21,7 +21,7 @@ _OF_REUSE = ("reused", "stale", "refresh_failed")
 class Progress:
     """Counts the rows of an enrichment, and logs a line every 30 seconds; ``before`` has those of earlier attempts."""
 
-    total: int | None = None
+    total: int
     before: Mapping[str, int] = field(default_factory=dict)
     log: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
@@ -64,7 +64,6 @@ class Progress:
     def line(self) -> str:
         """Return a line with the rows by status, the rows a second, and the time that is left."""
         rows, rate = self.rows, self.per_second
-        done = f"{rows:,}" if self.total is None else f"{rows:,} of {self.total:,}"
         figures = self.figures
         shown = [name for name in STATUSES if figures[name] or name not in ("missing", "not_asked")]
         parts = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in shown)
@@ -72,10 +71,9 @@ class Progress:
             failed = figures["refresh_failed"]
             why = f", {failed:,} because the service gave no new answer" if failed else ""
             parts += f" ({figures['reused']:,} reused, {figures['stale']:,} of them too old{why})"
-        to_do = 0 if self.total is None else self.total - rows
+        to_do = self.total - rows
         left = f", {duration(to_do / rate)} left" if to_do and rate else ""
-        noun = "ISBN" if rows == 1 and self.total is None else "ISBNs"
-        return f"{done} {noun}: {parts}; {rate:.1f} a second{left}."
+        return f"{rows:,} of {self.total:,} ISBNs: {parts}; {rate:.1f} a second{left}."
 
 
 def limit_warning(limited: int, rate: str) -> str:
