@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import json
 import runpy
+import smtplib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from airflow.models.asset import AssetEvent
@@ -24,7 +27,6 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts import shown_code
 from tests.contract import dag_runs
-from tests.contract.mail_server import MailServer
 from tests.system.running import wait_for
 
 if TYPE_CHECKING:
@@ -158,19 +160,33 @@ def test_a_long_list_takes_several_days_of_quota(recipes: Recipes, connect: Conn
     assert sorted(isbn for isbn in asked if isbn in isbns) == sorted(isbns)
 
 
+class _MailServer(smtplib.SMTP):
+    """A client of a mail server that keeps each mail instead."""
+
+    mails: ClassVar[list[Any]] = []
+
+    def connect(self, *_: Any, **__: Any) -> tuple[int, bytes]:
+        return 220, b"mail.example.com"
+
+    def sendmail(self, from_addr: str, to_addrs: Any, msg: Any, *_: Any, **__: Any) -> Any:
+        del from_addr, to_addrs
+        self.mails.append(email.message_from_string(msg, policy=email.policy.default))
+
+
 def test_the_team_gets_the_page_of_the_capture(
     recipes: Recipes, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = recipes("capture_and_page")
     sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=97))
-    with MailServer() as server:
-        extra = {"disable_ssl": True, "disable_tls": True, "from_email": "airflow@example.com"}
-        connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": server.port, "extra": extra}
-        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
-        run = recipe.run(sustained_for=1, to="night-shift@example.com")
+    extra = {"disable_ssl": True, "disable_tls": True, "from_email": "airflow@example.com"}
+    connection = {"conn_type": "smtp", "host": "mail.example.com", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+    monkeypatch.setattr(smtplib, "SMTP", _MailServer)
+    _MailServer.mails.clear()
+    run = recipe.run(sustained_for=1, to="night-shift@example.com")
 
     assert run.state == "success"
-    [mail] = server.mails
+    [mail] = _MailServer.mails
     assert (mail["to"], mail["subject"]) == ("night-shift@example.com", "sandbox-2 is at 97.0 % CPU")
     [page] = mail.iter_attachments()
     assert page.get_filename() == "hot_threads.html"

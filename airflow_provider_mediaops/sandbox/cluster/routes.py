@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -101,13 +101,14 @@ def _chosen(request: Request) -> list[Node]:
 Nodes: TypeAlias = Annotated[list[Node], Depends(_chosen)]
 
 router = APIRouter(prefix="/cluster", tags=["search cluster"])
+_Answer = TypeVar("_Answer", bound="Callable[..., Any]")
 
 
-def _get(path: str, action: str, response_class: type[Response] = JSONResponse) -> Any:
+def _get(path: str, action: str, response_class: type[Response] = JSONResponse) -> Callable[[_Answer], _Answer]:
     """Have a function answer for all nodes at a path below ``/_nodes``, and for some at that with a list of nodes."""
     names = {"name": "node_list", "in": "path", "required": True, "schema": {"type": "string"}}
 
-    def route(answer: Callable[..., Any]) -> Callable[..., Any]:
+    def route(answer: _Answer) -> _Answer:
         for place, described in (("/_nodes", {}), ("/_nodes/{node_list}", {"parameters": [names]})):
             router.add_api_route(
                 f"{place}{path}",

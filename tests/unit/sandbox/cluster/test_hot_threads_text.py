@@ -50,7 +50,7 @@ def test_every_report_is_read_whole(cpu: float, asked: dict[str, Any]) -> None:
     found = parse(text)
     assert (found.unparsed, found.render()) == ((), text)
     assert len(found.nodes[0].threads) == min(asked["threads"], 5 if asked["ignore_idle_threads"] == "true" else 7)
-    percents = [thread.percent for thread in found.nodes[0].threads]
+    percents = [thread.percent or 0.0 for thread in found.nodes[0].threads]
     # Waiting and blocking are not measured.
     assert percents == sorted(percents, reverse=True)
     assert asked["type"] == "cpu" or set(percents) <= {0.0}

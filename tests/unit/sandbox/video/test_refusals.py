@@ -114,7 +114,8 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
         posting(TEXT, headers=by(f"Basic {tokens.BEARER_TOKEN}")),
     ],
     (403, "forbidden", "insufficientPermissions"): [
-        posting(body, "snippet", headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")) for body in (TEXT, [])
+        posting(TEXT, headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")),
+        posting([], "nothing", headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")),
     ],
     **{(403, "forbidden", reason): [listing(channelId=name)] for name, reason in subscriptions.WITHHELD.items()},
     (404, "notFound", "videoNotFound"): [attaching("svc#video", videoId="x")],
