@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tests.unit.storage.memory_store import Kind
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
+_SCRATCH = str(_MEMORY) if _MEMORY.is_dir() else None
 _MAIN = getcurrent()
 _VIEW = FlatView(columns={"by": str}, flatten=lambda record: record)
 
@@ -143,8 +144,9 @@ class _RememberingStaging(Staging):
 
 
 def pace(patch: pytest.MonkeyPatch) -> None:
-    """Let attempts stand still before each operation."""
+    """Let attempts stand still before each operation, and keep their temporary files in memory, if the machine can."""
     paced = _PacedOs()
+    patch.setattr(tempfile, "tempdir", _SCRATCH)
     for module in (local, files):
         patch.setattr(module, "os", paced)
     patch.setattr(local, "fcntl", _PacedLocks())
@@ -343,7 +345,7 @@ class World:
         if kind == "disk":
             # Files have the time of the system.
             self.store.now = time.time()
-            self._folder = tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
+            self._folder = tempfile.TemporaryDirectory(dir=_SCRATCH)
             self.root = self._folder.name
         else:
             self.root = "memory://schedules@bucket"
@@ -413,7 +415,7 @@ class World:
             made._attach(self.store.copy_of_objects())
             return made
         # By links, so that the versions are the same; nothing is changed in place but by its own attempt.
-        made._folder = tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
+        made._folder = tempfile.TemporaryDirectory(dir=_SCRATCH)
         made.root = made._folder.name
         shutil.copytree(self.root, made.root, dirs_exist_ok=True, copy_function=_link)
         for name in ("changes_written", "_changes_seen"):
@@ -446,7 +448,7 @@ class World:
         if self.kind != "disk":
             return self.store.writes.get(path.replace("memory://schedules@", "/"))
         try:
-            found = Path(path).stat()
+            found = os.stat(path)  # noqa: PTH116 once or twice after each step
         except FileNotFoundError:
             return None
         return found.st_ino, found.st_mtime_ns

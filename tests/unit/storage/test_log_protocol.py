@@ -37,36 +37,26 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
+#: A disk, and stores by what they make of the condition of a publication. The log itself is written without conditions.
 KINDS = ["disk", "conditions", "creation", "none", "ignores", "refuses"]
+#: Those of them whose publication takes other steps: under a lock, in one request, or with a race before it and a look
+#: behind it. What the others make of a condition shows in each single schedule.
+PLACES = ["disk", "conditions", "none"]
 
 
-def kinds_of_which_long(*long: str) -> pytest.MarkDecorator:
-    """Run a test for each kind; `make test` leaves out some of what takes many schedules, `make test-all` does not."""
+def places_of_which_long(*long: str) -> pytest.MarkDecorator:
+    """Run a test of many schedules for each place; `make test` leaves out some of them, `make test-all` does not."""
     return pytest.mark.parametrize(
-        "kind", [pytest.param(kind, marks=pytest.mark.long) if kind in long else kind for kind in KINDS]
+        "kind", [pytest.param(kind, marks=pytest.mark.long) if kind in long else kind for kind in PLACES]
     )
 
 
-def orders_of_which_long(*long: str) -> pytest.MarkDecorator:
-    """Run a test for each kind and both orders of the claims; on a disk, of which one is for `make test-all`."""
-    return pytest.mark.parametrize(
-        ("kind", "tokens"),
-        [
-            pytest.param(
-                *(kind, tokens),
-                id=f"{order}-{kind}",
-                marks=[pytest.mark.long] if kind in long or (kind, order) == ("disk", "down") else [],
-            )
-            for order, tokens in _ORDERS.items()
-            for kind in KINDS
-        ],
-    )
-
-
-all_kinds = kinds_of_which_long()
-kinds = kinds_of_which_long("ignores", "refuses")
-with_long_kinds = kinds_of_which_long("creation", "none", "ignores", "refuses")
-_ORDERS = {"up": ("00000001", "00000002"), "down": ("00000002", "00000001")}
+all_kinds = pytest.mark.parametrize("kind", KINDS)
+places = places_of_which_long()
+#: Nothing is published before all claims and frames are there, so one store stands for all.
+logs = pytest.mark.parametrize("kind", ["disk", "conditions"])
+#: The order of claims with one number; those with different numbers are in the order of the numbers.
+orders = pytest.mark.parametrize("tokens", [("00000001", "00000002"), ("00000002", "00000001")], ids=["up", "down"])
 EMPTY_LAST = Plan(pages=(1, 0))
 
 
@@ -113,11 +103,17 @@ def weave(kind: str, first: Job, second: Job, seen: set[int], *, stops: tuple[in
 # 1
 
 
-@all_kinds
 @pytest.mark.parametrize(
-    "plan", [TWO_PAGES, Plan(pages=(2, 0)), Plan(fingerprint="same")], ids=["two", "empty", "kept"]
+    ("kind", "plan"),
+    [
+        *(pytest.param(kind, TWO_PAGES, id=f"{kind}-two") for kind in KINDS),
+        *(pytest.param(kind, Plan(pages=(2, 0)), id=f"{kind}-empty") for kind in PLACES),
+        *(pytest.param(kind, Plan(fingerprint="same"), id=f"{kind}-kept") for kind in PLACES),
+    ],
 )
 def test_a_task_killed_after_any_operation_is_finished_by_its_retry(kind: str, plan: Plan) -> None:
+    # Many operations only read: what is left after them has been judged already.
+    seen: set[int] = set()
     for torn in (False, True) if kind == "disk" else (False,):
         for steps in range(1, length(kind, plan) + 1):
             world = World(kind)
@@ -125,7 +121,7 @@ def test_a_task_killed_after_any_operation_is_finished_by_its_retry(kind: str, p
             if torn:
                 x.step(torn=True)
             x.kill()
-            world.check_alone()
+            world.check_alone(seen)
             before = len(world.history)
             retry = world.lone(A, "retry", plan)
             assert retry.result
@@ -154,13 +150,13 @@ def test_a_task_killed_twice_repeats_a_request_for_each_death(kind: str) -> None
 # 2
 
 
-@orders_of_which_long()
-def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens: tuple[str, str]) -> None:
+@places
+def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str) -> None:
     seen: set[int] = set()
     for steps in range(1, length(kind) + 1):
         world = World(kind)
-        x = world.attempt("X", A, tokens[0]).run(steps)
-        y = world.attempt("Y", A, tokens[1])
+        x = world.attempt("X", A, "00000001").run(steps)
+        y = world.attempt("Y", A, "00000002")
         to_end(y, x)
         assert x.result or y.result
         world.check_changes()
@@ -170,7 +166,7 @@ def test_a_zombie_that_wakes_after_any_operation_harms_nothing(kind: str, tokens
         world.close()
 
 
-@all_kinds
+@places
 def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: str) -> None:
     writes = ("replace", "create 0001-") if kind == "disk" else ("pipe_file", "put_object", "rm_file")
     for steps in range(1, length(kind) + 1):
@@ -191,19 +187,20 @@ def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: 
         world.close()
 
 
-@orders_of_which_long("creation", "none", "ignores", "refuses")
-def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str, tokens: tuple[str, str]) -> None:
+@places_of_which_long("none")
+def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str) -> None:
     seen: set[int] = set()
     total = length(kind)
     for i in range(1, total + 1, 3):
         for j in range(1 + i % 5, total + 1, 5):
-            weave(kind, (A, tokens[0], TWO_PAGES), (A, tokens[1], TWO_PAGES), seen, stops=(i, j))
+            weave(kind, (A, "00000001", TWO_PAGES), (A, "00000002", TWO_PAGES), seen, stops=(i, j))
 
 
 # 3
 
 
-@orders_of_which_long("ignores", "refuses")
+@logs
+@orders
 def test_two_claims_with_one_number_leave_the_higher_token_in_force(kind: str, tokens: tuple[str, str]) -> None:
     seen: set[int] = set()
     claim = "create" if kind == "disk" else "pipe_file"
@@ -240,8 +237,8 @@ def test_the_lower_of_two_claims_asks_for_nothing(kind: str, worlds: list[World]
 # 4
 
 
-@orders_of_which_long("ignores", "refuses")
-def test_late_segments_of_two_zombies_do_not_mix(kind: str, tokens: tuple[str, str]) -> None:
+@logs
+def test_late_segments_of_two_zombies_do_not_mix(kind: str) -> None:
     seen: set[int] = set()
     word = "write" if kind == "disk" else "pipe_file 000"
     for i in range(1, 4):
@@ -250,7 +247,8 @@ def test_late_segments_of_two_zombies_do_not_mix(kind: str, tokens: tuple[str, s
                 for late in ((0, 1), (1, 0)):
                     world = World(kind, None)
                     zombies = [
-                        world.attempt(name, A, token, EMPTY_LAST) for name, token in zip("XY", tokens, strict=True)
+                        world.attempt("X", A, "00000001", EMPTY_LAST),
+                        world.attempt("Y", A, "00000002", EMPTY_LAST),
                     ]
                     if not all(each.until(word, n) for each, n in zip(zombies, (i, j), strict=True)):
                         world.close()
@@ -314,7 +312,7 @@ def test_a_death_between_the_dataset_and_its_changes(kind: str, changes: str, th
 # 6
 
 
-@with_long_kinds
+@places_of_which_long("none")
 @pytest.mark.parametrize("changes", ["shared", "own"])
 def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, changes: str) -> None:
     seen: set[int] = set()
@@ -328,7 +326,7 @@ def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, 
     assert races == 0 or kind not in ("disk", "conditions")
 
 
-@with_long_kinds
+@places_of_which_long("none")
 def test_a_kept_file_and_another_run(kind: str) -> None:
     seen: set[int] = set()
     kept = Plan(fingerprint="same")
@@ -467,7 +465,7 @@ def test_frames_below_the_last_one_are_over(kind: str, worlds: list[World]) -> N
 # 9
 
 
-@kinds
+@places
 def test_a_cleared_task_that_dies_resumes_its_own_pages_only(kind: str) -> None:
     plan, seen = Plan(fresh=True), set[int]()
     for steps in range(1, length(kind) + 1):
@@ -484,7 +482,7 @@ def test_a_cleared_task_that_dies_resumes_its_own_pages_only(kind: str) -> None:
         world.close()
 
 
-@kinds
+@places
 def test_a_zombie_beside_a_cleared_task(kind: str) -> None:
     seen, plan = set[int](), Plan(fresh=True)
     total = length(kind)
@@ -532,7 +530,7 @@ def test_a_task_cleared_after_a_failure_resumes(kind: str, worlds: list[World]) 
     assert c.staging.resumed
 
 
-@kinds
+@places
 def test_a_retry_that_claims_before_the_last_frame(kind: str) -> None:
     seen: set[int] = set()
     for j in range(1, 10, 2):
@@ -636,7 +634,7 @@ def test_claim_after_others_were_removed_is_higher_than_all_of_them(kind: str, w
     assert {name[:4] for name in world.names(A)} == {"0004"}
 
 
-@kinds
+@all_kinds
 def test_folders_that_nobody_has_written_to_for_seven_days_are_swept(kind: str, worlds: list[World]) -> None:
     import os
     from pathlib import Path
@@ -713,7 +711,7 @@ def test_another_version_of_the_package_makes_other_bytes(kind: str, worlds: lis
     world.check_compared()
 
 
-@kinds
+@logs
 @pytest.mark.parametrize("damage", ["emptied", "cut", "flipped", "repeated"])
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_damaged_frame_ends_the_log(kind: str, damage: str, attempts: int, worlds: list[World]) -> None:
