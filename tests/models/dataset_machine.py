@@ -75,10 +75,6 @@ class DatasetMachine(TaskMachine):
         if not self.tasks[run].has_succeeded:
             self.let(self._start(run), steps)
 
-    def start_first(self, run: str, steps: int) -> None:
-        """Start a task before anything else happens."""
-        self.start(run, steps)
-
     def _start(self, run: str) -> Attempt:
         attempt = self.attempt_of(run)
         self.tasks[run].latest = attempt

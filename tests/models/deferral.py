@@ -15,7 +15,7 @@ from hypothesis.stateful import precondition, rule
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout
 from tests.airflow_names import TaskDeferred
-from tests.models.attempts import Attempt, AttemptLoop, take_turn
+from tests.models.attempts import Attempt, AttemptLoop, T, rendered, take_turn
 from tests.models.dataset_machine import RUNS, DatasetMachine
 from tests.models.machine import WHICH
 from tests.unit.sensor_forms import first_event
@@ -191,7 +191,7 @@ class Expiry(Attempt):
 
 class DeferringMachine(DatasetMachine):
     """
-    Tasks that work in triggerers.
+    Tasks that work in workers, or all of them in triggerers.
 
     To start a task is to do what is next: a worker begins it, a triggerer runs its trigger, or a worker resumes it with
     the event. A triggerer may take over the trigger of another one that still runs.
@@ -204,6 +204,11 @@ class DeferringMachine(DatasetMachine):
     - A deferral takes no longer than the rest of ``execution_timeout``. Then its trigger is cancelled, perhaps late,
       and its task fails as it does at that limit in a worker; the next attempt goes on from there.
     """
+
+    #: Whether the tasks of all examples are deferred, if a test wants one form only.
+    only_deferred: bool | None = None
+
+    is_deferred: bool
 
     def __init__(self) -> None:
         super().__init__()
@@ -248,10 +253,18 @@ class DeferringMachine(DatasetMachine):
         if resumes and self.has_room and self.deferrals.get(run) is deferral:
             self.start(run, TO_ITS_END)
 
-    def start_first(self, run: str, steps: int) -> None:
-        # Most of what can happen is in the triggerer.
-        self.complete_phase(run)
-        super().start_first(run, steps // 3)
+    def start_first(self, run: str, steps: int, *, is_deferred: bool) -> None:
+        """Start a task before anything else happens."""
+        self.is_deferred = is_deferred if self.only_deferred is None else self.only_deferred
+        if self.is_deferred:
+            # Most of what can happen is in the triggerer.
+            self.complete_phase(run)
+            steps //= 3
+        self.start(run, steps)
+
+    def in_form(self, task: T, **fields: Any) -> T:
+        """Return a task as one of its tries has it, with these fields."""
+        return rendered(task, **fields, deferrable=self.is_deferred, execution_timeout=EXECUTION_TIMEOUT)
 
     def attempt_of(self, run: str) -> Attempt:
         deferral, context = self.deferrals.get(run), self.tasks[run].context()

@@ -17,8 +17,9 @@ from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.models.attempts import current_attempt, rendered, take_turn
-from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
+from tests.models.attempts import current_attempt, take_turn
+from tests.models.dataset_machine import RUNS, STEPS, DatasetTask
+from tests.models.deferral import DeferringMachine, Triggerer
 from tests.models.places import DiskPlace, StorePlace
 from tests.unit.book_database import LIMIT_429, book, limit_404, no_such_book, replied
 
@@ -94,9 +95,9 @@ class EnrichmentTask(DatasetTask):
     losses: int = 0
 
 
-class EnrichmentMachine(DatasetMachine):
+class EnrichmentMachine(DeferringMachine):
     """
-    Two runs enrich the same list into one destination, which they may reuse.
+    Two runs enrich the same list into one destination, which they may reuse, in workers or in triggerers.
 
     - Whatever appears there is a whole dataset of the run that writes it: a row for each text of the list, in its
       order. A book that is ``found`` is as the service had it while that run looked the list up; one that is
@@ -108,6 +109,9 @@ class EnrichmentMachine(DatasetMachine):
     - The attempts of a run, one after the other, send no more requests than ``max_requests`` together, unless one of
       them dies: then what it had under way is sent again.
     - In the end the destination and the hidden folder beside it are left, and nothing else.
+
+    The list of a deferred task is a file beside the destination, so that a task is disturbed by another one that is
+    deferred, too.
     """
 
     name = "d.jsonl"
@@ -121,6 +125,7 @@ class EnrichmentMachine(DatasetMachine):
         reuses=st.booleans(),
         max_requests=st.sampled_from([None, None, 3, 8]),
         is_bulk=st.booleans(),
+        is_deferred=st.booleans(),
         run=st.sampled_from(RUNS),
         steps=STEPS,
     )
@@ -133,6 +138,7 @@ class EnrichmentMachine(DatasetMachine):
         reuses: bool,
         max_requests: int | None,
         is_bulk: bool,
+        is_deferred: bool,
         run: str,
         steps: int,
     ) -> None:
@@ -146,7 +152,7 @@ class EnrichmentMachine(DatasetMachine):
         self.tasks = {run: EnrichmentTask(run) for run in RUNS}
         self.client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=2))
         self.published = []
-        self.start_first(run, steps)
+        self.start_first(run, steps, is_deferred=is_deferred)
 
     def on_start(self, attempt: Attempt) -> None:
         task = self.tasks[attempt.task]
@@ -157,10 +163,15 @@ class EnrichmentMachine(DatasetMachine):
         if self.faults or self.max_requests is not None:
             # What has to be asked for may be more than the requests that are left.
             self.disturbed.add(attempt)
+        others = {run: deferral for run, deferral in self.deferrals.items() if run != attempt.task}
+        for deferral in others.values():
+            deferral.is_disturbed = True
+        if others or (isinstance(attempt, Triggerer) and attempt.deferral.is_disturbed):
+            self.disturbed.add(attempt)
 
     def operator(self) -> EnrichIsbnsOperator:
         destination = f"{self.place.folder}/{self.name}"
-        return rendered(
+        return self.in_form(
             _parsed_task(),
             destination=destination,
             isbns=self.texts,

@@ -11,15 +11,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
-from tests.models.attempts import current_attempt, rendered
-from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
+from tests.models.attempts import current_attempt
+from tests.models.dataset_machine import RUNS, STEPS, DatasetTask
+from tests.models.deferral import TO_ITS_END, DeferringMachine, Triggerer
 from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of
+from tests.models.machine import WHICH
 from tests.models.places import DiskPlace, StorePlace
 
 if TYPE_CHECKING:
@@ -52,9 +54,9 @@ class ExportTask(DatasetTask):
     is_quiet: bool = True
 
 
-class ExportMachine(DatasetMachine):
+class ExportMachine(DeferringMachine):
     """
-    Two runs export the same listing to one destination.
+    Two runs export the same listing to one destination, in workers or in triggerers.
 
     - Whatever appears at the destination is a whole dataset of one run: each record that the service had all the time
       while that run listed it, once, in the service's order; no record that it has not had then, and none twice.
@@ -64,22 +66,38 @@ class ExportMachine(DatasetMachine):
     - Deaths alone cost a request each, at most.
     - A cleared task that had succeeded lists anew.
     - No dataset replaces one that was published since its attempt began.
+    - A trigger waits for the reset of a quota, and holds nothing meanwhile: others are not disturbed by it, until it
+      goes on.
     - In the end the destination and the hidden folder beside it are left, and nothing else.
     """
 
     tasks: dict[str, ExportTask]
     published: list[tuple[Attempt, list[tuple[int, int]]]]
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: The triggers that have met a quota that was used up.
+        self.patient: set[Attempt] = set()
+
     @initialize(
         place=st.sampled_from([DiskPlace, StorePlace]),
         suffix=st.sampled_from(["jsonl", "csv"]),
         numbers=st.sets(_NUMBERS, max_size=7),
         page_size=st.integers(1, 3),
+        is_deferred=st.booleans(),
         run=st.sampled_from(RUNS),
         steps=STEPS,
     )
     def begin(
-        self, *, place: type[ModelPlace], suffix: str, numbers: set[int], page_size: int, run: str, steps: int
+        self,
+        *,
+        place: type[ModelPlace],
+        suffix: str,
+        numbers: set[int],
+        page_size: int,
+        is_deferred: bool,
+        run: str,
+        steps: int,
     ) -> None:
         self.name = f"d.{suffix}"
         self.place = (self.only or place)(self.clock)
@@ -92,7 +110,7 @@ class ExportMachine(DatasetMachine):
         self.begun: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
         self.events = itertools.count()
-        self.start_first(run, steps)
+        self.start_first(run, steps, is_deferred=is_deferred)
 
     def on_start(self, attempt: Attempt) -> None:
         task = self.tasks[attempt.task]
@@ -107,7 +125,7 @@ class ExportMachine(DatasetMachine):
 
     def operator(self) -> ExportSubscriptionsOperator:
         destination = f"{self.place.folder}/{self.name}"
-        return rendered(_parsed_task(), destination=destination, page_size=self.service.page_size)
+        return self.in_form(_parsed_task(), destination=destination, page_size=self.service.page_size)
 
     @rule(number=_NUMBERS)
     def change_a_record(self, number: int) -> None:
@@ -125,9 +143,26 @@ class ExportMachine(DatasetMachine):
         self.on_broken_service(set(self.running))
         self._disquiet()
 
+    @precondition(lambda self: self.triggerers)
+    @rule(which=WHICH, times=st.integers(1, 4))
+    def use_up_the_quota(self, which: int, times: int) -> None:
+        """Let a trigger go on until it waits for the reset of its quota."""
+        self.break_the_service("quota", times)
+        triggerer = self.triggerers[which % len(self.triggerers)]
+        for _ in range(TO_ITS_END):
+            if triggerer.ended or triggerer.holds_nothing:
+                break
+            self.let(triggerer, 1)
+
     def on_broken_service(self, attempts: set[Attempt]) -> None:
         """Note that the service may fail attempts."""
-        self.disturbed |= attempts
+        self.disturbed |= {attempt for attempt in attempts if not self._is_patient(attempt)}
+
+    def _is_patient(self, attempt: Attempt) -> bool:
+        """Return whether an attempt waits until the service answers again: a trigger does, the first time."""
+        is_first = attempt not in self.patient
+        self.patient.add(attempt)
+        return isinstance(attempt, Triggerer) and is_first and set(self.service.faults) == {"quota"}
 
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
         super().on_clear(run, had_succeeded=had_succeeded)

@@ -1,4 +1,4 @@
-"""Enrichments against their model, and worlds in which the model fails."""
+"""Enrichments in both forms against their model, and worlds in which the model fails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.enrichment import deferred_list
 from airflow_provider_mediaops.enrichment.reuse import ReuseRule
 from airflow_provider_mediaops.operators import dataset_owner, enrichment_arguments
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.models.enrichment_model import EnrichmentMachine
 from tests.models.places import DiskPlace
 from tests.models.settings import try_examples
 from tests.models.worlds import World
 
-_OWNER_OF = dataset_owner.owner_of
+_OWNER_OF, _SERIALIZE = dataset_owner.owner_of, EnrichmentTrigger.serialize
 BOOKS = tuple(sample_isbns(2))
 
 
@@ -28,9 +30,18 @@ def _owner_without_clears(*arguments: Any) -> Owner:
     return replace(_OWNER_OF(*arguments), clears=0)
 
 
+def _serialized_with_another_list(trigger: EnrichmentTrigger) -> tuple[str, dict[str, Any]]:
+    path, arguments = _SERIALIZE(trigger)
+    return path, {**arguments, "enrichment": {**arguments["enrichment"], "version": "another"}}
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""
+
+
 def _begin(machine: EnrichmentMachine, steps: int) -> None:
     """Begin a list of two books, one of which changes later."""
-    known = {"books": set(BOOKS), "reuses": False, "max_requests": None, "is_bulk": False}
+    known = {"books": set(BOOKS), "reuses": False, "max_requests": None, "is_bulk": False, "is_deferred": False}
     machine.begin(place=DiskPlace, texts=list(BOOKS), run="today", steps=steps, **known)
 
 
@@ -71,6 +82,12 @@ WORLDS = {
         history=_one_is_cleared_after_its_end,
     ),
     "whatever is there is young enough": World(ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago", DiskPlace),
+    "the list of a deferred task is left": World(
+        deferred_list, "drop_list", _nothing, "left behind", DiskPlace, is_deferred=True
+    ),
+    "a row is of another list": World(
+        EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed", DiskPlace, is_deferred=True
+    ),
 }
 
 

@@ -1,30 +1,38 @@
-"""Exports against their model, and worlds in which the model fails."""
+"""Exports in both forms against their model, and worlds in which the model fails."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from airflow_provider_mediaops.operators import base as operators
 from airflow_provider_mediaops.operators import dataset_owner
 from airflow_provider_mediaops.storage.dataset import Staging
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers import base
+from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
+from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.paging import ListedPage, Listing
+from tests.models.deferral import TO_ITS_END
 from tests.models.export_model import ExportMachine
 from tests.models.places import DiskPlace, StorePlace
-from tests.models.settings import try_examples
+from tests.models.settings import failure_in, try_examples
 from tests.models.worlds import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_provider_mediaops.exceptions import TemporaryError
     from airflow_provider_mediaops.storage.backend import Version
     from airflow_provider_mediaops.storage.scratch import NewFile
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
 _PUBLISH = LocalBackend.publish
+_PAYLOAD, _SERIALIZE = DatasetTrigger._payload, ExportSubscriptionsTrigger.serialize  # noqa: SLF001
 _COMMIT, _OWNER_OF, _TAKE = Staging.commit, dataset_owner.owner_of, Listing._take  # noqa: SLF001
 
 
@@ -49,9 +57,51 @@ def _publish_anyway(backend: LocalBackend, new: NewFile, _replaces: Version | No
     return _PUBLISH(backend, new, backend.version())
 
 
+async def _payload_even_if_cancelled(trigger: DatasetTrigger) -> dict[str, Any]:
+    try:
+        return await _PAYLOAD(trigger)
+    except asyncio.CancelledError:
+        return {"version": 1, "status": "done", "value": {"rows": 0}}
+
+
+def _never(_trigger: DatasetTrigger, _error: TemporaryError) -> None:
+    """Wait for nothing."""
+
+
+def _fail_with_it(_operator: object, error: Exception, _context: object) -> NoReturn:
+    raise error
+
+
+def _serialized_without_clears(trigger: ExportSubscriptionsTrigger) -> tuple[str, dict[str, Any]]:
+    path, arguments = _SERIALIZE(trigger)
+    export = arguments["export"]
+    return path, {**arguments, "export": {**export, "owner": {**export["owner"], "clears": 0}}}
+
+
+def _serialized_with_another_size(trigger: ExportSubscriptionsTrigger) -> tuple[str, dict[str, Any]]:
+    path, arguments = _SERIALIZE(trigger)
+    export = arguments["export"]
+    return path, {**arguments, "export": {**export, "query": {**export["query"], "max_results": "three"}}}
+
+
+def begin(machine: ExportMachine, numbers: set[int], run: str, steps: int, *, is_deferred: bool = False) -> None:
+    """Begin an export to a file on the disk, a record a page."""
+    how = {"place": DiskPlace, "suffix": "jsonl", "page_size": 1, "is_deferred": is_deferred}
+    machine.begin(numbers=numbers, run=run, steps=steps, **how)
+
+
+def _one_begins_again_after_another(machine: ExportMachine, steps: int) -> None:
+    """Let a trigger wait for the reset of its quota, and go on once the other run has published."""
+    begin(machine, set(), run="tomorrow", steps=0, is_deferred=True)
+    machine.use_up_the_quota(0, 1)
+    machine.start("today", steps)
+    machine.start("today", TO_ITS_END)
+    machine.finish(0)
+
+
 def _one_stands_still(machine: ExportMachine, steps: int) -> None:
     """Let an attempt stop while another run publishes, and then go on."""
-    machine.begin(place=DiskPlace, suffix="jsonl", numbers={1, 2, 3}, page_size=1, run="today", steps=steps)
+    begin(machine, {1, 2, 3}, run="today", steps=steps)
     machine.start("tomorrow", 1_000)
     if machine.running:
         machine.finish(0)
@@ -67,9 +117,54 @@ WORLDS = {
     "a version is not checked": World(
         LocalBackend, "publish", _publish_anyway, "replaces a newer one", history=_one_stands_still
     ),
+    "a cancelled trigger sends an event": World(
+        DatasetTrigger,
+        "_payload",
+        _payload_even_if_cancelled,
+        "although it was cancelled|other figures|nothing is published",
+        DiskPlace,
+        is_deferred=True,
+    ),
+    "a trigger does not wait for a quota": World(
+        ExportSubscriptionsTrigger,
+        "_pause_after",
+        _never,
+        "nobody disturbed it: .*QuotaExceeded",
+        StorePlace,
+        is_deferred=True,
+    ),
+    "an event comes at once": World(
+        base.TaskTrigger, "settled_after", 0.0, "before the task may resume", DiskPlace, is_deferred=True
+    ),
+    "a deferral has no time limit": World(
+        operators, "deferral_timeout", lambda *_: None, "a deferral without a time limit", DiskPlace, is_deferred=True
+    ),
+    "a time limit is no longer that of the task": World(
+        operators.ServiceOperator,
+        "_after_deferral_timeout",
+        _fail_with_it,
+        "Trigger timeout",
+        DiskPlace,
+        is_deferred=True,
+    ),
+    "a row forgets the clears": World(
+        ExportSubscriptionsTrigger, "serialize", _serialized_without_clears, "list", DiskPlace, is_deferred=True
+    ),
+    "a row cannot be used": World(
+        ExportSubscriptionsTrigger,
+        "serialize",
+        _serialized_with_another_size,
+        "nobody disturbed it",
+        DiskPlace,
+        is_deferred=True,
+    ),
 }
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     WORLDS[world].check(ExportMachine, monkeypatch)
+
+
+def test_a_trigger_that_has_waited_begins_again() -> None:
+    assert failure_in(ExportMachine, _one_begins_again_after_another) == ""

@@ -26,6 +26,7 @@ class World:
     :param name: the name of what is replaced there.
     :param message: a pattern of what the model says.
     :param place: the only place of all examples, for the model of a dataset; None if the examples choose.
+    :param is_deferred: whether the tasks of all examples are deferred, for the model of a dataset.
     :param history: calls rules of the model, for a fault that few examples of chance meet; None if the examples do.
     """
 
@@ -34,6 +35,7 @@ class World:
     fault: Any
     message: str
     place: type[ModelPlace] | None = None
+    is_deferred: bool = False
     history: Callable[[Any, int], None] | None = None
 
     def check(self, machine: type[RuleBasedStateMachine], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,5 +47,6 @@ class World:
             monkeypatch.setattr(owner, self.name, self.fault)
         if self.place:
             monkeypatch.setattr(machine, "only", self.place)
+            monkeypatch.setattr(machine, "only_deferred", self.is_deferred)
         found = failure_in(machine, self.history) if self.history else failure_of(machine)
         assert re.search(self.message, found), found or "no example fails"
