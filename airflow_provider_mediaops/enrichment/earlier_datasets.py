@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.books.batch.known import fetched_seconds
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.files import path_of
@@ -135,6 +134,9 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
 
 
 def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:
+    # A DAG file is parsed without it.
+    from airflow_provider_mediaops.books.batch.known import fetched_seconds
+
     status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
     if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
         return None
