@@ -122,15 +122,19 @@ class TestCommitting:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        attempt = reading(*local)
+        told: list[str] = []
+        attempt = reading(*local, told.append)
+        attempt.commit(update(FOUND))
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit_lines", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
+            attempt.abort()
         attempt.abort()
 
         _, staging = local
-        assert staging.rows == staging.state["figures"]["found"] == 1
+        assert staging.rows == staging.state["figures"]["found"] == 2
+        assert told == [f"Saved {number} of 9 ISBNs for the next attempt." for number in (1, 2)]
 
     @pytest.mark.parametrize("end", ["abort", "finish"])
     def test_the_end_warns_of_the_rows_whose_new_look_ups_failed(
@@ -164,23 +168,6 @@ class TestCommitting:
             attempt.commit(update(FOUND))
         attempt.abort()
         assert told == ["Saved 0 of 9 ISBNs for the next attempt."]
-
-    def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
-        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        told: list[str] = []
-        attempt = reading(*local, told.append)
-        attempt.commit(update(FOUND))
-        with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit_lines", full)
-            with pytest.raises(OSError, match="No space"):
-                attempt.commit(update(FOUND))
-            attempt.abort()
-
-        assert told == ["Saved 1 of 9 ISBNs for the next attempt."]
 
 
 class TestGoingOn:
