@@ -152,9 +152,9 @@ class Pages:
             await asyncio.wait([job], timeout=max(0.0, seconds))
             if job.done():
                 return job.result()
-            job.cancel()
             raise NoAnswerError(store)
         finally:
+            job.cancel()
             # An error's traceback has this frame, and would be in a cycle with all that its callers had read.
             del job
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, left_of, series_label
-from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
+from airflow_provider_mediaops.cluster.page.flame_graph import Room, harmless_json
 from airflow_provider_mediaops.cluster.text import count, readable
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _ROOM_FOR_STACKS = 900_000
 _ROOM_FOR_CAPTURES = 400_000
 # Thread pools that have a line, in the strips of up to three series; more series share these lines.
 _MOST_POOLS, _FULL_STRIPS = 20, 3
-# The length of a number in the JSON: up to five digits and a comma; that of a figure with its span.
-_NUMBER, _FIGURE = 6, 12
+# The length of a figure in the JSON, with its span.
+_FIGURE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +41,13 @@ class DigestData:
 
 
 @dataclass(slots=True)
-class _Room:
-    """Names, and the room that is left."""
+class _Rooms:
+    """The room that is left of a series, and what had none."""
 
-    stacks: int
+    stacks: Room
     captures: int
-    names: dict[str, int]
     left_out_stacks: int = 0
     left_out_captures: int = 0
-
-    def number_of(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names))
-
-    def takes(self, path: Iterable[str], spans: int) -> bool:
-        """Return whether there is room for a stack, and take it."""
-        names = list(path)
-        size = spans * _FIGURE + sum(_NUMBER if name in self.names else _NUMBER + len(name) for name in names)
-        if size > self.stacks:
-            return False
-        self.stacks -= size
-        for name in names:
-            self.number_of(name)
-        return True
 
 
 def digest_data(digest: Digest, page: str) -> DigestData:
@@ -70,7 +55,7 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     keys = keys_of(digest)
     prefix = _common_folder(digest)
     names: dict[str, int] = {}
-    rooms = [_Room(_ROOM_FOR_STACKS // len(keys), _ROOM_FOR_CAPTURES // len(keys), names) for _ in keys]
+    rooms = [_Rooms(Room(names, _ROOM_FOR_STACKS // len(keys)), _ROOM_FOR_CAPTURES // len(keys)) for _ in keys]
     most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
     series = [
         {
@@ -89,7 +74,7 @@ def digest_data(digest: Digest, page: str) -> DigestData:
     return DigestData(harmless_json(facts), _pruned(rooms))
 
 
-def _series(profile: Profile, unit: Unit, prefix: str, room: _Room, most_pools: int) -> dict[str, Any]:
+def _series(profile: Profile, unit: Unit, prefix: str, room: _Rooms, most_pools: int) -> dict[str, Any]:
     spans = sorted(profile.spans)
     return {
         "unit": unit,
@@ -109,7 +94,7 @@ def _series(profile: Profile, unit: Unit, prefix: str, room: _Room, most_pools: 
     }
 
 
-def _named(captures: Iterable[NamedCapture], prefix: str, room: _Room) -> list[list[Any]]:
+def _named(captures: Iterable[NamedCapture], prefix: str, room: _Rooms) -> list[list[Any]]:
     """Return the hottest captures of a cell: path below the common folder, time, figure."""
     named: list[list[Any]] = []
     for amount, time, path in captures:
@@ -122,16 +107,21 @@ def _named(captures: Iterable[NamedCapture], prefix: str, room: _Room) -> list[l
     return named
 
 
-def _stacks(profile: Profile, numbers: dict[int, int], room: _Room) -> list[list[Any]]:
+def _stacks(profile: Profile, numbers: dict[int, int], room: _Rooms) -> list[list[Any]]:
     """Return the heaviest stacks with their amounts by span, and what is left of each pool."""
-    found = kept_stacks(profile)
-    shown = [(path, spans) for path, spans in found if room.takes(map(readable, path), len(spans))]
-    room.left_out_stacks += len(found) - len(shown)
-    return [
-        [[room.number_of(readable(name)) for name in path], amounts]
-        for path, spans in [*shown, *left_of(profile, shown)]
-        if (amounts := _amounts(spans, numbers))
-    ]
+    rows: list[list[Any]] = []
+    shown = []
+    for path, spans in kept_stacks(profile):
+        positions = room.stacks.place([*map(readable, path)], len(spans) * _FIGURE)
+        if positions is None:
+            room.left_out_stacks += 1
+        else:
+            shown.append((path, spans))
+            rows.append([positions, _amounts(spans, numbers)])
+    for path, spans in left_of(profile, shown):
+        if amounts := _amounts(spans, numbers):
+            rows.append([room.stacks.positions([*map(readable, path)]), amounts])
+    return rows
 
 
 def _amounts(spans: dict[int, float], numbers: dict[int, int]) -> list[float]:
@@ -149,7 +139,7 @@ def _rounded(amount: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _pruned(rooms: list[_Room]) -> str:
+def _pruned(rooms: list[_Rooms]) -> str:
     stacks, captures = sum(room.left_out_stacks for room in rooms), sum(room.left_out_captures for room in rooms)
     sentences = [f"Stacks that are too rare to be kept are summed up as “{PRUNED}” below their thread pool."]
     if stacks:

@@ -45,6 +45,26 @@ class FlameData:
     left_out_part: float
 
 
+@dataclass(slots=True)
+class Room:
+    """The room that is left for stacks in the JSON, in which each name is once, and stands for its position."""
+
+    names: dict[str, int]
+    left: int
+
+    def place(self, path: Sequence[str], more: int = 0) -> list[int] | None:
+        """Return the positions of the names of a stack, with so much beside them; None if there is no room for it."""
+        size = more + sum(_NUMBER if name in self.names else _NUMBER + len(name) for name in path)
+        if size > self.left:
+            return None
+        self.left -= size
+        return self.positions(path)
+
+    def positions(self, path: Sequence[str]) -> list[int]:
+        """Return the positions of names, room or not."""
+        return [self.names.setdefault(name, len(self.names)) for name in path]
+
+
 class FlameStacks:
     """
     Collect the stacks of the flame graph, report by report; no report is kept.
@@ -65,14 +85,14 @@ class FlameStacks:
 
     def add(self, report: HotThreadsReport) -> None:
         """Add the heaviest stacks of the next report, as far as there is room."""
-        names, room = self._names, self._room
+        room = Room(self._names, self._room)
         parts = _parts(report, self._measure)
         rows: list[list[float]] = []
         for path, part in parts:
-            room -= sum(_NUMBER if name in names else _NUMBER + len(name) for name in path)
-            if room < 0:
+            positions = room.place(path)
+            if positions is None:
                 break
-            rows.append([round(part, 3), *(names.setdefault(name, len(names)) for name in path)])
+            rows.append([round(part, 3), *positions])
         self._kept.append(rows)
         if len(rows) < len(parts):
             self._left_out += len(parts) - len(rows)
