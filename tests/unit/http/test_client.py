@@ -265,6 +265,7 @@ def test_a_request_that_was_sent_late_holds_back_the_next() -> None:
     next_step(caller)
     fake.wait(0.2)
     sent_at = fake.seconds
+    fake.wait(0.3)
     next_step(caller, replace(GOOD, sent_at=sent_at))
     replay(client.ask(text_call()), [GOOD], clock=fake)
     assert fake.seconds - sent_at == pytest.approx(WINDOW)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import socket
+import tracemalloc
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -544,6 +546,22 @@ def test_connection_that_broke_is_not_used_again(opened: Open) -> None:
         assert failure_of(send, ask(server.base)).failure is Failure.BROKEN
         assert send(ask(server.base)).body == b"fine"
         assert server.accepted == 2
+
+
+@pytest.mark.parametrize("status", [200, 302, 500])
+def test_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, status: int) -> None:
+    compressor = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)
+    bomb = b"".join(compressor.compress(b"0" * 1_000_000) for _ in range(50)) + compressor.flush()
+    with Loopback(answering(http_reply(status, bomb, content_encoding="gzip", location="/there"))) as server:
+        send = opened(PATIENT)
+        tracemalloc.start()
+        try:
+            error = failure_of(send, Request("GET", "/", base=server.base, max_bytes=1_000_000))
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert error.failure is Failure.TOO_LARGE
+    assert peak_bytes < 20_000_000
 
 
 def test_large_reply_is_limited_by_the_connection(opened: Open) -> None:
