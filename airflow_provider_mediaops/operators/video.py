@@ -120,7 +120,7 @@ class PostBulletinOperator(ServiceOperator):
         author: dict[str, Any] = {"task": task or ""}
         if instance := context.get("ti"):
             author |= {"attempt": instance.try_number, "max_tries": instance.max_tries or 0}
-        if store is not None:
+        if store is not None and "journal" not in self._kept_by:
             from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
 
             # The task can be cleared as long as its run is there, and the record goes with the run.
