@@ -75,6 +75,8 @@ class TestArguments:
         (name,) = argument
         with pytest.raises(ValueError, match=f"^{name} .*when_cpu_above"):
             CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", **argument)
+        # Whether a template gives one is known when it is rendered.
+        CaptureHotThreadsOperator(task_id="t", destination="/out/hot.txt", when_cpu_above="{{ x }}", **argument)
 
     def test_the_time_limit_of_sensors_is_the_default(self, tmp_path: Path, supervisor: Supervisor) -> None:
         task = Task(tmp_path, supervisor, "triggerer", wait_timeout=None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
     InvalidArgumentError,
     MediaOpsError,
     ServiceUnavailableError,
@@ -107,6 +108,14 @@ class TestEnd:
         trigger = scripted(Waiting("no"), Done({"id": 7}))
         assert value_of(await first_event(trigger)) == {"id": 7}
         assert pauses == [60]
+        assert trigger.hook.closed
+
+    async def test_a_permanent_error_reaches_the_task_with_its_type(self) -> None:
+        error = AuthenticationError("No.", status=401)
+        trigger = scripted(error)
+        with pytest.raises(AuthenticationError) as caught:
+            value_of(await first_event(trigger))
+        assert caught.value.to_dict() == error.to_dict()
         assert trigger.hook.closed
 
     async def test_a_watch_that_cannot_be_made_is_one_of_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
