@@ -116,17 +116,19 @@ def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str
     """
     end = line_end(text, start)
     content = alone = content_of(text[start:end])
+    if is_complete(content):
+        return content, end
     alone_end = end
     for _ in range(_MOST_CONTINUATIONS):
-        if is_complete(content):
-            break
         start, end = end, line_end(text, end)
         following = content_of(text[start:end])
         if not following or not _continues(following):
             return alone, alone_end
         # A break inside a thread's name may be the name's own; any other was a blank.
         content += ("\n" if THREAD_NAME in content else " ") + following
-    return (content, end) if is_complete(content) else (alone, alone_end)
+        if is_complete(content):
+            return content, end
+    return alone, alone_end
 
 
 def _continues(content: str) -> bool:
@@ -156,12 +158,11 @@ def is_whole_thread(content: str) -> bool:
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
     """Return the values of a thread's line, by the names of `HotThread`'s attributes, and what is wrong with it."""
     head, mark, name = content.partition(THREAD_NAME)
-    head = " ".join(head.split())
     if not mark:
-        cut = _CUT_USAGE.fullmatch(head)
+        cut = _CUT_USAGE.fullmatch(" ".join(head.split()))
         return _measure_of(cut) if cut else {}, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
-    match = _USAGE.fullmatch(head)
+    match = _USAGE.fullmatch(head) or _USAGE.fullmatch(" ".join(head.split()))
     usage = _measure_of(match) if match else {}
     usage["name"] = name = name[:-1] if complete else name
     usage["node_name"], usage["pool"] = read_origin(name, section)
@@ -225,18 +226,31 @@ def is_whole_sampling(content: str) -> bool:
 
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a sampling line, by the names of `HotNode`'s attributes, and what is wrong with it."""
-    when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
-    sampling: dict[str, Any] = {"timestamp_text": when.strip()}
-    reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
-    if read_timestamp(sampling["timestamp_text"]) is None:
-        reason = reason or "a 'Hot threads at' line with a time of unknown form"
-    for setting in settings:
+    when, comma, settings = content[len(SAMPLING) :].removesuffix(":").partition(",")
+    when = when.strip()
+    values, unknown = _read_settings(settings) if comma else ({}, None)
+    if not is_whole_sampling(content):
+        reason: str | None = "a 'Hot threads at' line that is not complete"
+    elif read_timestamp(when) is None:
+        reason = "a 'Hot threads at' line with a time of unknown form"
+    else:
+        reason = None if unknown is None else f"unknown in a 'Hot threads at' line: {unknown!r}"
+    return {"timestamp_text": when, **values}, reason
+
+
+# The nodes of a report have the same ones.
+@lru_cache(8)
+def _read_settings(settings: str) -> tuple[dict[str, Any], str | None]:
+    """Return the values of settings, and the first that is not known."""
+    found: dict[str, Any] = {}
+    unknown = None
+    for setting in settings.split(","):
         key, _, value = setting.partition("=")
         values = _read_setting(key.strip(), value.strip())
-        sampling |= values
-        if not values:
-            reason = reason or f"unknown in a 'Hot threads at' line: {setting.strip()[:80]!r}"
-    return sampling, reason
+        found |= values
+        if not values and unknown is None:
+            unknown = setting.strip()[:80]
+    return found, unknown
 
 
 def _read_setting(key: str, value: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from airflow_provider_mediaops.cluster.hot_threads.grammar import shared
 
 _ID = r"(?=[a-z0-9_-]*[A-Z])(?=[A-Z_-]*[a-z0-9])[A-Za-z0-9_-]{20,22}"
+_ID_LENGTHS = range(20, 23)
 _ADDRESS = r"(?:[^\s{}\[\]:=]{0,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}"
 _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
@@ -40,7 +41,9 @@ def read_header(header: str) -> tuple[dict[str, Any], str | None]:
     whole = is_whole_header(header)
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
-    fields |= {name: shared(fields[name]) for name in _ALIKE if name in fields}
+    for name in _ALIKE:
+        if name in fields:
+            fields[name] = shared(fields[name])
     if not whole:
         return fields, "a node's header that is not complete"
     return fields, f"unknown in a node's header: {unknown[:80]!r}" if unknown else None
@@ -49,8 +52,8 @@ def read_header(header: str) -> tuple[dict[str, Any], str | None]:
 def _read_braces(header: str) -> tuple[dict[str, Any], str]:
     """Return the values, and the text after the address that is not a known slot."""
     slots = header.removeprefix("{").removesuffix("}").split("}{")
-    places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
-    place = places[0] if places else _first_attribute(slots)
+    place = next((i for i, slot in enumerate(slots) if i and ":" in slot and _is_address(slot)), None)
+    place = _first_attribute(slots) if place is None else place
     fields = _read_identity(slots[:place])
     rest = slots[place:]
     if rest and _is_address(rest[0]):
@@ -78,7 +81,7 @@ def _read_identity(slots: list[str]) -> dict[str, Any]:
 
     Elasticsearch 1 and 2 print one id, later versions two in a row, which mark the end of the name.
     """
-    ids = [_is_id(slot) is not None for slot in slots]
+    ids = [len(slot) in _ID_LENGTHS and _is_id(slot) is not None for slot in slots]
     pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
     # A name may look like an id, hence the first pair that leaves room for a name, if there is one.
     first = next((i for i in pairs if i), pairs[0] if pairs else None)
@@ -98,7 +101,7 @@ def _read_identity(slots: list[str]) -> dict[str, Any]:
         fields["host"] = rest.pop()
     if rest:
         fields["external_id"] = "}{".join(rest)
-    return {name: value for name, value in fields.items() if value}
+    return fields if all(fields.values()) else {name: value for name, value in fields.items() if value}
 
 
 def _read_brackets(header: str) -> tuple[dict[str, Any], str]:

@@ -44,6 +44,8 @@ _OUT_OF_PLACE = {"other": UNKNOWN, "frames": "a stack frame outside a stack", "g
 # What Elasticsearch on FreeBSD says instead of its threads.
 _NO_SUPPORT = "not supported"
 
+# The parts below which stacks stand.
+_WITH_STACKS = frozenset({"thread", "group"})
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
 _MAX_REMARKS = 10_000
 # Nor shall one of millions of headers or threads of which nothing is left. No whole one is as short as this.
@@ -147,22 +149,14 @@ class _Remarks:
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """The group to which the current lines belong; one that was read before is opened only if more lines follow."""
+    """The group to which the current lines belong."""
 
     snapshots: int = 1
     total: int | None = None
     elements: int | None = None
     frames: list[str] = field(default_factory=list)
     is_regular: bool = True
-    known: StackGroup | None = None
-    limit: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.limit = sys.maxsize if self.elements is None else self.elements
-
-    def reopened(self) -> _OpenGroup:
-        known = self.known
-        return _OpenGroup(known.snapshots, known.total, known.elements, list(known.frames)) if known else self
+    limit: int = sys.maxsize
 
 
 class _KnownGroups:
@@ -180,12 +174,11 @@ class _KnownGroups:
                 return known
         return None
 
-    def kept(self, group: StackGroup) -> StackGroup:
-        """Return the known group that equals this one, which else is known from now on."""
-        alike = self._groups.get(group.source[:_HEAD], ())
-        return next((known for known in alike if known.source == group.source), None) or self._keep(group)
+    def equal_to(self, source: str) -> StackGroup | None:
+        """Return the known group of the same lines."""
+        return next((known for known in self._groups.get(source[:_HEAD], ()) if known.source == source), None)
 
-    def _keep(self, group: StackGroup) -> StackGroup:
+    def keep(self, group: StackGroup) -> None:
         if self._count >= _MAX_GROUPS:
             self._groups.clear()
             self._count = 0
@@ -195,7 +188,6 @@ class _KnownGroups:
         else:
             self._count += 1
         alike.append(group)
-        return group
 
     def frames_of(self, lines: str) -> list[str]:
         """Return the frames of lines that hold frames or nothing; equal ones are one object."""
@@ -225,15 +217,17 @@ class _Parser:
         self._thread: dict[str, Any] = {}
         self._groups: list[StackGroup] = []
         self._group = _OpenGroup()
+        # A group whose lines were known; it is opened only if more lines follow.
+        self._known_group: StackGroup | None = None
         self._known_groups = _KnownGroups()
         self._known: dict[Hashable, Any] = {}
 
     def report(self) -> HotThreadsReport:
-        text, position = self._text, 0
+        text, position, known_at = self._text, 0, self._known_groups.at
         while position < len(text):
-            if self._part in ("thread", "group") and (known := self._known_groups.at(text, position)):
+            if self._part in _WITH_STACKS and (known := known_at(text, position)):
                 self._turn_to("group", position)
-                self._group = _OpenGroup(known=known)
+                self._known_group = known
                 position += len(known.source)
             elif part := LINES.match(text, position):
                 position = self._take(part)
@@ -248,18 +242,20 @@ class _Parser:
 
     def _turn_to(self, part: str, begin: int) -> None:
         """End the part to which the lines up to here belong."""
-        source = self._text[self._start : begin]
-        if self._part == "group":
-            self._end_group(source)
+        if self._known_group:
+            self._groups.append(self._known_group)
+            self._known_group = None
+        elif self._part == "group":
+            self._end_group(self._text[self._start : begin])
         elif self._part == "thread":
-            self._thread["source"] = source
+            self._thread["source"] = self._text[self._start : begin]
         elif self._part == "node":
-            self._node["source"] = source
+            self._node["source"] = self._text[self._start : begin]
             if self._unanswered:
                 self._remark(*self._unanswered, "no 'Hot threads at' line follows this node's header")
             self._awaits_answer = False
         else:
-            self._before = source
+            self._before = self._text[self._start : begin]
         self._part, self._start = part, begin
 
     def _take(self, part: re.Match[str]) -> int:
@@ -271,9 +267,9 @@ class _Parser:
             return max(end, self._take_sampling(begin))
         if form == "thread":
             return max(end, self._take_thread(begin))
-        if form == "group" and self._part in ("thread", "group"):
+        if form == "group" and self._part in _WITH_STACKS:
             self._turn_to("group", begin)
-            self._group = _OpenGroup(*read_group(content_of(part["group"])))
+            self._open_group(*read_group(part["group"]))
         elif self._part == "group":
             self._continue_group(part)
         elif form == "other" and self._awaits_answer and _NO_SUPPORT in part[0]:
@@ -359,10 +355,18 @@ class _Parser:
             self._threads.append(self._shared(thread, thread) if is_stump else thread)
             self._thread, self._groups = {}, []
 
+    def _open_group(self, snapshots: int, total: int | None, elements: int | None) -> None:
+        limit = sys.maxsize if elements is None else elements
+        self._group = _OpenGroup(snapshots, total, elements, limit=limit)
+
     def _continue_group(self, part: re.Match[str]) -> None:
         """Read lines below a group's own."""
-        group = self._group.reopened()
-        self._group = group
+        if known := self._known_group:
+            # It is another one, which only begins in the same way.
+            self._open_group(known.snapshots, known.total, known.elements)
+            self._group.frames += known.frames
+            self._known_group = None
+        group = self._group
         if part.lastgroup == "other":
             self._remark(*part.span(), UNKNOWN)
             group.is_regular = False
@@ -371,8 +375,10 @@ class _Parser:
                 group.limit = len(group.frames)
         elif part.lastgroup == "frames":
             found, room = self._known_groups.frames_of(part["frames"]), group.limit - len(group.frames)
-            group.frames += found[:room]
-            if len(found) > room:
+            if len(found) <= room:
+                group.frames += found
+            else:
+                group.frames += found[:room]
                 beyond = next(islice(FRAME_LINE.finditer(self._text, *part.span()), room, None)).start()
                 line = self._text.rfind("\n", 0, beyond) + 1
                 self._remark(line, part.end(), "a stack frame beyond the end of its stack")
@@ -380,21 +386,19 @@ class _Parser:
 
     def _end_group(self, source: str) -> None:
         group = self._group
-        if group.known:
-            self._groups.append(group.known)
-            return
         if group.elements is not None and len(group.frames) < group.elements:
             reason = f"{group.elements} stack frames announced, {len(group.frames)} found"
             self._remark(self._start, line_end(self._text, self._start), reason)
             group.is_regular = False
-        stack = StackGroup(
-            source=source,
-            snapshots=group.snapshots,
-            total=group.total,
-            elements=group.elements,
-            frames=tuple(group.frames),
-        )
-        self._groups.append(self._known_groups.kept(stack) if group.is_regular else stack)
+        stack = self._known_groups.equal_to(source) if group.is_regular else None
+        if stack is None:
+            frames = tuple(group.frames)
+            stack = StackGroup(
+                source=source, snapshots=group.snapshots, total=group.total, elements=group.elements, frames=frames
+            )
+            if group.is_regular:
+                self._known_groups.keep(stack)
+        self._groups.append(stack)
 
     def _shared(self, key: Hashable, value: ValueT) -> ValueT:
         """Return the value that came with this key before, if there was one, to save memory."""

@@ -15,9 +15,7 @@ from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
-    InvalidReplyError,
     NotFoundError,
-    PermissionDeniedError,
     ReplyTimeoutError,
 )
 from airflow_provider_mediaops.http.client import Client
@@ -81,10 +79,6 @@ class TestTaking:
         with pytest.raises(cls):
             capture(reply)
 
-    def test_missing_rights_to_the_threads_end_it(self) -> None:
-        with pytest.raises(PermissionDeniedError):
-            capture(FORBIDDEN, FORBIDDEN)
-
     def test_nodes_that_exist_and_do_not_report_may_do_so_later(self) -> None:
         with pytest.raises(ReplyTimeoutError, match=r"node-1.*timeout=600ms") as caught:
             capture(replied(stats({"node-1": 95})), replied(""), query=HotThreadsQuery("node-1", timeout="600ms"))
@@ -110,10 +104,6 @@ class TestTaking:
         taking = take_capture(client.ask, HotThreadsQuery(), reading, now=lambda: START)
         taken = replay(taking, [replied(report("node-1"))])
         assert (taken.stats, taken.remarks, taken.taken) == (reading.stats, ("Read before.",), START)
-
-    def test_a_reply_that_is_no_report_stays_one(self) -> None:
-        with pytest.raises(InvalidReplyError, match="web page"):
-            capture(replied(stats({"node-1": 95})), replied("<html>login</html>"))
 
 
 class TestSummary:

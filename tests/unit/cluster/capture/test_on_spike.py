@@ -276,6 +276,8 @@ def test_course_of_a_plan(
     assert pauses_of(captured.steps) == pauses
     assert captured.outcome["timed_out"] is (not numbers or "late" in how)
     assert captured.shelf.finished == bool(numbers)
+    if not plan(**fields).watch:
+        assert captured.asked[:2] == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
 
 
 @pytest.mark.parametrize(
@@ -335,6 +337,20 @@ class TestFailure:
             Captured(plan(), HOT, reply)
 
 
+@pytest.mark.parametrize(
+    ("fields", "readings", "deadline"),
+    [
+        ({"on_timeout": "capture"}, [COOL] * 3, 5),
+        ({"watch": None, "captures": 2}, [COOL], float("inf")),
+    ],
+)
+def test_failed_capture_without_a_spike_to_wait_for_raises(
+    fields: dict[str, Any], readings: list[Response], deadline: float
+) -> None:
+    with pytest.raises(ServiceUnavailableError):
+        Captured(plan(**fields), *readings, DOWN, deadline=deadline)
+
+
 class TestTimeLimit:
     def test_failures_before_the_time_limit_are_told(self) -> None:
         captured = Captured(plan(), HOT, DOWN, HOT, EMPTY, HOT, DOWN, deadline=45)
@@ -350,10 +366,6 @@ class TestTimeLimit:
         assert captured.outcome["timed_out"]
         assert captured.numbers == [1]
         assert captured.warnings == ["The time limit has come without a spike: capturing all the same."]
-
-    def test_failed_capture_at_the_time_limit_raises(self) -> None:
-        with pytest.raises(ServiceUnavailableError):
-            Captured(plan(on_timeout="capture"), COOL, COOL, COOL, DOWN, deadline=5)
 
 
 def series(*replies: Response | TransportError, **fields: Any) -> Captured:
@@ -385,15 +397,3 @@ class TestSeveral:
             Captured(plan(captures=3), HOT, REPORT, COOL, REPORT, REFUSED, shelf=shelf)
         assert len(shelf.captures) == 2
         assert shelf.finished == 1
-
-
-class TestAtOnce:
-    def test_plan_without_a_watch_captures_without_a_wait(self) -> None:
-        captured = Captured(plan(watch=None), COOL, REPORT)
-        assert captured.asked == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
-        assert captured.numbers == [1]
-        assert not captured.outcome["timed_out"]
-
-    def test_failed_first_capture_raises(self) -> None:
-        with pytest.raises(ServiceUnavailableError):
-            Captured(plan(watch=None, captures=2), COOL, DOWN)
