@@ -67,6 +67,14 @@ class TestBound:
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
+    def test_books_for_which_the_rest_of_it_is_too_little_have_not_failed(self) -> None:
+        service = Service(many=lambda _: replied(b"", 500))
+
+        # Of the two halves that are left, none can be asked for as one.
+        rows = statuses(service, ISBNS[:4], bulk_size=4, budget=RequestBudget(5), retry_after=())
+
+        assert sorted(status for _, status in rows) == ["found", *["not_asked"] * 3]
+
     @given(
         rows=st.lists(st.sampled_from([*FEW, "x"]), max_size=25),
         known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),
