@@ -56,6 +56,9 @@ def test_discarded_records_are_in_no_dataset_and_those_since_are(place: Place) -
         assert staging.resumed
         staging.discard()
         assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        raise StoppedError
+    with stopped(), place.dataset().staging(owner()) as staging:
+        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
         staging.commit(rows(7), {"batch": 1})
         raise StoppedError
     assert place.lines() == rows(9)
