@@ -72,7 +72,8 @@ class Attempts:
         return pause if elapsed + pause <= self.policy.max_wait else None
 
     def _backoff(self) -> float:
-        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** (self.failed - 1))
+        # The exponent is bounded too: 2.0 ** 1024 overflows.
+        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
         return self.clock.uniform(0.0, ceiling)
 
 

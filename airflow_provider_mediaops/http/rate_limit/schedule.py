@@ -45,8 +45,8 @@ QUOTA_GRACE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 86_400.0
 #: A clock that was set back by less than this is taken to stand still; by more, the schedule begins anew.
 CLOCK_STEP_SECONDS = 1.0
-#: No schedule has a longer text.
-LONGEST_TEXT = 16_384
+#: No schedule has a longer text, or a faster rate.
+LONGEST_TEXT, FASTEST_RATE = 16_384, 100_000.0
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,18 @@ def from_text(text: str, now: float) -> Schedule | None:
         schedule = Schedule(**figures, sent=sent)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError):
         return None
-    # After a clock was set back, the state would stop all who use the key until the clock is there again.
+    # A damaged state would stop all who use the key, perhaps for ever.
     ahead = max(schedule.at, schedule.again_at, schedule.blocked_until, schedule.faster_at)
     is_sound = (
         all(map(math.isfinite, (*figures.values(), *sent)))
+        and LEAST_SPEED <= schedule.speed <= 1.0
+        and 1 / FASTEST_RATE <= schedule.rate <= FASTEST_RATE
+        and schedule.reading <= schedule.at
+        and schedule.next_free - reading_at(schedule, now) <= LONGEST_PAUSE_SECONDS
         and ahead - now <= 2 * LONGEST_PAUSE_SECONDS
         and max((schedule.slowed_at, *sent)) - now <= CLOCK_STEP_SECONDS
+        and list(sent) == sorted(sent)
+        and len(sent) <= MOST_IN_WINDOW
     )
     return schedule if is_sound else None
 

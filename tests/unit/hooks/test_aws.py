@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -135,6 +136,17 @@ class TestSignature:
         with SearchClusterHook() as hook:
             hook.cpu()
         assert domain.headers[0]["x-team"] == "media"
+
+    def test_next_host_gets_a_signature_of_its_own(self, domain: Domain, connect: Any) -> None:
+        failing = Domain(domain.keys, answer=lambda _: replied("", 503))
+        with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("time.sleep", lambda _: None)
+            first, second = (stack.enter_context(Loopback(each.serve)) for each in (failing, domain))
+            connect(f"{first.base}, {second.base}", max_attempts=3)
+            with SearchClusterHook() as hook:
+                assert hook.cpu()[0].name == "a"
+        assert len(failing.targets) == len(domain.targets) == 1
+        assert failing.headers[0]["authorization"] != domain.headers[0]["authorization"]
 
     def test_request_through_a_proxy_is_signed_for_the_domain(self, domain: Domain, connect: Any) -> None:
         with Loopback(domain.serve) as proxy:
@@ -316,6 +328,20 @@ class TestRole:
         assert len(seen) == 1
         assert b"hot-threads" in seen[0]
         assert {headers["x-amz-security-token"] for headers in domain.headers} == {f"{TOKEN}-{KEY}"}
+
+    def test_credentials_of_a_role_are_renewed_before_they_expire(
+        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
+    ) -> None:
+        domain.keys[OTHER_KEY] = OTHER_SECRET
+        given = self.assumed(KEY, SECRET, 5), self.assumed(OTHER_KEY, OTHER_SECRET, 60)
+        with Loopback(answering(*given)) as sts:
+            self.connect_role(supervisor, sts.base)
+            connect(server.base)
+            with SearchClusterHook() as hook:
+                hook.cpu()
+                assert hook.cpu()[0].name == "a"
+        assert domain.headers[-1]["x-amz-security-token"] == f"{TOKEN}-{OTHER_KEY}"
+        assert all("x-amz-date" in headers for headers in domain.headers)
 
     def test_role_that_may_not_be_assumed_is_named(
         self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor

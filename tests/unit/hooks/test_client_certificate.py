@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.certificates import Certificate, make_certificate
@@ -83,6 +84,20 @@ def test_certificate_and_key_are_shown(server: Loopback, files: Files, connect_c
         assert hook.cpu()[0].name == "a"
         hook.cpu()
     assert server.accepted == 1
+
+
+async def test_certificate_is_shown_from_a_triggerer(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    connect_cluster(server.base, **files.fields())
+    with SearchClusterHook() as hook:
+        found = await hook.arun((await hook.aservice()).ask(node_stats(None)))
+    assert found.nodes[0].name == "a"
+
+
+def test_file_may_hold_both_certificate_and_key(server: Loopback, files: Files, connect_cluster: Any) -> None:
+    both = files.write("both.pem", files.client.pem + files.client.key_pem)
+    connect_cluster(server.base, **files.fields(client_cert=both, client_key=""))
+    with SearchClusterHook() as hook:
+        assert hook.cpu()
 
 
 def test_encrypted_key_is_read_with_its_password(

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import QuotaExceededError
+from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-from tests.unit.hooks.video_hook import BASE, REFRESH, carry_out, http
-from tests.unit.loopback import Loopback, answering
+from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, carry_out, http
+from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from requests_mock import Mocker
 
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
@@ -89,6 +91,39 @@ class TestWhoShares:
         assert limiter_of(connect_video).backend.where == "memory://"
 
 
+class TestTheRate:
+    def test_rate_is_kept_between_two_hooks(self, connect_video: Callable[..., None], pauses: list[float]) -> None:
+        with Loopback(answering(http(page(1)))) as server:
+            connect_video(server.base, **SLOW)
+            carry_out("list_subscriptions", mine=True)
+            assert pauses == []
+            carry_out("list_subscriptions", mine=True)
+        assert pauses[0] == pytest.approx(100, rel=0.1)
+
+    def test_a_token_is_fetched_within_the_turn_of_its_request(
+        self, connect_video: Callable[..., None], requests_mock: Mocker, pauses: list[float]
+    ) -> None:
+        requests_mock.post(TOKEN_URL, json={"access_token": "at-1", "expires_in": 3600})
+        requests_mock.get(SUBSCRIPTIONS, json=page(1))
+        connect_video(**REFRESH, **SLOW)
+        with VideoPlatformHook() as hook:
+            hook.list_subscriptions(mine=True)
+        assert [request.method for request in requests_mock.request_history] == ["POST", "GET"]
+        assert pauses == []
+
+    def test_a_limit_reply_holds_the_other_hook_back(
+        self, connect_video: Callable[..., None], pauses: list[float]
+    ) -> None:
+        limited = http(error(403, "rateLimitExceeded"), 403, retry_after="90")
+        with Loopback(answering(limited, http(page(1)))) as server:
+            connect_video(server.base, **FAST)
+            with pytest.raises(RateLimitedError):
+                carry_out("list_subscriptions", mine=True)
+            assert pauses == []
+            carry_out("list_subscriptions", mine=True)
+        assert pauses[0] == pytest.approx(90, rel=0.1)
+
+
 class TestASpentQuota:
     def test_spent_quota_stops_other_hooks_without_a_request(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
@@ -103,3 +138,45 @@ class TestASpentQuota:
                 carry_out("post_bulletin", "Hello")
         assert len(seen) == 1
         assert 0 < (caught.value.retry_after or 0) < 26 * 3600
+
+    def test_the_button_asks_all_the_same_and_lets_all_go_on_when_the_service_answers(
+        self, connect_video: Callable[..., None], requests_mock: Mocker
+    ) -> None:
+        connect_video(**FAST)
+        requests_mock.get(SUBSCRIPTIONS, status_code=403, json=SPENT)
+        for asked in (1, 2):
+            worked, said = VideoPlatformHook().test_connection()
+            assert (worked, requests_mock.call_count) == (False, asked)
+            assert "midnight Pacific time" in said
+        with pytest.raises(QuotaExceededError, match="was not sent"):
+            carry_out("list_subscriptions", mine=True)
+
+        requests_mock.get(SUBSCRIPTIONS, json=page(1))
+        assert VideoPlatformHook().test_connection()[0]
+        assert carry_out("list_subscriptions", mine=True).items
+
+    def test_spent_quota_stops_nobody_who_has_another_credential(
+        self, connect_video: Callable[..., None], requests_mock: Mocker
+    ) -> None:
+        connect_video(**FAST)
+        requests_mock.get(SUBSCRIPTIONS, [{"status_code": 403, "json": SPENT}, {"json": page(1)}])
+        with pytest.raises(QuotaExceededError):
+            carry_out("list_subscriptions", mine=True)
+        connect_video(**FAST, password="another")
+        assert carry_out("list_subscriptions", mine=True).items
+
+
+def test_a_store_that_cannot_be_reached_sends_nothing_and_its_password_is_masked(
+    connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
+    monkeypatch.setenv(OPTION, f"redis://:s3%2Fcr3t@127.0.0.1:{closed_port()}")
+    seen: list[bytes] = []
+    with Loopback(answering(http(page(1)), seen=seen)) as server:
+        connect_video(server.base, requests_per_second=5)
+        with pytest.raises(RateStoreError) as caught:
+            carry_out("list_subscriptions", mine=True)
+    assert "s3/cr3t" not in str(caught.value)
+    assert sorted(masked) == ["s3%2Fcr3t", "s3/cr3t"]
+    assert seen == []

@@ -182,3 +182,10 @@ def test_a_token_address_keeps_its_query_and_needs_no_path() -> None:
     with_query = refresh(refresh_auth(token_url="https://host:1/token?p=policy&q="), granted("at-1"))
     assert (with_query.url, with_query.path) == ("https://host:1/token?p=policy&q=", "/token")
     assert refresh(refresh_auth(token_url="https://host"), granted("at-1")).url == "https://host/"
+
+
+def test_tokens_are_not_shown() -> None:
+    auth = refresh_auth()
+    refresh(auth, granted("at-secret"))
+    assert "secret" not in repr(auth)
+    assert set(auth.secrets) == {"cs-secret", "rt-secret", "at-secret"}

@@ -15,6 +15,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     QuotaExceededError,
     RateLimitedError,
+    RateStoreError,
     ReplyTimeoutError,
     ServiceUnavailableError,
     UncertainDeliveryError,
@@ -22,6 +23,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Emit, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of, text_call
@@ -29,6 +31,8 @@ from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, 
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, memory_backend, next_step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Step
 
@@ -58,6 +62,13 @@ def test_a_read_is_tried_again_with_growing_pauses(failure: Response | Transport
     assert replay(make(fake).ask(text_call()), [failure] * 4 + [GOOD], steps=steps, clock=fake) == "good"
     assert pauses_of(steps) == [0.5, 1.0, 2.0, 4.0]
     assert len(requests_of(steps)) == 5
+
+
+def test_a_pause_says_why() -> None:
+    steps: list[Step] = []
+    replay(make(FakeClock()).ask(text_call()), [DOWN, GOOD], steps=steps)
+    wait = next(step for step in steps if isinstance(step, Wait))
+    assert wait.reason.startswith("ServiceUnavailableError, try 2: The thing service at one answered")
 
 
 @pytest.mark.parametrize(
@@ -265,10 +276,20 @@ def test_a_request_that_was_sent_late_holds_back_the_next() -> None:
     next_step(caller)
     fake.wait(0.2)
     sent_at = fake.seconds
-    fake.wait(0.3)
     next_step(caller, replace(GOOD, sent_at=sent_at))
     replay(client.ask(text_call()), [GOOD], clock=fake)
     assert fake.seconds - sent_at == pytest.approx(WINDOW)
+
+
+def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
+    fake, steps = FakeClock(seconds=1_000.0), list["Step"]()
+    client = limited(fake, retry=RetryPolicy(max_attempts=1))
+    error_of(client, text_call(), [Response(429, {"retry-after": "20"})])
+    other = make(fake, limiter=client.limiter)
+    for _ in range(2):
+        replay(other.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    # After the pause it goes on more slowly, and with each second faster.
+    assert sum(pauses_of(steps)) == pytest.approx(20 + GAP / 0.7 + GAP / 0.75, abs=0.01)
 
 
 def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None:
@@ -316,6 +337,23 @@ def test_probe_of_a_spent_quota_is_let_through() -> None:
     assert replay(client.ask(text_call()), [GOOD], clock=fake) == "good"
     # A client without a rate has nothing to reopen.
     replay(make(fake).restore_quota(), [])
+
+
+def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:
+    backend = SqliteBackend(tmp_path)
+    error = error_of(make(FakeClock(), limiter=limiter_for("thing", "key", 1.0, backend)), text_call(), [])
+    assert type(error) is RateStoreError
+
+
+def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake)
+    flow = client.ask(text_call())
+    next_step(flow)
+    fake.wait(0.4)
+    next_step(flow, GOOD)
+    replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert sum(pauses_of(steps)) == pytest.approx(WINDOW)
 
 
 def test_refusal_of_the_token_address_leaves_the_rate_of_the_key() -> None:

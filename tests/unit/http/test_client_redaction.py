@@ -41,6 +41,18 @@ def test_a_service_that_echoes_the_credentials_does_not_make_them_public(
             assert half not in told, body
 
 
+def test_error_of_a_parser_holds_no_secret() -> None:
+    def parse(response: Response) -> str:
+        raise InvalidReplyError(f"This is odd: {response.text}")
+
+    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"))
+    error = error_of(client, Call(Request("GET", "/thing"), parse), [Response(200, {}, b"you sent s3cr3t")])
+    told = "".join(traceback.format_exception(error))
+    assert "This is odd: you sent ***" in told
+    assert "s3cr3t" not in told
+    assert error.__context__ is None
+
+
 def test_error_of_a_parser_of_a_refusal_in_disguise_holds_no_secret() -> None:
     def parse(response: Response) -> str:
         raise ServiceUnavailableError(f"All failed: {response.text}", status=200, excerpt=response.text, reason="odd")

@@ -44,6 +44,13 @@ def test_a_body_is_decoded_however_it_is_cut(encoding: str, body: bytes, size: i
     assert outcome(encoding, cut(ENCODED[encoding](body), size)) == body
 
 
+@given(sent=st.binary(min_size=1, max_size=300), size=st.integers(1, 300), good=st.booleans())
+def test_any_cutting_of_any_bytes_gives_the_same(sent: bytes, size: int, *, good: bool) -> None:
+    if good:
+        sent = gzip.compress(sent)
+    assert outcome("gzip", cut(sent, size)) == outcome("gzip", [sent])
+
+
 @given(body=st.binary(min_size=20, max_size=300), data=st.data())
 def test_a_compressed_body_that_is_cut_is_never_taken_for_whole(body: bytes, data: st.DataObject) -> None:
     sent = gzip.compress(body)
@@ -83,6 +90,11 @@ def test_bytes_behind_the_end_are_not_dropped_without_a_word(rest: bytes, *, is_
     assert outcome("gzip", [sent + rest] if is_one_chunk else [sent, rest]) in {Failure.UNREADABLE, Failure.BROKEN}
 
 
+@pytest.mark.parametrize("size", [5, 10_000])
+def test_members_that_are_too_much_together_are_refused(size: int) -> None:
+    assert outcome("gzip", cut(gzip.compress(b"0" * 60) * 4, size), limit=150) is Failure.TOO_LARGE
+
+
 def test_a_damaged_body_is_refused() -> None:
     with pytest.raises(TransportError) as caught:
         read_body([gzip.compress(b"whole")[:-1] + b"?"], "gzip", LARGE)
@@ -109,3 +121,16 @@ def test_little_that_becomes_much_costs_no_more_memory_than_the_limit() -> None:
         tracemalloc.stop()
     # The decompressed data, first in blocks and then in one, the body, and the rest of the chunk.
     assert peak < 3.5 * limit + 2 * len(bomb)
+
+
+def test_a_large_body_is_held_once() -> None:
+    size = 32 * 1024 * 1024
+    tracemalloc.start()
+    try:
+        body = read_body((bytes(PIECE) for _ in range(size // PIECE)), "", size)
+        text = body.decode("utf-8", errors="surrogateescape")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(text) == size
+    assert peak < 3 * size

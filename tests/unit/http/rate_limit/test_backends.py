@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 
+from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend, backend_at
-from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, from_text
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
-from tests.unit.call_flows import replay
+from tests.unit.call_flows import FakeClock, replay
+from tests.unit.http.rate_limit.keys import limiter_of, take
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
@@ -241,3 +243,17 @@ def test_sentinel_and_cluster_are_refused_in_words(scheme: str) -> None:
     with pytest.raises(ValueError, match=r"is not supported. Write redis://host .* primary") as caught:
         backend_at(f"{scheme}://:s3cr3t@one:26379,two:26379/name/0")
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_an_error_of_a_back_end_says_what_to_do_and_may_pass() -> None:
+    with pytest.raises(RateStoreError, match=r"cannot be used: .* rate_limit_store") as caught:
+        SqliteBackend("/dev/null/rates.db").update("key", increment)
+    assert caught.value.temporary
+
+
+def test_limiters_with_one_back_end_share_the_rate() -> None:
+    fake = FakeClock(seconds=1_000.0)
+    first = limiter_of(fake)
+    second = limiter_of(fake, backend=first.backend)
+    assert all(isinstance(take(limiter, fake), Permit) for limiter in (first, second, first))
+    assert fake.seconds - 1_000.0 == pytest.approx(2.06)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -84,6 +85,17 @@ def test_one_key_has_one_limiter_whose_name_does_not_tell_it(fake: FakeClock) ->
 
 
 class TestReports:
+    def test_a_limit_slows_all_down_after_its_pause(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        tell(limiter, RateLimitedError("limit", status=429, retry_after=20.0), permit)
+        assert waited(limiter, fake) == pytest.approx(20.0 + GAP / 0.7, abs=0.01)
+
+    def test_a_pause_is_no_longer_than_a_call_may_wait(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        tell(limiter, RateLimitedError("limit", retry_after=86_400.0), longest=60.0)
+        assert waited(limiter, fake) == pytest.approx(60.0)
+
     def test_a_caller_that_waits_is_stopped_by_a_quota_that_another_hears_of(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
         take(limiter, fake)
@@ -223,3 +235,8 @@ class TestTheErrorOfAnExhaustedQuota:
         assert isinstance(error, TemporaryError)
         assert (error.service, error.method, error.path) == ("book database", "GET", "/book/9780140449136")
         assert error.retry_after == pytest.approx(4 * 3_600 + 2.0)
+
+    @pytest.mark.parametrize("seconds", [-20, 0, 20])
+    def test_clocks_that_differ_a_little_say_the_same(self, seconds: int) -> None:
+        error = quota_error(Request("GET", "/"), "thing", QuotaExhausted(14_402.0), START + timedelta(seconds=seconds))
+        assert "2026-03-15 00:00 UTC" in error.message

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 from tests.redis_server import running_redis
 from tests.unit.http.rate_limit.test_backends import increment
-from tests.unit.loopback import deaf_port
+from tests.unit.loopback import closed_port, deaf_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +114,14 @@ def test_a_replica_is_refused(tmp_path: Path, server: RedisServer) -> None:
         assert "a replica, perhaps one since a failover" in error_of(RedisBackend(replica.url)).message
 
 
+def test_a_server_that_is_full_is_an_error(server: RedisServer) -> None:
+    with Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", "1")
+    error = error_of(RedisBackend(server.url))
+    assert "maxmemory" in error.message
+    assert "has memory left" in error.message
+
+
 def test_a_key_of_another_program_is_an_error(server: RedisServer) -> None:
     with Redis.from_url(server.url) as client:
         client.rpush("mediaops:rate:key", "text")
@@ -160,6 +168,13 @@ def answering(reply: bytes) -> Iterator[str]:
 def test_an_answer_that_cannot_be_used_is_an_error_that_says_what_to_do(reply: bytes, advice: str) -> None:
     with answering(reply) as address:
         assert advice in error_of(RedisBackend(address)).message
+
+
+def test_a_port_where_nobody_listens_is_an_error() -> None:
+    port = closed_port()
+    error = error_of(RedisBackend(f"redis://me:{QUOTED}@127.0.0.1:{port}/3"))
+    assert f"redis://127.0.0.1:{port}/3 cannot be used: " in error.message
+    assert "refused" in error.message
 
 
 def test_a_server_that_does_not_answer_is_an_error() -> None:

@@ -371,8 +371,12 @@ class TestDamagedStates:
                 for value in (NOW + 2e5, 1e308)
             ),
             *((name, float("nan")) for name in ("reading", "at", "next_free", "rate", "speed", "slowed_at")),
+            *(("speed", value) for value in (0.0, -1.0, 1e-320, 1.001)),
+            *(("rate", value) for value in (0.0, -1.0, 1e7, 1e-7)),
+            *(("reading", value) for value in (1e300, NOW + 2.0, -1e300)),
+            *(("next_free", value) for value in (NOW + 2e5, 1e308)),
             ("slowed_at", NOW + 2.0),
-            *(("sent", value) for value in ([NOW + 2.0], [float("nan")], ["x"])),
+            *(("sent", value) for value in ([NOW + 2.0], [2.0, 1.0], [float("nan")], [1.0] * 257, ["x"])),
         ],
     )
     def test_a_state_that_would_stop_the_key_or_send_a_burst_is_none(self, name: str, value: Any) -> None:
