@@ -1,8 +1,5 @@
 """
-The kinds of line in a hot-threads text: how each begins, and which values it holds.
-
-`LINES` finds them. One match after the other covers a text to the last character, at the speed of the expression: a
-stack, or a page that is no report, takes a few matches. Whether a line is whole, its reader says.
+The kinds of line in a hot-threads text: how each is recognised, and which values it holds.
 
 Every repetition in the expressions below is bounded, and a part that may be long (a thread's name, a frame's place) is
 cut out by plain string methods, so that no line, however long or hostile, costs more than a few passes.
@@ -14,10 +11,7 @@ import math
 import re
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 HEADER = ":::"
 SAMPLING = "Hot threads at "
@@ -31,13 +25,24 @@ BLANKS = (
 #: What tools put before a line: blanks, the marks of a comment or a quotation, a byte order mark.
 MARGIN = f"{BLANKS}#>\ufeff"
 
+# The forms that servers write; `parts.PARTS` finds them in a text.
 _NUMBER = r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?"
 _SHARE = rf"(?:{_NUMBER}|NaN|-?Infinity)"
 _TIME_UNIT = r"(?:nanos|micros|ms|s|m|h|d|)"
 _TIME = _NUMBER + _TIME_UNIT
+_DAY = (
+    r"(?!0000)[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
 
 #: The end of a line: before the next one, or of the text.
 END = rf"[{BLANKS}]*(?=\n|\Z)"
+#: A sampling line; read by `sampling_of`.
+SAMPLING_LINE = (
+    rf"{SAMPLING}(?P<timestamp_text>{_DAY}T{_CLOCK}Z?), interval=(?P<interval>{_TIME}), "
+    rf"busiestThreads=(?P<busiest_threads>[0-9]{{1,10}}), ignoreIdleThreads=(?P<ignore_idle_threads>true|false):"
+)
 #: How a header's line begins, complete or not.
 HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
 #: How a thread's line begins, complete or not.
@@ -47,33 +52,14 @@ _TIME_USAGE = (
     rf"\((?P<time>{_TIME}) out of (?P<out_of>{_TIME})\) (?P<kind>cpu|wait|block) usage"
 )
 _MEMORY_USAGE = rf"(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory allocated"
+#: A thread's line; read by `usage_of`.
+THREAD_LINE = rf"(?:{_TIME_USAGE}|{_MEMORY_USAGE}){THREAD_NAME}(?P<thread_name>[^\n]*)'"
 #: A group's line.
 GROUP_LINE = r"(?:unique snapshot|[0-9]{1,9}/[0-9]{1,9} snapshots sharing following [0-9]{1,9} elements)"
 #: A stack frame: a dotted method without blanks, then its place in brackets, which may hold anything.
 FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
 #: A whole line that is a frame, behind its margin.
 FRAME_LINE = re.compile(rf"{FRAME}{END}")
-
-# How many lines one match may cover: each costs the expression memory until the match ends.
-_RUN = 100
-# The start of a part is tried only if its first letter matches.
-_START = rf"(?:(?=[:Hu0-9NI-])(?:{HEADER_START}|{SAMPLING}|{GROUP_LINE}{END}|{THREAD_START})|{FRAME}{END})"
-_FORMS = {
-    "group": GROUP_LINE + END,
-    "frames": rf"{FRAME}{END}(?:\n[{MARGIN}\n]*{FRAME}{END}){{0,{_RUN}}}",
-    "thread": rf"{THREAD_START}[^\n]*",
-    "header": rf"{HEADER_START}[^\n]*",
-    "sampling": rf"{SAMPLING}[^\n]*",
-    "other": rf"[^\n]+(?:\n(?![{MARGIN}]*{_START})[^\n]*){{0,{_RUN}}}",
-    "blank": r"(?=\n|\Z)",
-}
-#: Whole lines of one form, which is the name of the group that matched, with the blank lines that follow.
-LINES = re.compile(
-    rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
-    rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
-)
-# Into how many more lines people and terminals are known to break one.
-_MOST_CONTINUATIONS = 3
 
 _USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
 # A line that was cut before " by thread": a figure counts only with the sign behind it, since it may be cut itself. The
@@ -86,6 +72,7 @@ _CUT_USAGE = re.compile(
     rf"[\w .,=(\[-]{{0,24}}"
 )
 _MEASURES = ("percent", "split", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
+_SAMPLINGS = ("timestamp_text", "interval", "busiest_threads", "ignore_idle_threads")
 _GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>{_TIME_UNIT})")
 _SIZE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)")
@@ -106,41 +93,6 @@ def content_of(line: str) -> str:
     return line.rstrip().lstrip(MARGIN)
 
 
-def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
-    """
-    Join the lines into which a line was broken, if that makes it complete.
-
-    :param is_complete: returns whether a line's content is all of it.
-    :returns: the line's content, and the offset of the next line; those of the first line alone if joining does not
-        make it complete.
-    """
-    end = line_end(text, start)
-    content = alone = content_of(text[start:end])
-    if is_complete(content):
-        return content, end
-    alone_end = end
-    for _ in range(_MOST_CONTINUATIONS):
-        start, end = end, line_end(text, end)
-        following = content_of(text[start:end])
-        if not following or not _continues(following):
-            return alone, alone_end
-        # A break inside a thread's name may be the name's own; any other was a blank.
-        content += ("\n" if THREAD_NAME in content else " ") + following
-        if is_complete(content):
-            return content, end
-    return alone, alone_end
-
-
-def _continues(content: str) -> bool:
-    part = LINES.match(content)
-    return part is not None and part.lastgroup == "other"
-
-
-def line_end(text: str, start: int) -> int:
-    """Return the offset of the next line."""
-    return text.find("\n", start) + 1 or len(text)
-
-
 def read_group(content: str) -> tuple[int, int | None, int | None]:
     """Return snapshots, total and elements of `8/10 snapshots sharing following 22 elements` or `unique snapshot`."""
     match = _GROUP.match(content)
@@ -155,14 +107,23 @@ def is_whole_thread(content: str) -> bool:
     return content.partition(THREAD_NAME)[2].endswith("'")
 
 
+def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
+    """Return the values of a thread's line, by the names of `HotThread`'s attributes."""
+    usage = _measure_of(match)
+    usage["name"] = name = match["thread_name"]
+    usage["node_name"], usage["pool"] = read_origin(name, section)
+    return usage
+
+
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a thread's line, by the names of `HotThread`'s attributes, and what is wrong with it."""
+    """Return the values of a thread's line of another form, and why it was not understood as a whole, if so."""
     head, mark, name = content.partition(THREAD_NAME)
+    head = " ".join(head.split())
     if not mark:
-        cut = _CUT_USAGE.fullmatch(" ".join(head.split()))
+        cut = _CUT_USAGE.fullmatch(head)
         return _measure_of(cut) if cut else {}, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
-    match = _USAGE.fullmatch(head) or _USAGE.fullmatch(" ".join(head.split()))
+    match = _USAGE.fullmatch(head)
     usage = _measure_of(match) if match else {}
     usage["name"] = name = name[:-1] if complete else name
     usage["node_name"], usage["pool"] = read_origin(name, section)
@@ -224,38 +185,38 @@ def is_whole_sampling(content: str) -> bool:
     return content.endswith(":") and "=" in content
 
 
+def sampling_of(match: re.Match[str]) -> dict[str, Any]:
+    """Return the values of a match that `SAMPLING_LINE` is a part of, by the names of `HotNode`'s attributes."""
+    when, interval, threads, ignoring = match.group(*_SAMPLINGS)
+    if when is None:
+        return {}
+    return {
+        "timestamp_text": when,
+        "interval": shared(interval),
+        "busiest_threads": int(threads),
+        "ignore_idle_threads": ignoring == "true",
+    }
+
+
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a sampling line, by the names of `HotNode`'s attributes, and what is wrong with it."""
-    when, comma, settings = content[len(SAMPLING) :].removesuffix(":").partition(",")
-    when = when.strip()
-    values, unknown = _read_settings(settings) if comma else ({}, None)
-    if not is_whole_sampling(content):
-        reason: str | None = "a 'Hot threads at' line that is not complete"
-    elif read_timestamp(when) is None:
-        reason = "a 'Hot threads at' line with a time of unknown form"
-    else:
-        reason = None if unknown is None else f"unknown in a 'Hot threads at' line: {unknown!r}"
-    return {"timestamp_text": when, **values}, reason
-
-
-# The nodes of a report have the same ones.
-@lru_cache(8)
-def _read_settings(settings: str) -> tuple[dict[str, Any], str | None]:
-    """Return the values of settings, and the first that is not known."""
-    found: dict[str, Any] = {}
-    unknown = None
-    for setting in settings.split(","):
+    """Return the values of a sampling line of another form, and why it was not understood as a whole, if so."""
+    when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
+    sampling: dict[str, Any] = {"timestamp_text": when.strip()}
+    reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
+    if read_timestamp(sampling["timestamp_text"]) is None:
+        reason = reason or "a 'Hot threads at' line with a time of unknown form"
+    for setting in settings:
         key, _, value = setting.partition("=")
         values = _read_setting(key.strip(), value.strip())
-        found |= values
-        if not values and unknown is None:
-            unknown = setting.strip()[:80]
-    return found, unknown
+        sampling |= values
+        if not values:
+            reason = reason or f"unknown in a 'Hot threads at' line: {setting.strip()[:80]!r}"
+    return sampling, reason
 
 
 def _read_setting(key: str, value: str) -> dict[str, Any]:
     if key == "interval" and read_seconds(value) is not None:
-        return {"interval": shared(value)}
+        return {"interval": value}
     if key == "busiestThreads" and len(value) < len("10000000000") and value.isascii() and value.isdigit():
         return {"busiest_threads": int(value)}
     if key == "ignoreIdleThreads" and value in ("true", "false"):

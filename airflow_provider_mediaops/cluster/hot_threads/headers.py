@@ -15,14 +15,28 @@ from typing import Any
 from airflow_provider_mediaops.cluster.hot_threads.grammar import shared
 
 _ID = r"(?=[a-z0-9_-]*[A-Z])(?=[A-Z_-]*[a-z0-9])[A-Za-z0-9_-]{20,22}"
-_ID_LENGTHS = range(20, 23)
 _ADDRESS = r"(?:[^\s{}\[\]:=]{0,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}"
 _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
 _INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
 
-# These are the same in many headers.
-_ALIKE = ("host", "address", "roles", "version", "index_versions")
+# Any other slot; if it has a colon, it does not look like an address.
+_SLOT = rf"(?:[^{{}}:\n]+|(?!{_ADDRESS}\}})[^{{}}\n]+)"
+
+#: A header in braces that leaves no doubt about its slots; read by `header_of`.
+BRACES = (
+    rf"\{{(?P<name_in_braces>(?!{_ID}\}})[^{{}}=\n]+)\}}\{{(?P<node_id>{_ID})\}}(?:"
+    rf"(?:\{{(?P<ephemeral_id>{_ID})\}}(?:\{{(?P<external_id>{_SLOT})\}})?)?"
+    rf"\{{(?P<host>(?!{_ID}\}}){_SLOT})\}}\{{(?P<address>{_ADDRESS})\}}"
+    rf"(?:\{{(?P<roles>{_ROLES})\}})?(?:\{{(?P<version>{_VERSION})\}})?"
+    rf"(?:\{{(?P<index_versions>{_INDEX_VERSIONS})\}})?(?:\{{(?P<attributes>[^{{}}=\n]+=[^{{}}\n]*)\}})?)?"
+)
+#: The same of a header in brackets.
+BRACKETS = (
+    rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
+    r"(?:\{[^{}\n]*\})?"
+)
+_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
 
 _is_id = re.compile(_ID).fullmatch
 _is_address = re.compile(_ADDRESS).fullmatch
@@ -36,14 +50,22 @@ def is_whole_header(line: str) -> bool:
     return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
 
 
+def header_of(match: re.Match[str]) -> dict[str, Any]:
+    """Return the values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
+    name, attributes = match.group("name_in_braces", "attributes")
+    if name is None:
+        return read_header(match["header"])[0]
+    fields: dict[str, Any] = dict(zip(_SLOTS, map(shared, match.group(*_SLOTS)), strict=True))
+    fields["name"] = name
+    fields["attributes"] = {} if attributes is None else _read_attributes(attributes)
+    return fields
+
+
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a header by the names of `HotNode`'s attributes, and why it was not understood, if so."""
     whole = is_whole_header(header)
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
-    for name in _ALIKE:
-        if name in fields:
-            fields[name] = shared(fields[name])
     if not whole:
         return fields, "a node's header that is not complete"
     return fields, f"unknown in a node's header: {unknown[:80]!r}" if unknown else None
@@ -52,8 +74,8 @@ def read_header(header: str) -> tuple[dict[str, Any], str | None]:
 def _read_braces(header: str) -> tuple[dict[str, Any], str]:
     """Return the values, and the text after the address that is not a known slot."""
     slots = header.removeprefix("{").removesuffix("}").split("}{")
-    place = next((i for i, slot in enumerate(slots) if i and ":" in slot and _is_address(slot)), None)
-    place = _first_attribute(slots) if place is None else place
+    places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
+    place = places[0] if places else _first_attribute(slots)
     fields = _read_identity(slots[:place])
     rest = slots[place:]
     if rest and _is_address(rest[0]):
@@ -81,7 +103,7 @@ def _read_identity(slots: list[str]) -> dict[str, Any]:
 
     Elasticsearch 1 and 2 print one id, later versions two in a row, which mark the end of the name.
     """
-    ids = [len(slot) in _ID_LENGTHS and _is_id(slot) is not None for slot in slots]
+    ids = [_is_id(slot) is not None for slot in slots]
     pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
     # A name may look like an id, hence the first pair that leaves room for a name, if there is one.
     first = next((i for i in pairs if i), pairs[0] if pairs else None)
@@ -101,7 +123,7 @@ def _read_identity(slots: list[str]) -> dict[str, Any]:
         fields["host"] = rest.pop()
     if rest:
         fields["external_id"] = "}{".join(rest)
-    return fields if all(fields.values()) else {name: value for name, value in fields.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _read_brackets(header: str) -> tuple[dict[str, Any], str]:

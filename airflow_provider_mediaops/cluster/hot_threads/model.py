@@ -11,15 +11,9 @@ from collections.abc import Mapping  # noqa: TC003 msgspec reads the annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import (
-    HEADER,
-    LINES,
-    mend,
-    read_bytes,
-    read_seconds,
-    read_timestamp,
-)
+from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
+from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 from airflow_provider_mediaops.cluster.plain_values import Part, converted
 
 if TYPE_CHECKING:
@@ -170,8 +164,7 @@ class HotNode(_Part):
     @property
     def header(self) -> str | None:
         """Return the header as it came, on one line and without `:::`; None for text that stood under no header."""
-        part = LINES.match(self.source)
-        if part is None or part.lastgroup != "header":
+        if not HEADER_LINE.match(self.source):
             return None
         return mend(self.source, 0, is_whole_header)[0].removeprefix(HEADER).strip()
 
