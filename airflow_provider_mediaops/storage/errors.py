@@ -94,10 +94,10 @@ def unconditional_error(record: object) -> PermanentError:
     )
 
 
-def no_links_error(record: object, error: OSError) -> PermanentError:
+def no_links_error(record: object, reason: str) -> PermanentError:
     """Return the error for a record on a file system where two tasks could create it at once."""
     return PermanentError(
-        f"{_shown(record)} cannot be kept: its file system has no hard links ({error.strerror}), so two tasks could do "
+        f"{_shown(record)} cannot be kept: its file system has no hard links ({reason}), so two tasks could do "
         "the same work at once. Choose a folder on ext4, XFS or NFS, or on an object store.",
         service="storage",
     )

@@ -110,7 +110,7 @@ class LocalFolder:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                raise no_links_error(self._path, error) from error
+                raise no_links_error(self._path, error.strerror or str(error)) from error
             finally:
                 os.close(descriptor)
                 part.unlink(missing_ok=True)

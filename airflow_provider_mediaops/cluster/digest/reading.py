@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_provider_mediaops.cluster.digest.period import Period
-    from airflow_provider_mediaops.cluster.digest.source import FoundCapture, SourceFile
+    from airflow_provider_mediaops.cluster.digest.source import FoundCapture, FoundFile
 
 #: How many bytes of a JSON file are read to see whether it is of another time.
 HEAD_BYTES = 1 << 16
@@ -83,11 +83,11 @@ def belongs_to_capture(files: FoundCapture) -> bool:
         return False
 
 
-def _head(file: SourceFile) -> JsonHead:
+def _head(file: FoundFile) -> JsonHead:
     return read_head(file.read(HEAD_BYTES).decode("utf-8", "replace"))
 
 
-def _read_json(file: SourceFile, name: str, period: Period) -> FoundSums:
+def _read_json(file: FoundFile, name: str, period: Period) -> FoundSums:
     head = _head(file)
     if "digest" in head.values:
         return FoundSums()
@@ -99,7 +99,7 @@ def _read_json(file: SourceFile, name: str, period: Period) -> FoundSums:
     return _sums([(report, taken, source)], name, period, head)
 
 
-def _read_text(file: SourceFile, name: str, period: Period) -> FoundSums:
+def _read_text(file: FoundFile, name: str, period: Period) -> FoundSums:
     data = file.read(MAX_REPORT_BYTES + 1)
     if _prints_other_times(data, period):
         return FoundSums(outside=1)
@@ -124,7 +124,7 @@ def _sums(
     return FoundSums(tuple(found), outside)
 
 
-def _time(report: HotThreadsReport, file: SourceFile) -> tuple[float | None, TimeSource]:
+def _time(report: HotThreadsReport, file: FoundFile) -> tuple[float | None, TimeSource]:
     return (file.modified, "file") if report.taken is None else (report.taken.timestamp(), "report")
 
 
@@ -137,7 +137,7 @@ def _prints_other_times(data: bytes, period: Period) -> bool:
     )
 
 
-def _report_of(file: SourceFile) -> tuple[HotThreadsReport, dict[str, Any]]:
+def _report_of(file: FoundFile) -> tuple[HotThreadsReport, dict[str, Any]]:
     """Return the report of a JSON file, and all that the file says."""
     data = file.read(MAX_REPORT_BYTES + 1)
     if len(data) > MAX_REPORT_BYTES:

@@ -33,7 +33,7 @@ _GZIP_START = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 
 
-class SourceFile(NamedTuple):
+class FoundFile(NamedTuple):
     """
     A file of a capture.
 
@@ -74,8 +74,8 @@ class FoundCapture(NamedTuple):
     """
 
     stem: str
-    text: SourceFile | None = None
-    json: SourceFile | None = None
+    text: FoundFile | None = None
+    json: FoundFile | None = None
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
     :raises PermanentError: if Airflow has no support for the scheme of a path.
     :raises OSError: if a path cannot be read, or a file that is named does not exist; the message names it.
     """
-    found: dict[str, dict[str, SourceFile]] = {}
+    found: dict[str, dict[str, FoundFile]] = {}
     for source in sources:
         for file, is_chosen in _files_of(source):
             stem, kind = _stem_of(file.name, is_chosen=is_chosen)
@@ -104,12 +104,12 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
 
 
 def name_of(path: str) -> str:
-    """Return the name that :attr:`SourceFile.name` has for a path."""
+    """Return the name that :attr:`FoundFile.name` has for a path."""
     given = path_of(path)
     return lasting(given) if is_local(given) else f"{given.protocol}://{given.path.lstrip('/')}"
 
 
-def _files_of(source: str) -> Iterable[tuple[SourceFile, bool]]:
+def _files_of(source: str) -> Iterable[tuple[FoundFile, bool]]:
     """Yield the files of a source, and whether each was chosen rather than found in a folder."""
     store = path_of(source)
     check_store(store, "source")
@@ -128,10 +128,10 @@ def _files_of(source: str) -> Iterable[tuple[SourceFile, bool]]:
     for path, info in found.items():
         below = path.removeprefix(base)
         if info.get("type") != "directory" and not any(part.startswith(".") for part in below.split("/")):
-            yield SourceFile(store, path, modified_time(info)), is_chosen
+            yield FoundFile(store, path, modified_time(info)), is_chosen
     for path in closed:
         # It is read as a file, which is refused, so that it is named among those that were left out.
-        yield SourceFile(store, path, None), True
+        yield FoundFile(store, path, None), True
 
 
 def _closed_folders(base: str, root: str, *, is_chosen: bool) -> list[str]:

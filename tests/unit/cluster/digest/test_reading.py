@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
-from airflow_provider_mediaops.cluster.digest.source import SourceFile, find_captures
+from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_capture(tmp_path, MONDAY, TEXT)
-    whole = SourceFile.read
+    whole = FoundFile.read
     read_bytes = []
 
-    def counted(file: SourceFile, most: int) -> bytes:
+    def counted(file: FoundFile, most: int) -> bytes:
         read_bytes.append(most)
         return whole(file, most)
 
-    monkeypatch.setattr(SourceFile, "read", counted)
+    monkeypatch.setattr(FoundFile, "read", counted)
     period = Period((MONDAY + timedelta(days=3)).timestamp(), (MONDAY + timedelta(days=4)).timestamp())
     for files in find_captures([str(tmp_path)]):
         assert read_captures(files, period, unexpected) == FoundSums(outside=1)
