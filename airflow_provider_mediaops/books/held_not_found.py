@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
     KEY_CALL,
@@ -17,14 +16,16 @@ from airflow_provider_mediaops.books.not_found import (
     MISSING_PROBE,
     WELL_KNOWN,
     Action,
+    Meaning,
     Probe,
+    Words,
     believed,
     limited,
     unconfirmed,
     undecided_error,
     wrong_connection,
 )
-from airflow_provider_mediaops.exceptions import NotFoundError
+from airflow_provider_mediaops.exceptions import error_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,41 +45,66 @@ _CALM_SECONDS = 10.0
 _MAX_VAIN_WAITS = 4
 # The maximum pause between two probes that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
-_NEVER = float("-inf")
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What is known of a service and a key. Look-ups with one hook share it."""
+    """
+    What is known of a service and a key. Look-ups with one hook share it.
 
-    #: An ISBN-13 known to have a record, if any is.
+    :param canary: an ISBN-13 known to have a record, if any is.
+    :param last_found: the book that was found last, perhaps by an earlier attempt.
+    """
+
     canary: str | None = None
-    #: The book that was found last.
     last_found: str | None = None
+    #: Whether the last book was found by this process.
+    found_now: bool = field(default=False, init=False)
     #: When key and address were last proved: a book was found, or the key's quota was read.
-    proved_at: float = _NEVER
+    proved_at: float = field(default=float("-inf"), init=False)
     #: When the key's limit was last seen.
-    limit_seen: float = _NEVER
+    limit_seen: float = field(default=float("-inf"), init=False)
     #: Whether the service has said in clear words of some book that it is not there.
-    speaks_clearly: bool = False
-    #: The words of 404s that books have got which exist, as the names of their classes.
-    disproved: set[str] = field(default_factory=set)
+    speaks_clearly: bool = field(default=False, init=False)
+    #: The words of 404s that books have got which exist.
+    disproved: set[Words] = field(default_factory=set, init=False)
     #: How many probes were found.
-    probes_found: int = 0
+    probes_found: int = field(default=0, init=False)
     #: The probes that turned out not to exist.
-    useless: set[str] = field(default_factory=set)
+    useless: set[str] = field(default_factory=set, init=False)
 
     def found(self, isbn13: str, now: float) -> None:
         """Take note of a book that was found."""
-        self.last_found, self.proved_at = isbn13, now
+        self.last_found, self.found_now, self.proved_at = isbn13, True, now
 
     def is_proved(self, now: float) -> bool:
         """Return whether key and address were proved to work in the last ten minutes."""
         return now - self.proved_at < _PROOF_SECONDS
 
-    def is_clear(self, error: MediaOpsError) -> bool:
+    def is_clear(self, words: Words) -> bool:
         """Return whether a 404 in these words can only be about the book."""
-        return isinstance(error, NotFoundError) and NotFoundError.__name__ not in self.disproved
+        return words is Words.CLEAR and words not in self.disproved
+
+    def kind_of(self, probe: str) -> Probe:
+        """Return why a probe is known to exist."""
+        if probe == self.last_found and self.found_now:
+            return Probe.FOUND_NOW
+        if probe == self.canary:
+            return Probe.CANARY
+        return Probe.FOUND_BEFORE if probe == self.last_found else Probe.WELL_KNOWN
+
+    def candidates(self, turn: int, *, key_call: bool) -> list[str]:
+        """
+        Return the probes that may be asked for, the best first; ``turn`` is how many have failed in a row.
+
+        If the service has no clear words, a canary that does not exist looks like the limit, so it takes turns with the
+        well-known book.
+        """
+        others = [isbn for isbn in (self.canary, WELL_KNOWN) if isbn and isbn not in self.useless]
+        start = turn % len(others) if others else 0
+        first = [self.last_found] if self.last_found and self.last_found not in self.useless else []
+        last = [KEY_CALL] if key_call and KEY_CALL not in self.useless else []
+        return [*first, *others[start:], *others[:start], *last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +112,10 @@ class Decision:
     """
     What becomes of a book that got a 404.
 
-    ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known now what the 404
-    means, so ask for it after a pause. The error says why it is ``later``; else it is that of the 404.
+    :param isbn13: the book.
+    :param action: ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known
+        now what the 404 means, so ask for it after a pause.
+    :param error: for ``later`` an error that says why, else the 404.
     """
 
     isbn13: str
@@ -105,6 +133,10 @@ class _Held:
     first: float
     repeats: int
 
+    @property
+    def words(self) -> Words:
+        return Words.of(self.error)
+
 
 @dataclass(slots=True)
 class HeldNotFounds:
@@ -113,27 +145,32 @@ class HeldNotFounds:
 
     A probe serves all that are held when it is asked for. Any book of a list that is found is one. Requests are
     numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
+
+    :param evidence: what is known of the service.
+    :param patience_seconds: how long a probe that is not found is asked for again.
+    :param address: the address of the service, or a digest of it.
     """
 
     evidence: Evidence = field(default_factory=Evidence)
-    #: How long a probe that is not found is asked for again.
     patience_seconds: float = 240.0
-    #: The address of the service, or a digest of it.
     address: str = ""
     #: The error of a probe that speaks against the connection; nothing more is to be asked for.
     wrong: InvalidConnectionError | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
     _limit_to_report: RateLimitedError | None = field(default=None, init=False)
+    # The 404s of an earlier attempt whose rows have not come yet, as plain values.
+    _left: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
     _held: dict[str, _Held] = field(default_factory=dict, init=False)
     _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
     _last_finding_request: int = field(default=0, init=False)
     _last_quota_request: int = field(default=0, init=False)
     _probe: str | None = field(default=None, init=False)
-    _kind: Probe = field(default="well known", init=False)
+    _kind: Probe = field(default=Probe.WELL_KNOWN, init=False)
     _failed_probes: int = field(default=0, init=False)
     _vain_waits: int = field(default=0, init=False)
+    _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
-    _next_check: float = field(default=_NEVER, init=False)
+    _next_check: float = field(default=float("-inf"), init=False)
     _wants_probes: bool = field(default=False, init=False)
 
     @property
@@ -152,7 +189,7 @@ class HeldNotFounds:
             self._disprove(before.error, now)
         self.evidence.found(isbn13, now)
         self._last_finding_request = max(self._last_finding_request, number)
-        self._failed_probes, self._vain_waits = 0, 0
+        self._end_doubts()
 
     def has_found_since(self, number: int) -> bool:
         """Return whether a book was found by a later request."""
@@ -163,6 +200,20 @@ class HeldNotFounds:
         before = self._asked_again.pop(isbn13, None)
         first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
         self._held[isbn13] = _Held(error, self.sent, now, first, repeats)
+
+    def take_up(self, doubts: Mapping[str, Any]) -> None:
+        """Take up the doubts of an earlier attempt, unless they are about another address."""
+        if doubts.get("address") == self.address:
+            self.evidence.disproved.update(map(Words, doubts["disproved"]))
+            self.evidence.speaks_clearly = doubts["speaks_clearly"]
+            self._left = dict(doubts["undecided"])
+
+    def resume(self, isbn13: str, now: float) -> bool:
+        """Hold the 404 that an earlier attempt got for a book; return whether there is one."""
+        fields = self._left.pop(isbn13, None)
+        if fields:
+            self.missing(isbn13, error_from_dict(fields), now)
+        return fields is not None
 
     def forget(self, isbn13: str) -> None:
         """Forget a book that was asked for again, and got no answer."""
@@ -182,21 +233,6 @@ class HeldNotFounds:
         news, self._limit_to_report = self._limit_to_report, None
         return news
 
-    def doubts(self) -> dict[str, Any]:
-        """Return, as plain values, what a retry must not believe any more."""
-        evidence = self.evidence
-        return {
-            "address": self.address,
-            "disproved": sorted(evidence.disproved),
-            "speaks_clearly": evidence.speaks_clearly,
-        }
-
-    def take_up(self, doubts: Mapping[str, Any]) -> None:
-        """Take up the doubts of an earlier attempt, unless they are about another address."""
-        if doubts.get("address") == self.address:
-            self.evidence.disproved.update(doubts["disproved"])
-            self.evidence.speaks_clearly = doubts["speaks_clearly"]
-
     def check(self, now: float, *, idle: bool) -> str | None:
         """
         Return the probe to ask for now: a book, or :data:`KEY_CALL`; None while there is no need of one.
@@ -205,34 +241,29 @@ class HeldNotFounds:
         """
         if self._probe or self.wrong or not self._is_due(now, idle=idle):
             return None
-        self._probe, evidence = self._choose(), self.evidence
+        self._probe = self._choose()
         # As it is known now: until the reply comes, another book may be the last that was found.
-        is_found, is_canary = self._probe == evidence.last_found, self._probe == evidence.canary
-        self._kind = "found in this run" if is_found else "canary" if is_canary else "well known"
+        self._kind = self.evidence.kind_of(self._probe) if self._probe else Probe.WELL_KNOWN
         return self._probe
 
     def checked(self, probe: str, error: MediaOpsError | None, number: int, now: float) -> None:
         """Take note of the reply about the probe: None if it was found, its 404, or another error."""
         self._probe = None
-        if error is None and probe == KEY_CALL:
-            self.evidence.proved_at, self._last_quota_request = now, number
-            self._failed_probes, self._vain_waits = 0, 0
-        elif error is None:
-            self.evidence.probes_found += 1
-            self.found(probe, number, now)
+        if error is None:
+            self._probe_found(probe, number, now)
         elif probe == KEY_CALL and not error.temporary:
             self.evidence.useless.add(probe)
-        elif isinstance(error, MISSING):
-            self._probe_missing(probe, error, now)
+        elif not isinstance(error, MISSING):
+            self._probe_failed(error, now)
         else:
-            self._probe_failed(now)
+            self._probe_missing(probe, error, now)
 
     def decisions(self, now: float, *, idle: bool) -> list[Decision]:
         """Decide on what can be decided, and forget it."""
         if self.wrong:
             return []
         patience = self.patience_seconds if self._vain_waits < _MAX_VAIN_WAITS else 0.0
-        if self.doubts_key and now - self._failing_since >= patience:
+        if self._failed_probes and now - self._failing_since >= patience:
             self._vain_waits += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No book that is known to exist was found{how_long}.")
@@ -255,60 +286,88 @@ class HeldNotFounds:
             return None
         return self._next_check if self.doubts_key else self._oldest() + _MAX_HELD_SECONDS
 
+    def doubts(self) -> dict[str, Any]:
+        """
+        Return what the next attempt has to know, as plain values.
+
+        ``undecided`` has the books whose 404 is not decided on, with the 404; ``disproved`` and ``speaks_clearly`` are
+        those of :class:`Evidence`: a retry must not believe what this attempt has learnt to doubt.
+        """
+        held = {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
+        return {
+            "address": self.address,
+            "undecided": self._left | held,
+            "disproved": sorted(words.value for words in self.evidence.disproved),
+            "speaks_clearly": self.evidence.speaks_clearly,
+        }
+
     def _oldest(self) -> float:
         return min(held.since for held in self._held.values())
 
+    def _probe_found(self, probe: str, number: int, now: float) -> None:
+        if probe != KEY_CALL:
+            self.evidence.probes_found += 1
+            self.found(probe, number, now)
+            return
+        self.evidence.proved_at = now
+        self._last_quota_request = number
+        self._end_doubts()
+
+    def _end_doubts(self) -> None:
+        self._failed_probes, self._vain_waits, self._failure = 0, 0, None
+
     def _probe_missing(self, probe: str, error: MediaOpsError, now: float) -> None:
-        meaning = MISSING_PROBE[self._kind][type(error)]
-        if meaning == "no such probe":
+        kind = self._kind
+        meaning = MISSING_PROBE[kind][Words.of(error)]
+        if meaning is Meaning.NO_PROBE:
             self.evidence.useless.add(probe)
-        elif meaning == "wrong connection":
-            self.wrong = wrong_connection(error, self._kind)
+        elif meaning is Meaning.WRONG_CONNECTION:
+            self.wrong = wrong_connection(error, kind)
         else:
-            if self._kind == "well known":
+            if kind is Probe.WELL_KNOWN:
                 # A small catalogue may lack it.
                 self._see_limit_in(error, now)
             else:
                 self._disprove(error, now)
-            self._probe_failed(now)
+            self._probe_failed(error, now)
 
     def _disprove(self, error: MediaOpsError, now: float) -> None:
         """Take note of the 404 of a book that exists."""
-        self.evidence.disproved.add(type(error).__name__)
-        if isinstance(error, (NotFoundError, DoubtfulNotFoundError)):
+        words = Words.of(error)
+        self.evidence.disproved.add(words)
+        if words in (Words.CLEAR, Words.LIMIT):
             self._see_limit_in(error, now)
 
     def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
         self.evidence.limit_seen = now
         self._limit_to_report = limited(error)
 
-    def _probe_failed(self, now: float) -> None:
+    def _probe_failed(self, error: MediaOpsError, now: float) -> None:
         if not self._failed_probes:
             self._failing_since = now
+        self._failure = error
         self._next_check = now + min(2.0**self._failed_probes, _LONGEST_PAUSE_SECONDS)
         self._failed_probes += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
-        evidence, error, is_clear = self.evidence, held.error, self.evidence.is_clear(held.error)
-        if evidence.speaks_clearly and not isinstance(error, NotFoundError):
-            if isinstance(error, DoubtfulNotFoundError):
-                self._see_limit_in(error, now)
-            return self._put_off(isbn13, error, "The service says it otherwise of other books.")
+        evidence, clear = self.evidence, self.evidence.is_clear(held.words)
+        if evidence.speaks_clearly and held.words is not Words.CLEAR:
+            if held.words is Words.LIMIT:
+                self._see_limit_in(held.error, now)
+            return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if not self._is_confirmed(held):
             waited = idle or now - held.since >= _MAX_HELD_SECONDS
             by_itself = self._needs_no_probe(now) and not self.doubts_key and waited
-            return Decision(isbn13, "not_found", believed(error)) if by_itself else None
-        evidence.speaks_clearly = evidence.speaks_clearly or is_clear
-        # Clear words that were disproved count as those of the limit.
-        words = DoubtfulNotFoundError if isinstance(error, NotFoundError) and not is_clear else type(error)
-        actions = AFTER_PROBE[words]
+            return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
+        evidence.speaks_clearly = evidence.speaks_clearly or clear
+        actions = AFTER_PROBE[held.words if clear or held.words is not Words.CLEAR else Words.LIMIT]
         action = actions[min(held.repeats, len(actions) - 1)]
-        if not is_clear and (why := self._why_later(held, action)):
-            return self._put_off(isbn13, error, why)
-        if not is_clear and action == "not_found" and evidence.probes_found < _PROBES_BEFORE_DOUBTFUL:
+        if not clear and (why := self._why_later(held, action)):
+            return self._put_off(isbn13, held, why)
+        if not clear and action == "not_found" and evidence.probes_found < _PROBES_BEFORE_DOUBTFUL:
             self._wants_probes = True
             return None
-        return Decision(isbn13, action, believed(error) if action == "not_found" else error)
+        return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
 
     def _why_later(self, held: _Held, action: Action) -> str | None:
         """Return why a 404 in doubtful words cannot be decided on now; None if it can."""
@@ -320,19 +379,22 @@ class HeldNotFounds:
             return "The key has been at its limit meanwhile."
         return None
 
-    def _put_off(self, isbn13: str, error: MediaOpsError, why: str) -> Decision:
-        return Decision(isbn13, "later", undecided_error(error, why, is_outage=self.doubts_key))
+    def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
+        return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
+
+    def _put_off_unconfirmed(self, isbn13: str, held: _Held, why: str) -> Decision:
+        if held.words is Words.LIMIT:
+            return self._put_off(isbn13, held, why)
+        kind = self.evidence.kind_of(isbn13)
+        wrong = isbn13 == WELL_KNOWN and MISSING_PROBE[kind][held.words] is Meaning.WRONG_CONNECTION
+        return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unconfirmed(held.error))
 
     def _put_off_all(self, why: str) -> list[Decision]:
         # The books are asked for again later: one of them may be found.
-        decisions = [
-            self._put_off(isbn13, held.error, why)
-            if self.doubts_key or isinstance(held.error, DoubtfulNotFoundError)
-            else Decision(isbn13, "later", unconfirmed(held.error))
-            for isbn13, held in self._held.items()
-        ]
+        put_off = self._put_off if self._failed_probes else self._put_off_unconfirmed
+        decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
         self._held.clear()
-        self._failed_probes, self._next_check = 0, _NEVER
+        self._failed_probes, self._next_check = 0, float("-inf")
         return decisions
 
     def _is_due(self, now: float, *, idle: bool) -> bool:
@@ -342,19 +404,18 @@ class HeldNotFounds:
         return self.doubts_key or self._wants_probes or ((idle or many) and not self._needs_no_probe(now))
 
     def _choose(self) -> str | None:
-        """Return the best probe that can be asked for; none is one for itself."""
-        evidence = self.evidence
-        probes = [evidence.last_found, evidence.canary, WELL_KNOWN]
-        if not evidence.canary and any(evidence.is_clear(held.error) for held in self._held.values()):
-            probes.append(KEY_CALL)
-        unfit = {*self._held, *evidence.useless}
-        return next((probe for probe in probes if probe and probe not in unfit), None)
+        clear = not self.evidence.canary and any(map(self._is_clear, self._held.values()))
+        candidates = self.evidence.candidates(self._failed_probes, key_call=clear)
+        return next((isbn for isbn in candidates if isbn not in self._held), None)
+
+    def _is_clear(self, held: _Held) -> bool:
+        return self.evidence.is_clear(held.words)
 
     def _is_confirmed(self, held: _Held) -> bool:
-        by_quota = self._last_quota_request if self.evidence.is_clear(held.error) else 0
+        by_quota = self._last_quota_request if self._is_clear(held) else 0
         return held.sent < max(self._last_finding_request, by_quota)
 
     def _needs_no_probe(self, now: float) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.
-        alone = len(self._held) == 1 and all(self.evidence.is_clear(held.error) for held in self._held.values())
+        alone = len(self._held) == 1 and all(map(self._is_clear, self._held.values()))
         return alone and self.evidence.is_proved(now)

@@ -70,15 +70,11 @@ class InvalidIsbnError(InvalidArgumentError):
     def __init__(self, text: str, reason: str) -> None:
         self.text = text
         self.reason = reason
-        super().__init__(f"{shortened(text, _SHOWN)!r} is no ISBN: {reason}.")
+        shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        super().__init__(f"{shown!r} is no ISBN: {reason}.")
 
     def __reduce__(self) -> tuple[type[InvalidIsbnError], tuple[str, str]]:
         return InvalidIsbnError, (self.text, self.reason)
-
-
-def shortened(text: str, longest: int = 60) -> str:
-    """Return the beginning of a text that is too long to be shown."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class CellIsbns(NamedTuple):

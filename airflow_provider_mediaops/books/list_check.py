@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_BATCHES, PLAN_RATES
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in, shortened
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
@@ -29,6 +29,7 @@ _REPEATED = "SELECT isbn, times, first, next FROM books WHERE times > 1 ORDER BY
 # How many reasons are told apart, and how many of them a warning names.
 _MAX_REASONS, _NAMED_REASONS = 1_000, 3
 _MANY_INVALID = 0.05
+_LONGEST_EXAMPLE = 60
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class ListFigures:
         if known := self._reasons.get(reason):
             known.rows += 1
         elif len(self._reasons) < _MAX_REASONS:
-            self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.number)
+            self._reasons[reason] = InvalidReason(reason, 1, _shortened(row.text), row.number)
 
     @property
     def reasons(self) -> list[InvalidReason]:
@@ -94,6 +95,10 @@ class ListFigures:
         if self.invalid > _MANY_INVALID * self.rows:
             return f"{self.invalid:,} of {self.rows:,} rows hold no ISBN: {self.reasons_line()}."
         return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

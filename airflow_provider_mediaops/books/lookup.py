@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +17,9 @@ from airflow_provider_mediaops.books.not_found import (
     MISSING,
     MISSING_PROBE,
     WELL_KNOWN,
+    Meaning,
     Probe,
+    Words,
     unconfirmed,
     wrong_connection,
 )
@@ -84,33 +87,43 @@ class RequestCount:
 def read_key_usage(ask: Ask) -> CallFlow[KeyUsage | None]:
     """Ask for the key's daily quota; None if the service has no such call, which is not in its specification."""
     try:
-        usage = yield from ask(get_key_usage())
+        return _shown((yield from ask(get_key_usage())))
     except (AuthenticationError, InvalidConnectionError):
         raise
     except PermanentError:
         # A gateway may refuse in any way what it does not know.
         return None
+
+
+def _shown(usage: KeyUsage) -> KeyUsage:
     metrics.gauge("books.quota.left", usage.left)
     return usage
 
 
-def find_probe(ask: Ask, canary: str | None) -> CallFlow[None]:
+def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     """
-    Prove that key and address work: find the canary or, if there is none, the well-known book.
+    Prove that key and address work: read the key's quota, or find a book. A configured canary must be found.
 
-    If it is not found, it is an ``InvalidConnectionError`` whose message has the path that was asked, or the error of
-    the limit.
+    The result is the quota, or None if the service has no call for it and a book was found. If neither was there, it is
+    an ``InvalidConnectionError``, whose message has the path that was asked.
     """
-    kind: Probe = "canary" if canary else "well known"
+    usage = None
+    with suppress(PermanentError):
+        usage = _shown((yield from ask(get_key_usage())))
+    if usage and (canary is None or usage.left <= 0):
+        # A key without quota left cannot ask for a book.
+        return usage
+    kind = Probe.CANARY if canary else Probe.WELL_KNOWN
     try:
         yield from ask(get_book(canary or WELL_KNOWN))
     except MISSING as error:
-        meaning = MISSING_PROBE[kind][type(error)]
-        if meaning == "wrong connection":
+        meaning = MISSING_PROBE[kind][Words.of(error)]
+        if meaning is Meaning.WRONG_CONNECTION:
             raise wrong_connection(error, kind) from None
-        if meaning == "no such probe":
+        if meaning is Meaning.NO_PROBE:
             raise unconfirmed(error) from None
         raise
+    return usage
 
 
 def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
@@ -141,22 +154,24 @@ class Finder:
         path = call.request.path
         if not path.startswith(BOOK_PATH):
             return (yield from self.client.ask(call))
+        isbn13, held = path.removeprefix(BOOK_PATH), self._hold()
+        count = RequestCount(held.send)
         try:
-            result = yield from self.client.ask(call)
-        except MISSING:
-            if not self._evidence.is_proved(self._now()):
-                if self.canary or not (yield from read_key_usage(self.client.ask)):
-                    yield from find_probe(self.client.ask, self.canary)
-                self._evidence.proved_at = self._now()
+            result = yield from count.observe(self.client.ask(call))
+        except MISSING as missing:
+            held.missing(isbn13, missing, self._now())
+            proved = self._evidence.is_proved(self._now())
+            error = None if proved else (yield from self._decide(held, count, only_proof=True))
+            if error:
+                raise error from None
             raise
-        self._evidence.found(path.removeprefix(BOOK_PATH), self._now())
+        held.found(isbn13, count.number, self._now())
         return result
 
     def find(self, isbn13: str) -> CallFlow[Book]:
         """Find a book."""
         attempts = self.client.retry.start(self.client.clock)
-        # A probe that is not found is not waited for: the attempts bound that.
-        held = HeldNotFounds(self._evidence, patience_seconds=0.0)
+        held = self._hold()
         count = RequestCount(held.send)
         while True:
             try:
@@ -189,7 +204,9 @@ class Finder:
             return Lookup(text, isbn13, "not_found", requests=count.total)
         return Lookup(text, isbn13, "found", book=book, requests=count.total)
 
-    def _decide(self, held: HeldNotFounds, count: RequestCount) -> CallFlow[MediaOpsError | None]:
+    def _decide(
+        self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool = False
+    ) -> CallFlow[MediaOpsError | None]:
         """Ask for probes until the one 404 that is held is decided on; return an error, or None to ask again."""
         decisions = held.decisions(self._now(), idle=True)
         while not decisions and (probe := held.check(self._now(), idle=True)):
@@ -197,10 +214,16 @@ class Finder:
             held.checked(probe, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
+            if only_proof and self._evidence.is_proved(self._now()):
+                return None
             decisions = held.decisions(self._now(), idle=True)
         if news := held.take_news():
             yield from self.client.report_limit(news)
         return None if decisions[0].action == "again" else decisions[0].error
+
+    def _hold(self) -> HeldNotFounds:
+        # A probe that is not found is not waited for here: the attempts of the call bound that.
+        return HeldNotFounds(self._evidence, patience_seconds=0.0)
 
     def _now(self) -> float:
         return self.client.clock.monotonic()

@@ -6,14 +6,15 @@ stand at a wrong address does the same. So a 404 is believed only if a *probe*, 
 found by a request that was sent after the 404 came. One in clear words is also believed by itself if key and address
 were proved to work in the last ten minutes.
 
-The words of a 404 are the class of its error. Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after
-a probe was found, and :data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the
-sensor, lists and bulk requests follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`);
+Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after a probe was found, and
+:data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the sensor, lists, bulk
+requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`);
 ``docs/guides/not_found.md`` shows them.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
@@ -37,64 +38,99 @@ WELL_KNOWN = "9780140449136"
 KEY_CALL = "/key"
 
 Action = Literal["not_found", "again", "later"]
-#: Why a probe is known to exist.
-Probe = Literal["found in this run", "canary", "well known"]
-#: What it means that a probe is not found. At the ``limit`` of the key and in an ``outage`` of the service, or of what
-#: stands before it, it is asked for again after a pause; if there is ``no such probe``, another one is asked for.
-Meaning = Literal["limit", "outage", "wrong connection", "no such probe"]
-
-_Words = type[MediaOpsError]
 
 
 class UnvouchedNotFoundError(InvalidConnectionError):
     """Nothing vouches for a 404: neither a book nor the key's quota could be read with this connection."""
 
 
-#: What becomes of a 404 after a probe was found, by its words: when it came first, again, and for the third time.
-AFTER_PROBE: Mapping[_Words, tuple[Action, Action, Action]] = {
-    NotFoundError: ("not_found", "not_found", "not_found"),
-    DoubtfulNotFoundError: ("again", "again", "not_found"),
-    ForeignNotFoundError: ("again", "again", "not_found"),
-    WebPageNotFoundError: ("again", "later", "later"),
+class Words(Enum):
+    """The words of a 404."""
+
+    CLEAR = "clear"
+    """The documented body for a missing book: a JSON object with ``error_message``."""
+    LIMIT = "limit"
+    """The documented body for the limit: a JSON object with ``errorMessage``. Some services use it for both."""
+    FOREIGN = "foreign"
+    """Any other body, or none."""
+    WEB_PAGE = "web page"
+    """HTML, which the service never sends."""
+
+    @classmethod
+    def of(cls, error: MediaOpsError) -> Words:
+        """Return the words of a 404 by the class of its error."""
+        return next(words for error_class, words in _WORDS_BY_CLASS.items() if isinstance(error, error_class))
+
+
+_WORDS_BY_CLASS: Mapping[type[MediaOpsError], Words] = {
+    NotFoundError: Words.CLEAR,
+    DoubtfulNotFoundError: Words.LIMIT,
+    WebPageNotFoundError: Words.WEB_PAGE,
+    ForeignNotFoundError: Words.FOREIGN,
 }
 #: The errors of a 404, in whichever words.
-MISSING = tuple(AFTER_PROBE)
-#: What it means that a probe is not found: by why it is known to exist, and by the words of its 404.
-MISSING_PROBE: Mapping[Probe, Mapping[_Words, Meaning]] = {
-    "found in this run": {
-        NotFoundError: "limit",
-        DoubtfulNotFoundError: "limit",
-        ForeignNotFoundError: "outage",
-        WebPageNotFoundError: "outage",
+MISSING = tuple(_WORDS_BY_CLASS)
+
+
+class Probe(Enum):
+    """Why a probe is known to exist."""
+
+    FOUND_NOW = "found in this run"
+    FOUND_BEFORE = "found in an earlier attempt"
+    CANARY = "canary_isbn"
+    WELL_KNOWN = "the well-known book"
+
+
+class Meaning(Enum):
+    """What it means that a probe is not found."""
+
+    LIMIT = "the key is at its limit: the probe is asked for again after a pause"
+    OUTAGE = "the service, or what stands before it, fails: the probe is asked for again after a pause"
+    WRONG_CONNECTION = "the connection is wrong: an error, and nothing more is asked for"
+    NO_PROBE = "this book is none: another one is asked for"
+
+
+#: What becomes of a 404 after a probe was found, by its words: when it came first, again, and for the third time.
+AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
+    Words.CLEAR: ("not_found", "not_found", "not_found"),
+    Words.LIMIT: ("again", "again", "not_found"),
+    Words.FOREIGN: ("again", "again", "not_found"),
+    Words.WEB_PAGE: ("again", "later", "later"),
+}
+
+# Of a probe that this run has not found itself. A smaller catalogue may lack it; but that it says so in
+# other words than a book database is no catalogue.
+_NOT_FOUND_IN_THIS_RUN: Mapping[Words, Meaning] = {
+    Words.CLEAR: Meaning.NO_PROBE,
+    Words.LIMIT: Meaning.LIMIT,
+    Words.FOREIGN: Meaning.WRONG_CONNECTION,
+    Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+}
+#: What it means that a probe is not found: by what it is, and by the words of its 404.
+MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
+    Probe.FOUND_NOW: {
+        Words.CLEAR: Meaning.LIMIT,
+        Words.LIMIT: Meaning.LIMIT,
+        Words.FOREIGN: Meaning.OUTAGE,
+        Words.WEB_PAGE: Meaning.OUTAGE,
     },
-    "canary": {
-        NotFoundError: "wrong connection",
-        DoubtfulNotFoundError: "limit",
-        ForeignNotFoundError: "wrong connection",
-        WebPageNotFoundError: "wrong connection",
-    },
-    "well known": {
-        # A smaller catalogue may lack it; but that it says so in other words than a book database is no catalogue.
-        NotFoundError: "no such probe",
-        DoubtfulNotFoundError: "limit",
-        ForeignNotFoundError: "wrong connection",
-        WebPageNotFoundError: "wrong connection",
-    },
+    Probe.FOUND_BEFORE: _NOT_FOUND_IN_THIS_RUN,
+    Probe.CANARY: {**_NOT_FOUND_IN_THIS_RUN, Words.CLEAR: Meaning.WRONG_CONNECTION},
+    Probe.WELL_KNOWN: _NOT_FOUND_IN_THIS_RUN,
 }
 
 
 def wrong_connection(error: MediaOpsError, probe: Probe) -> InvalidConnectionError:
     """Make the error of a probe whose 404 speaks against the connection."""
-    if probe == "canary":
-        advice = (
-            "But the connection's canary_isbn names this book as one that exists: check the connection's base address, "
-            "and canary_isbn."
-        )
-    else:
-        advice = (
-            "But nearly every catalogue has this book: check the connection's base address. If it is right, set "
-            "canary_isbn in the connection to a book that exists there."
-        )
+    advice = {
+        Probe.CANARY: "But the connection's canary_isbn names this book as one that exists: check the connection's "
+        "base address, and canary_isbn.",
+        Probe.FOUND_BEFORE: "But this book was found before: check the connection's base address.",
+    }.get(
+        probe,
+        "But nearly every catalogue has this book: check the connection's base address. If it is right, set "
+        "canary_isbn in the connection to a book that exists there.",
+    )
     return _as(InvalidConnectionError, error, advice)
 
 
@@ -114,19 +150,20 @@ def unconfirmed(error: MediaOpsError) -> UnvouchedNotFoundError:
     return _as(UnvouchedNotFoundError, error, advice)
 
 
+def _as(cls: type[E], error: MediaOpsError, more: str) -> E:
+    return cls(f"{error.message} {more}", **error.context())
+
+
 def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
     """Make the error of a 404 that cannot be told from the key's limit."""
     advice = "If that goes on, check the base address, and set canary_isbn in the connection to a book that exists."
     return _as(RateLimitedError, doubt, " ".join(filter(None, (why, advice))))
 
 
-def undecided_error(doubt: MediaOpsError, why: str, *, is_outage: bool = False) -> MediaOpsError:
-    """Make the error of a book whose 404 could not be decided on; in an outage no other book is found either."""
-    if isinstance(doubt, (NotFoundError, DoubtfulNotFoundError)):
+def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
+    """Make the error of a book whose 404 could not be decided on."""
+    words = Words.of(doubt)
+    if words in (Words.CLEAR, Words.LIMIT):
         return limited(doubt, why)
-    is_page = isinstance(doubt, WebPageNotFoundError) and not is_outage
-    return _as(InvalidReplyError if is_page else ServiceUnavailableError, doubt, why)
-
-
-def _as(cls: type[E], error: MediaOpsError, more: str) -> E:
-    return cls(f"{error.message} {more}", **error.context())
+    page = words is Words.WEB_PAGE and failure is None
+    return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Part
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
-    from airflow_provider_mediaops.cluster.comparison import Comparison, HotOne
+    from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.page import tables as page_tables
 
@@ -89,7 +89,7 @@ def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
         {
             "measure": asdict(measure),
             "kinds": [kind.to_dict() for kind in kinds[:_MOST_LISTED]],
-            **{name: [asdict(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
+            **{name: [_heat(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
             "threads": [_thread(one) for one in found.threads[:_MOST_LISTED]],
             "left_out": {
                 name: len(entries) - _MOST_LISTED
@@ -100,9 +100,25 @@ def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
     )
 
 
+def _heat(heat: Heat) -> dict[str, Any]:
+    return {
+        "name": heat.name,
+        "amounts": list(heat.amounts),
+        "threads": heat.threads,
+        "nodes": list(heat.nodes[:_MOST_LISTED]),
+    }
+
+
 def _thread(one: HotOne) -> dict[str, Any]:
-    document = asdict(one)
-    return {**document.pop("heat"), **document}
+    return {
+        "name": one.heat.name,
+        "node": one.heat.nodes[0],
+        "pool": one.pool,
+        "amounts": list(one.heat.amounts),
+        "method": one.method,
+        "other_percent": one.other_percent,
+        "idle_percent": one.idle_percent,
+    }
 
 
 def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> list[Part]:

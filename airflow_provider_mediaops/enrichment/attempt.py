@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.enrichment.deferred_list import list_beside
-from airflow_provider_mediaops.enrichment.progress import STATUSES, Progress, limit_warning
+from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     MediaOpsError,
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.enrichment.checkpoint import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
-    from airflow_provider_mediaops.enrichment.reuse import ReusedLookups
+    from airflow_provider_mediaops.enrichment.reuse import EarlierIndex
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_file import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListSource
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
@@ -102,12 +103,12 @@ class Enrichment(DatasetWork):
 
         return None if self.source is None else ListSource.of(self.source, self.column, self.delimiter, self.encoding)
 
-    def rows(self, isbns: Iterable[Any] | None = None, *, keep: Keep = False) -> Iterator[IsbnRow]:
-        """Read the rows of the list, and the columns that are kept."""
+    def rows(self, isbns: Iterable[Any] | None = None) -> Iterator[IsbnRow]:
+        """Read the rows of the list, without the other columns."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
 
         if listed := self.listed():
-            return rows_of_source(listed.read(keep), self.several, repair_zeros=self.repair_zeros)
+            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
@@ -130,10 +131,9 @@ class Attempt:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        from airflow_provider_mediaops.books.batch.known import KnownLookups
         from airflow_provider_mediaops.books.batch.options import RequestBudget
         from airflow_provider_mediaops.enrichment.checkpoint import resume_point
-        from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_earlier
+        from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
 
         _check_version(enrichment)
         self._enrichment = enrichment
@@ -141,24 +141,23 @@ class Attempt:
         self._log = log
         self._warn = warn
         self._isbns = isbns
+        self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
         datasets = [] if is_done else enrichment.earlier()
         state = staging.state or {}
+        #: The state from which the batch goes on.
+        self.resume = resume_point(staging.records(), state)
         if staging.resumed:
             log(f"Resuming after {staging.rows:,} of {enrichment.total:,} ISBNs.")
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
         self._rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
-        earlier = read_earlier(datasets, self._rule, log, warn) if datasets else None
-        #: The state from which the batch goes on.
-        self.resume = resume_point(earlier or KnownLookups(), staging.records(), state)
-        if earlier and limit is not None:
-            self._plan(earlier)
+        self._earlier = read_index(datasets, self._rule, log, warn) if datasets else None
+        if self._earlier and limit is not None:
+            self._plan(self._earlier)
         self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
-        self._rate = ""
-        # The limit is met all the time or never: a warning at the first time and one at the end say enough.
-        self._limited = self._limited_told = 0
+        self._limits = LimitWarnings(warn, clock)
         self._requests_before: int = state.get("requests", 0)
         # The lines of the next commit, and what stood in the progress at the last one.
         self._lines: list[bytes] = []
@@ -169,11 +168,14 @@ class Attempt:
         self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
         self._kept_before = self._progress.figures["refresh_failed"]
         self._kept: Lookup | None = None
-        # What the dataset says besides of each row that is read and not done.
-        self._read: deque[InputRow] = deque()
+        # Of each row that is read and not done: its number and its note.
+        self._read: deque[tuple[int, str | None]] = deque()
+        self._source_rows = self._read_source() if self._keeps else iter(())
+        self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
 
-    def _plan(self, earlier: ReusedLookups) -> None:
-        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
+    def _plan(self, earlier: EarlierIndex) -> None:
+        # Those that were answered before their turn cost nothing.
+        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in self.resume.seen)
         new, stale = earlier.plan(isbns, self._budget.left)
         self._log(
             f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "
@@ -192,7 +194,7 @@ class Attempt:
         rate = f"plan {plan}"
         if client.limiter:
             rate += f", {client.limiter.per_second:g} requests a second"
-        self._rate = rate
+        self._limits.rate = rate
         source = self._enrichment.named
         if source == str(list_beside(self._enrichment.destination)):
             # The file that holds a list for the triggerer.
@@ -210,34 +212,30 @@ class Attempt:
         # Those that failed in earlier attempts are in the dataset.
         figures = self._progress.figures
         left = self._enrichment.max_failures - figures["failed"] - figures["refresh_failed"]
-        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, budget=self._budget)
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""
-        from airflow_provider_mediaops.enrichment.checkpoint import InputRow
-
-        numbered = self._enrichment.several == "rows"
-        for row in self._rows_left(keep=self._enrichment.keep):
-            self._read.append(InputRow(row.note, row.number if numbered else None, row.columns))
+        for row in self._rows_left():
+            self._read.append((row.number, row.note))
             yield row
 
-    def _rows_left(self, *, keep: Keep = False) -> Iterator[IsbnRow]:
-        return islice(self._enrichment.rows(self._isbns, keep=keep), self._staging.rows, None)
+    def _rows_left(self) -> Iterator[IsbnRow]:
+        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
 
     def commit(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
         from airflow_provider_mediaops.enrichment.checkpoint import line_of
 
+        # All of them before anything else: the columns of a row may turn out not to be readable.
+        self._lines += [line_of(lookup, self._input_of(lookup)) for lookup in update.done]
         for lookup in update.done:
-            self._lines.append(line_of(lookup, self._read.popleft()))
             self._count(lookup)
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
         self._progress.log_if_due(update.trouble)
-        self._limited = update.limited
-        if not self._limited_told:
-            self._tell_limit()
+        self._limits.update(update.limited)
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
@@ -271,9 +269,33 @@ class Attempt:
         """The number of requests of all attempts."""
         return self._requests_before + (self._last.requests if self._last else 0)
 
+    def _read_source(self) -> Iterator[tuple[int, SourceRow]]:
+        # Read once more, row by row: the rows that wait for an answer would fill the memory with their columns.
+        listed = self._enrichment.listed()
+        return enumerate(listed.read(self._enrichment.keep) if listed else (), 1)
+
+    def _input_of(self, lookup: Lookup) -> InputRow:
+        from airflow_provider_mediaops.enrichment.checkpoint import InputRow
+
+        # A caller that has the rows from elsewhere gives them in the order of the list.
+        number, note = self._read.popleft() if self._read else (self._source_row[0] + 1, None)
+        shown = number if self._enrichment.several == "rows" else None
+        return InputRow(note, shown, self._columns_of(lookup, number) if self._keeps else None)
+
+    def _columns_of(self, lookup: Lookup, number: int) -> Mapping[str, Any] | None:
+        # A row of several books comes again for each.
+        at, row = self._source_row
+        while at < number:
+            at, row = self._source_row = next(self._source_rows, (number, None))
+        if row is None or row.text != lookup.input:
+            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
+        return row.columns
+
     def _close(self) -> None:
-        self.resume.known.close()
-        self._tell_limit()
+        if self._earlier:
+            self._earlier.close()
+        self._limits.flush()
         if self._kept:
             kept = self._progress.figures["refresh_failed"] - self._kept_before
             self._warn(
@@ -281,11 +303,6 @@ class Attempt:
                 f"{counted(kept, 'row')}. Such rows count as stale, and against max_failures. "
                 f"The last error, about {self._kept.isbn13}: {self._kept.cause}"
             )
-
-    def _tell_limit(self) -> None:
-        if self._limited > self._limited_told:
-            self._warn(limit_warning(self._limited, self._rate))
-            self._limited_told = self._limited
 
     def _commit_news(self) -> None:
         """Commit what has come since the last commit, if anything has; the requests of a bound count."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.books.batch.known import ResumePoint
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_provider_mediaops.books.batch.known import KnownLookups
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 _PREFIX = "source_"
 # The number of the input row, in a dataset in which a row may have become several.
 _INPUT_ROW = "input_row"
+# What stands before the record in the line of a row.
+_BOOK = b',"book":'
 
 
 class InputRow(NamedTuple):
@@ -39,9 +41,12 @@ def row_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> dict[str, Any]:
 def line_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> bytes:
     """Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it."""
     book = lookup.book.json() if lookup.book else b"null"
-    end = _end_of(row.columns)
-    after = b"," + json_line(end)[1:] if end else b"}"
-    return b'%b,"book":%b%b\n' % (json_line(_head_of(lookup, row))[:-1], book, after)
+    return b"%b%b%b%b\n" % (json_line(_head_of(lookup, row))[:-1], _BOOK, book, _after_book(_end_of(row.columns)))
+
+
+def _after_book(end: Mapping[str, Any]) -> bytes:
+    """Return what stands after the record in the line of a row, by the fields that come after it."""
+    return b"," + json_line(end)[1:] if end else b"}"
 
 
 def _head_of(lookup: Lookup, row: InputRow) -> dict[str, Any]:
@@ -61,12 +66,26 @@ def _end_of(columns: Mapping[str, Any] | None) -> dict[str, Any]:
     return {} if columns is None else {"source": columns}
 
 
+def _parse(line: bytes) -> dict[str, Any]:
+    """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
+    row: dict[str, Any] = parse_json(line)
+    if row["book"] is None:
+        return row
+    names = list(row)
+    after = _after_book({name: row[name] for name in names[names.index("book") + 1 :]})
+    # Another program may have written the fields in another way.
+    if line.endswith(after):
+        # JSON escapes each quote in a text, and no field before the record is an object: the first match is its key.
+        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -len(after)].decode()
+    return row
+
+
 def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
     # The other fields of a row have the names of their columns.
     if row["book"] is None:
         return row
     book = Book(row["book"])
-    return {**row, **book.cells(), "record": book.json().decode()}
+    return {**row, **book.cells(), "record": row.get("record") or book.json().decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
@@ -96,6 +115,7 @@ ENRICHED = FlatView(
         "reused": bool,
     },
     flatten=_flatten,
+    parse=_parse,
 )
 
 
@@ -111,16 +131,21 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
         cells = cells_of(row.get("source"), columns)
         return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
 
-    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten)
+    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
-def resume_point(known: KnownLookups, records: Iterable[Mapping[str, Any]], state: Mapping[str, Any]) -> ResumePoint:
-    """Read what earlier attempts have left, beside what else is known."""
+def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any]) -> ResumePoint:
+    """Read what earlier attempts have left."""
+    seen, last_found = SeenLookups(), None
     for rows in (records, state.get("ahead", ())):
         for row in rows:
-            isbn13, status = row["isbn13"], row["status"]
-            if status in ("found", "not_found"):
-                book = None if row["book"] is None else Book(row["book"])
-                at, reused = row["fetched_at"], row["reused"]
-                known.put(Lookup(isbn13, isbn13, status, row["error"], book, fetched_at=at, reused=reused))
-    return ResumePoint(known, state.get("doubts", {}))
+            isbn13, status, reused = row["isbn13"], row["status"], row["reused"]
+            if status == "found":
+                # What an earlier dataset holds is no evidence of what this connection leads to.
+                last_found = last_found if reused else isbn13
+            elif status != "not_found":
+                continue
+            book = None if row["book"] is None else Book(row["book"])
+            at = row["fetched_at"]
+            seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=at, reused=reused))
+    return ResumePoint(seen, state.get("doubts", {}), last_found)

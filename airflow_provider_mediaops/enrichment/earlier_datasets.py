@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -15,12 +18,14 @@ from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
 from airflow_provider_mediaops.storage.source_lines import GZIP
-from airflow_provider_mediaops.storage.sources import file_info, read_rows, version_in
+from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, version_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _ISBN13 = 13
+# How many times are kept that were parsed or written last.
+_TIMES = 1_024
 # The columns that say what a look-up is, in each format. A dataset is known by them.
 _LOOKED_UP = {
     "jsonl": ("status", "error", "book", "fetched_at"),
@@ -76,10 +81,21 @@ class EarlierDataset:
                     yield earlier
 
     def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for row in read_rows(path_of(self.path), "isbn13", self.format, keep=_LOOKED_UP[self.format]):
-            if row.error:
-                raise InvalidSourceError(f"{DATASET.of(self.path)}: {row.error}")
-            yield row.text, row.columns or {}
+        done = 0
+        if self.format == "jsonl":
+            # Faster than the general reader, which makes the best of an odd line, or says what is wrong with it.
+            for line in read_records(path_of(self.path), "jsonl"):
+                if (row := _plain_row(line)) is None:
+                    break
+                done += 1
+                yield row
+            else:
+                return
+        keep = _LOOKED_UP[self.format]
+        for source_row in islice(read_rows(path_of(self.path), "isbn13", self.format, keep=keep), done, None):
+            if source_row.error:
+                raise InvalidSourceError(f"{DATASET.of(self.path)}: {source_row.error}")
+            yield source_row.text, source_row.columns or {}
 
     def _check_columns(self) -> None:
         wanted = ("input", *_LOOKED_UP[self.format])
@@ -133,10 +149,30 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
     )
 
 
-def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:
-    # A DAG file is parsed without it.
-    from airflow_provider_mediaops.books.batch.known import fetched_seconds
+# Rows of one run share their times.
+@lru_cache(maxsize=_TIMES)
+def fetched_text(fetched: int | None) -> str | None:
+    """Return the time of a look-up as a row has it."""
+    return None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
 
+
+def fetched_seconds(text: object) -> int | None:
+    """Return the time of a look-up in seconds since 1970."""
+    return _seconds_of(text) if isinstance(text, str) and text else None
+
+
+@lru_cache(maxsize=_TIMES)
+def _seconds_of(text: str) -> int | None:
+    try:
+        # The last day of the calendar may not exist in UTC, but has a number of seconds: no row is to be young by it.
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:
     status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
     if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
         return None
@@ -158,6 +194,13 @@ def _record_of(row: Mapping[str, Any]) -> bytes | None:
         return None
     # Encoded anew: somebody may have laid it out otherwise.
     return json_line(parsed)
+
+
+def _plain_row(line: str) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the ISBN and the fields of a row in JSON; None if it is odd in any way."""
+    row = _parsed(line)
+    isbn13 = row.get("isbn13", 0) if isinstance(row, dict) else 0
+    return (isbn13 or "", row) if isbn13 is None or isinstance(isbn13, str) else None
 
 
 def _parsed(text: str) -> Any:

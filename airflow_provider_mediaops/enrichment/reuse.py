@@ -8,27 +8,39 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.books.batch.known import KnownLookup, KnownLookups, fetched_seconds
+from airflow_provider_mediaops.books.batch.options import EarlierLookup
+from airflow_provider_mediaops.books.models import Lookup, StoredBook
+from airflow_provider_mediaops.enrichment.earlier_datasets import (
+    EarlierDataset,
+    EarlierRow,
+    fetched_seconds,
+    fetched_text,
+)
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.scratch import naming_folder
+from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_provider_mediaops.books.models import Lookup
-    from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, EarlierRow
-
+# Start and size say where the record of a book is; they are NULL if there is no such book.
+_CREATE_TABLE = "CREATE TABLE earlier (isbn INTEGER PRIMARY KEY, fetched INTEGER, start INTEGER, size INTEGER)"
 # The look-up that was fetched last is kept; of two at the same time, the one that came first.
 _PUT = (
-    "INSERT INTO known VALUES (?, 0, 1, ?, NULL, ?, ?) ON CONFLICT (isbn) DO UPDATE SET fetched = excluded.fetched, "
+    "INSERT INTO earlier VALUES (?, ?, ?, ?) ON CONFLICT (isbn) DO UPDATE SET fetched = excluded.fetched, "
     "start = excluded.start, size = excluded.size WHERE coalesce(excluded.fetched, 0) > coalesce(fetched, 0)"
 )
-_STALE = "FROM listed JOIN known USING (isbn) WHERE NOT own AND NOT is_fresh(fetched, start)"
+# One statement looks for so many books.
+_AT_ONCE = 50
+_FIND = f"SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN ({','.join('?' * _AT_ONCE)})"  # noqa: S608 no value
+_STALE = "FROM listed JOIN earlier USING (isbn) WHERE NOT is_fresh(fetched, start)"
 _ROWS_AT_A_TIME = 5_000
 _CLOCKS_DIFFER_SECONDS = 86_400
 
 # The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
 _Place = tuple[int, int]
+# A row of the table.
+_Stored = tuple[int, int | None, int | None, int | None]
+
 _LAST_PLACE: _Place = (2**63, 0)
 
 
@@ -60,15 +72,21 @@ class ReuseRule:
         return lookup.reused and not self.is_fresh(found=lookup.status == "found", fetched=fetched)
 
 
-class ReusedLookups(KnownLookups):
-    """The look-ups of earlier datasets beside those of the list; the rule says which of them are young enough."""
+class EarlierIndex:
+    """
+    The look-ups of earlier datasets by ISBN, in two temporary files: one has the records, the other their places.
+
+    Records are kept as they are written, so that a reused row is neither parsed nor encoded again.
+
+    :param rule: which of them are young enough.
+    :raises OSError: if the temporary files cannot be written; the message names their folder.
+    """
 
     def __init__(self, rule: ReuseRule) -> None:
-        super().__init__()
         self._rule = rule
-        self.database.create_function(
-            "is_fresh", 2, lambda fetched, start: rule.is_fresh(found=start is not None, fetched=fetched)
-        )
+        self._records = ScratchFile()
+        self._database = scratch_database(_CREATE_TABLE)
+        self._database.create_function("is_fresh", 2, self._is_fresh)
         # Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
         self._refreshed_to: _Place | None = _LAST_PLACE
 
@@ -78,17 +96,29 @@ class ReusedLookups(KnownLookups):
         # In the order of the table, which saves looking for the place of each row.
         while batch := sorted(islice(values, _ROWS_AT_A_TIME), key=itemgetter(0)):
             with naming_folder():
-                self.database.executemany(_PUT, batch)
+                self._database.executemany(_PUT, batch)
 
     def count(self) -> int:
         """Return the number of books, by counting them."""
-        return self._number("SELECT count(*) FROM known")
+        with naming_folder():
+            return self._number("SELECT count(*) FROM earlier")
 
-    def earlier(self, lookup: Lookup, fetched: int | None) -> KnownLookup:
-        """Judge a look-up by its age, and by the plan."""
-        is_fresh = self._rule.is_fresh(found=lookup.status == "found", fetched=fetched)
-        place = (fetched or 0, int(lookup.input))
-        return KnownLookup(lookup, is_fresh, self._refreshed_to is not None and place <= self._refreshed_to)
+    def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
+        """Return the look-ups of books."""
+        return {str(isbn): self._lookup(isbn, fetched, start, size) for isbn, fetched, start, size in self._rows(isbns)}
+
+    def _lookup(self, isbn: int, fetched: int | None, start: int | None, size: int | None) -> EarlierLookup:
+        isbn13, when = str(isbn), fetched_text(fetched)
+        if start is None or size is None:
+            lookup = Lookup(isbn13, isbn13, "not_found", fetched_at=when, reused=True)
+        else:
+            book = StoredBook(self._records.read(start, size))
+            lookup = Lookup(isbn13, isbn13, "found", book=book, fetched_at=when, reused=True)
+        may_refresh = self._refreshed_to is not None and (fetched or 0, isbn) <= self._refreshed_to
+        return EarlierLookup(lookup, self._is_fresh(fetched, start), may_refresh)
+
+    def _is_fresh(self, fetched: int | None, start: int | None) -> bool:
+        return self._rule.is_fresh(found=start is not None, fetched=fetched)
 
     def plan(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
         """
@@ -98,44 +128,58 @@ class ReusedLookups(KnownLookups):
         """
         listed = ((int(isbn13),) for isbn13 in isbns)
         with naming_folder():
-            self.database.execute("CREATE TABLE listed (isbn INTEGER PRIMARY KEY)")
+            self._database.execute("CREATE TABLE listed (isbn INTEGER PRIMARY KEY)")
         while batch := sorted(islice(listed, _ROWS_AT_A_TIME)):
             with naming_folder():
-                self.database.executemany("INSERT OR IGNORE INTO listed VALUES (?)", batch)
+                self._database.executemany("INSERT OR IGNORE INTO listed VALUES (?)", batch)
         with naming_folder():
-            new = self._number("SELECT count(*) FROM listed WHERE isbn NOT IN (SELECT isbn FROM known)")
+            new = self._number("SELECT count(*) FROM listed WHERE isbn NOT IN (SELECT isbn FROM earlier)")
             stale = self._number(f"SELECT count(*) {_STALE}")
             places = f"SELECT coalesce(fetched, 0), isbn {_STALE} ORDER BY 1, 2 LIMIT 1 OFFSET ?"
             room = int(min(requests - new, stale))
-            self._refreshed_to = self.database.execute(places, (room - 1,)).fetchone() if room > 0 else None
-            self.database.execute("DROP TABLE listed")
+            self._refreshed_to = self._database.execute(places, (room - 1,)).fetchone() if room > 0 else None
+            self._database.execute("DROP TABLE listed")
         return new, stale
 
     def _number(self, query: str) -> int:
-        with naming_folder():
-            number: int = self.database.execute(query).fetchone()[0]
+        number: int = self._database.execute(query).fetchone()[0]
         return number
 
-    def _stored(self, row: EarlierRow) -> tuple[int, int | None, int | None, int | None]:
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._database.close()
+        self._records.close()
+
+    def _stored(self, row: EarlierRow) -> _Stored:
         fetched, record = self._rule.trusted_time(row.fetched), row.record
-        start, size = (None, None) if record is None else (self.records.append(record), len(record))
-        return int(row.isbn13), fetched, start, size
+        if record is None:
+            return int(row.isbn13), fetched, None, None
+        return int(row.isbn13), fetched, self._records.append(record), len(record)
+
+    def _rows(self, isbns: Sequence[str]) -> Iterator[_Stored]:
+        for start in range(0, len(isbns), _AT_ONCE):
+            numbers = [int(isbn13) for isbn13 in isbns[start : start + _AT_ONCE]]
+            # Any ISBN may stand for those that the last statement lacks.
+            numbers += numbers[:1] * (_AT_ONCE - len(numbers))
+            with naming_folder():
+                found: list[_Stored] = self._database.execute(_FIND, numbers).fetchall()
+            yield from found
 
 
-def read_earlier(
+def read_index(
     datasets: Iterable[EarlierDataset], rule: ReuseRule, log: Callable[[str], None], warn: Callable[[str], None]
-) -> ReusedLookups:
-    """Read earlier datasets."""
-    known = ReusedLookups(rule)
+) -> EarlierIndex:
+    """Read earlier datasets into an index."""
+    index = EarlierIndex(rule)
     try:
         for dataset in datasets:
             if dataset.version is None:
                 warn(f"There is no dataset at {unsigned(dataset.path)}: nothing is reused from it.")
             else:
                 log(f"Reading earlier look-ups from {unsigned(dataset.path)}.")
-            known.fill(dataset.rows())
-        log(f"Earlier datasets hold the look-ups of {counted(known.count(), 'ISBN')}.")
+            index.fill(dataset.rows())
     except BaseException:
-        known.close()
+        index.close()
         raise
-    return known
+    log(f"Earlier datasets hold the look-ups of {counted(index.count(), 'ISBN')}.")
+    return index

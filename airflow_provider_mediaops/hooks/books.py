@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
     from airflow_provider_mediaops.books.api import KeyUsage
-    from airflow_provider_mediaops.books.batch.known import ResumePoint
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate, RunCallFlow
+    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
@@ -224,13 +224,10 @@ class BookDatabaseHook(ServiceHook):
         return replace(service, checked_ask=self._finder_of(service).ask)
 
     def _probe(self, client: Client) -> CallFlow[ProbeResult]:
-        from airflow_provider_mediaops.books.lookup import find_probe, read_key_usage
+        from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"
-        usage = yield from read_key_usage(client.ask)
-        # A key without quota left cannot ask for a book.
-        if usage is None or (self._canary and usage.left > 0):
-            yield from find_probe(client.ask, self._canary)
+        usage = yield from prove(client.ask, self._canary)
         if usage is None or usage.left > 0:
             yield from client.restore_quota()
         if usage is None:

@@ -66,7 +66,7 @@ _LARGE_HEAD = (_TooManyHeadersError, http.client.LineTooLong)
 # The failure of each type of error and, if the system's words do not say it, the detail; the first row that fits
 # counts. Of a request that was not sent:
 _UNSENT: tuple[tuple[tuple[type[BaseException], ...], Failure, str], ...] = (
-    ((UnicodeError,), Failure.CONFIGURATION, "the address of the proxy cannot be sent"),
+    ((UnicodeError,), Failure.CONFIGURATION, "the address of the host or of the proxy cannot be sent"),
     ((ssl.SSLCertVerificationError, CertificateError), Failure.UNTRUSTED, ""),
     ((ssl.SSLError,), Failure.TLS, ""),
     ((TimeoutError, *_NO_CONNECTION), Failure.NOT_SENT, NO_CONNECTION),

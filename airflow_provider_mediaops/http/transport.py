@@ -37,10 +37,12 @@ from airflow_provider_mediaops.http.settings import (
     ClientCertificate,
     TransportSettings,
     check_trust,
+    is_header_text,
 )
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -101,6 +103,7 @@ class Transport:
             # A process that was forked would read the replies to its parent's requests.
             self._session, self._process = _Session(self._settings.client_certificate), os.getpid()
         base = self._base(request.base)
+        _check_headers(request.headers)
         headers = CaseInsensitiveDict(self._headers)
         headers.update(request.headers)
         prepared = _PreparedRequest(request, base, headers)
@@ -154,6 +157,12 @@ class Transport:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not is_header_text(value):
+            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")
 
 
 def _check_trust(trust: bool | str) -> None:  # noqa: FBT001

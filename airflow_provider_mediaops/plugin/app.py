@@ -3,22 +3,16 @@ Serve the pages in Airflow's API server.
 
 Nothing is anonymous, and there is no description of the app. A route reads task instances by its reader's
 :class:`~airflow_provider_mediaops.plugin.task_instances.ReadableTaskInstances`, which asks Airflow for the right. What
-may block for long runs in threads of which each store has a few: a thread that hangs cannot be stopped. They are
-daemons, so the API server does not wait for them when it stops.
+may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_threads.ReaderThreads`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from concurrent.futures import Future
-from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -29,15 +23,22 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page
+from airflow_provider_mediaops.plugin.reader_threads import ReaderThreads
 from airflow_provider_mediaops.plugin.rendered_fields import (
-    NoAnswerError,
     NothingToShowError,
     cluster_of,
     is_capture,
     read_fields,
     store_of,
 )
-from airflow_provider_mediaops.plugin.report import origin_remark, report_page
+from airflow_provider_mediaops.plugin.report import (
+    EarlierCapture,
+    comparable,
+    origin_remark,
+    read_captures,
+    read_earlier,
+    report_page,
+)
 from airflow_provider_mediaops.plugin.summaries import summary_of
 from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, ReadableTaskInstances, TaskInstanceKey
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
@@ -60,8 +61,6 @@ _HEADERS = {
 _ROWS = 20
 # The bound of captures that are read for a page in search of a top frame, which only their files have.
 _MOST_READ = 100
-# Some that hang leave room for the readers of the other stores.
-_READS_OF_ONE_STORE = 4
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
 # The column in Airflow's database has four bytes.
@@ -73,8 +72,8 @@ class Pages:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # Of each store, of each event loop.
-        self._turns = WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]()
+        # A few for each store, so that some that hang leave room for the others.
+        self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
 
     async def report(
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
@@ -86,11 +85,29 @@ class Pages:
         try:
             fields = _fields_of(facts)
             others = await run_in_threadpool(readable.others_of, key)
-            make = partial(report_page, facts, fields, others, before, list_url=_list_url(request))
-            return _html(await self._work_at(fields.texts[0], make, self._seconds))
+            own = await self._work_at(fields.texts[0], partial(read_captures, fields), self._seconds)
+            earlier = await self._earlier(facts, others, before)
+            make = partial(report_page, facts, fields, own, others, earlier, list_url=_list_url(request))
+            return _html(await self._threads.run("The API server", make, seconds=self._seconds))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, error.status, error.title, sentences, key=key)
+
+    async def _earlier(
+        self, facts: TaskInstanceFacts, others: list[TaskInstanceFacts], before: str
+    ) -> EarlierCapture | None:
+        """Read the capture of an earlier run, whose store may be another one and hang."""
+        if not before:
+            return None
+        chosen = next((choice for choice in comparable(facts, others) if choice.key.run_id == before), None)
+        if chosen is None:
+            return EarlierCapture(before, None, "There is no earlier capture of this task in that run.")
+        try:
+            path = read_fields(chosen.fields or {}).texts[0]
+            capture = await self._work_at(path, partial(read_earlier, chosen), self._seconds)
+        except NothingToShowError as error:
+            return EarlierCapture(before, None, f"The capture of {before} cannot be shown: {error}")
+        return EarlierCapture(before, capture, "")
 
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
         """Return the list of captures."""
@@ -144,57 +161,7 @@ class Pages:
 
     async def _work_at(self, path: str, work: Callable[[], Result], seconds: float) -> Result:
         """Do what may block for long at the store of a file."""
-        store = store_of(path)
-        turns = self._turns.setdefault(asyncio.get_running_loop(), {})
-        turn = turns.setdefault(store, asyncio.Semaphore(_READS_OF_ONE_STORE))
-        job = asyncio.ensure_future(_in_thread(turn, work))
-        try:
-            await asyncio.wait([job], timeout=max(0.0, seconds))
-            if job.done():
-                return job.result()
-            raise NoAnswerError(store)
-        finally:
-            job.cancel()
-            # An error's traceback has this frame, and would be in a cycle with all that its callers had read.
-            del job
-
-
-async def _in_thread(turn: asyncio.Semaphore, work: Callable[[], Result]) -> Result:
-    """Do work in a thread of its own when its turn has come, which ends with the thread and not with its reader."""
-    await turn.acquire()
-    loop = asyncio.get_running_loop()
-    result = Future[Result]()
-
-    def end_turn() -> None:
-        # A loop that is closed has no other reader.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(turn.release)
-
-    run = partial(copy_context().run, _do, work, result, end_turn)
-    try:
-        threading.Thread(target=run, name="mediaops-page", daemon=True).start()
-        return await asyncio.wrap_future(result)
-    except RuntimeError:
-        if not result.done():
-            # There was no thread to be had.
-            turn.release()
-        raise
-    finally:
-        del result, run
-
-
-def _do(work: Callable[[], Result], result: Future[Result], end_turn: Callable[[], None]) -> None:
-    try:
-        if result.set_running_or_notify_cancel():
-            result.set_result(work())
-    except Exception as error:  # noqa: BLE001 the coroutine that waits raises it
-        result.set_exception(error)
-    # A panic of a library in Rust, for example, which is no Exception.
-    except BaseException as error:  # noqa: BLE001
-        result.set_exception(RuntimeError(f"The work ended by {type(error).__name__}."))
-    finally:
-        del result
-        end_turn()
+        return await self._threads.run(store_of(path), work, seconds=max(0.0, seconds))
 
 
 _UNKNOWN = "Airflow does not know it, or has deleted it."

@@ -60,15 +60,27 @@ class ReadCapture:
         )
 
 
-class _ReadCaptures(NamedTuple):
+class ReadCaptures(NamedTuple):
     """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
 
     found: list[ReadCapture]
     missing: list[str]
 
 
-def _read_captures(fields: CaptureFields) -> _ReadCaptures:
-    """Read the captures of a task instance; raise NothingToShowError if there is none, or one cannot be read."""
+class EarlierCapture(NamedTuple):
+    """The first capture of an earlier run; None with a notice if it cannot be shown."""
+
+    run_id: str
+    capture: ReadCapture | None
+    notice: str
+
+
+def read_captures(fields: CaptureFields) -> ReadCaptures:
+    """
+    Read the captures of a task instance. May block.
+
+    :raises NothingToShowError: if there is none, or one cannot be read or is no report.
+    """
     max_bytes = MAX_PAGE_BYTES
     found: list[ReadCapture] = []
     missing: list[str] = []
@@ -88,43 +100,49 @@ def _read_captures(fields: CaptureFields) -> _ReadCaptures:
         found.append(ReadCapture(text, report, tasks))
     if not found:
         raise NothingToShowError(missing[0])
-    return _ReadCaptures(found, list(dict.fromkeys(missing)))
+    return ReadCaptures(found, list(dict.fromkeys(missing)))
+
+
+def read_earlier(earlier: TaskInstanceFacts) -> ReadCapture:
+    """
+    Read the first capture of an earlier run. May block.
+
+    :raises NothingToShowError: if there is none, or it is that of another run.
+    """
+    capture = read_captures(read_fields(earlier.fields or {})).found[0]
+    if strange := origin_remark(capture.taken, earlier):
+        raise NothingToShowError(strange)
+    return capture
 
 
 def report_page(
     facts: TaskInstanceFacts,
     fields: CaptureFields,
+    own: ReadCaptures,
     others: list[TaskInstanceFacts],
-    before: str,
+    earlier: EarlierCapture | None,
     *,
     list_url: str,
 ) -> str:
     """
-    Read the captures of a task instance, and make their page. May block.
+    Make the page of the captures of a task instance.
 
     :param others: the last other instances of the task, newest first.
-    :param before: the earlier run whose capture stands beside them; empty for none.
-    :raises NothingToShowError: if there is no capture, or one cannot be read or is no report.
+    :param earlier: the capture that stands beside them.
     """
-    own = _read_captures(fields)
     strange = origin_remark(own.found[0].taken, facts)
     notices = [*filter(None, [strange]), *own.missing, *filter(None, [_replaced_remark(facts, others)])]
-    choices = _comparable(facts, others)
     shown = [capture.shown(fields.cause) for capture in own.found]
-    chosen = next((choice for choice in choices if choice.key.run_id == before), None)
-    if chosen is not None:
-        try:
-            remark = f"This capture is that of the earlier run {before}, for comparison."
-            shown.insert(0, _first_of(chosen).shown(fields.cause, remark))
-        except NothingToShowError as error:
-            notices.append(f"The capture of {before} cannot be shown: {error}")
-    elif before:
-        notices.append("There is no earlier capture of this task in that run.")
+    if earlier and earlier.capture:
+        remark = f"This capture is that of the earlier run {earlier.run_id}, for comparison."
+        shown.insert(0, earlier.capture.shown(fields.cause, remark))
+    elif earlier:
+        notices.append(earlier.notice)
     values = {
         "list_url": list_url,
         "notices": notices,
-        "earlier": [(choice.key.run_id, _choice(choice)) for choice in choices],
-        "before": before if len(shown) > len(own.found) else "",
+        "earlier": [(choice.key.run_id, _choice(choice)) for choice in comparable(facts, others)],
+        "before": earlier.run_id if earlier and earlier.capture else "",
     }
     return page(
         shown,
@@ -132,14 +150,6 @@ def report_page(
         taken_for=_taken_for(facts, with_try=not strange),
         in_airflow=values,
     )
-
-
-def _first_of(earlier: TaskInstanceFacts) -> ReadCapture:
-    """Read the first capture of an earlier run."""
-    capture = _read_captures(read_fields(earlier.fields or {})).found[0]
-    if strange := origin_remark(capture.taken, earlier):
-        raise NothingToShowError(strange)
-    return capture
 
 
 def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
@@ -171,7 +181,7 @@ def _replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFact
     return ""
 
 
-def _comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
+def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
     """Return the earlier instances of a task, of its newest ones first, whose files no later one has replaced."""
     found: list[TaskInstanceFacts] = []
     written = set(_texts_of(facts))

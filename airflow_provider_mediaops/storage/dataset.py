@@ -438,7 +438,7 @@ class Dataset:
 
     def write_table(self, file: Path, lines: Iterable[bytes]) -> None:
         """Write records as a table."""
-        write_table(self.format, file, self._view, map(parse_json, lines), self._csv_formulas)
+        write_table(self.format, file, self._view, map(self._view.parse, lines), self._csv_formulas)
 
     @property
     def writing_place(self) -> str:

@@ -93,7 +93,16 @@ def _quieten_azure() -> None:
     """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
     client = logging.getLogger("azure")
     if client.level == logging.NOTSET:
-        client.setLevel(logging.WARNING)
+        client.setLevel(_azure_level())
+
+
+def _azure_level() -> str:
+    """Return the level that Airflow's ``namespace_levels`` gives: Airflow itself does not set it on such a logger."""
+    from airflow_provider_mediaops.version_compat import conf
+
+    found = re.search(r"(?:^|[\s,])azure\s*=\s*(\w+)", conf.get("logging", "namespace_levels", fallback="") or "")
+    level = found[1].upper() if found else ""
+    return level if isinstance(logging.getLevelName(level), int) else "WARNING"
 
 
 def airflow_form(words: str) -> str:

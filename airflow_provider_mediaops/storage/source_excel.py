@@ -13,6 +13,7 @@ from airflow_provider_mediaops.storage.source_file import InvalidSourceError, So
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from zipfile import ZipFile, ZipInfo
 
     from airflow_provider_mediaops.storage.source_file import SourceFile
 
@@ -25,6 +26,8 @@ _MAX_SHEETS = 20
 # 200 MB unpacked, twenty times as many as in the archive; the texts of all cells are read into memory.
 _MAX_UNPACKED, _MAX_IN_MEMORY = 1 << 30, 256 << 20
 _ALWAYS_READ, _MAX_RATIO = 32 << 20, 100
+# All cells of a row are in memory.
+_MAX_ROW_BYTES, _BLOCK_BYTES = 4 << 20, 1 << 16
 
 
 def read_excel(file: SourceFile) -> Iterator[SourceRow]:
@@ -105,12 +108,28 @@ def _too_large(opened: Any) -> str | None:
 
     with ZipFile(opened) as archive:
         parts = archive.infolist()
-    if (total := sum(part.file_size for part in parts)) > _MAX_UNPACKED:
-        return f"it has {total >> 20:,} MB unpacked"
-    for part in parts:
-        times = part.file_size // max(part.compress_size, 1)
-        is_in_memory = not part.filename.startswith("xl/worksheets/")
-        if (part.file_size > _ALWAYS_READ and times > _MAX_RATIO) or (is_in_memory and part.file_size > _MAX_IN_MEMORY):
-            size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
-            return f"its part {part.filename} has {size}"
+        if (total := sum(part.file_size for part in parts)) > _MAX_UNPACKED:
+            return f"it has {total >> 20:,} MB unpacked"
+        for part in parts:
+            is_sheet = part.filename.startswith("xl/worksheets/")
+            times = part.file_size // max(part.compress_size, 1)
+            many = part.file_size > _ALWAYS_READ and times > _MAX_RATIO
+            if many or (part.file_size > _MAX_IN_MEMORY and not is_sheet):
+                size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
+                return f"its part {part.filename} has {size}"
+            if is_sheet and part.file_size > _MAX_ROW_BYTES and not _has_rows(archive, part):
+                return f"its part {part.filename} has a row of more than {_MAX_ROW_BYTES >> 20} MB"
     return None
+
+
+def _has_rows(archive: ZipFile, part: ZipInfo) -> bool:
+    """Return whether no row of a sheet is longer than any."""
+    before, since = b"", 0
+    with archive.open(part) as sheet:
+        while block := sheet.read(_BLOCK_BYTES):
+            # The name of an element may begin with a prefix.
+            since = 0 if b"row>" in before[-4:] + block else since + len(block)
+            if since > _MAX_ROW_BYTES:
+                return False
+            before = block
+    return True

@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # A DAG file is parsed without it, and the event loop does not wait for its import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
+_REST = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
 @contextmanager
@@ -193,8 +194,7 @@ def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
     for kind in trigger.__mro__:
         if "__init__" in vars(kind):
             _self, *parameters = signature(vars(kind)["__init__"]).parameters.values()
-            passes_on = [one.name for one in parameters if one.kind is one.VAR_KEYWORD]
-            names += [one.name for one in parameters if one.name not in (*names, *passes_on)]
-            if not passes_on:
+            names += [one.name for one in parameters if one.kind not in _REST and one.name not in names]
+            if all(one.kind is not Parameter.VAR_KEYWORD for one in parameters):
                 break
     return names

@@ -109,8 +109,8 @@ def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tm
     kind: Any = type(trigger)
 
     class Subclass(kind):  # type: ignore[misc]
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
 
     values = trigger.serialize()[1]
     assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     import pytest
     from airflow.sdk import BaseOperator
 
-    from airflow_provider_mediaops.books.batch.known import ResumePoint
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow, Request, Response, Wait
 

@@ -286,7 +286,7 @@ class TestPages:
         assert sink.counts == {"pages.reads.unreadable": 1}
 
     def test_store_that_gives_no_answer_counts(self, sink: Sink) -> None:
-        NoAnswerError("s3")
+        NoAnswerError("s3", "did not answer in time")
         assert sink.counts == {"pages.reads.no_answer": 1}
 
 

@@ -1,15 +1,17 @@
-"""How a list of ISBNs is looked up: how far ahead, and in what bounds."""
+"""How a list of ISBNs is looked up: how far ahead, in what bounds, and what earlier datasets save it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_mediaops.books.models import Lookup
 
 #: The pauses in seconds after which a book that got no answer is retried.
 RETRY_AFTER_SECONDS = (10.0, 40.0, 120.0)
@@ -31,11 +33,35 @@ class RequestBudget:
         """How many requests may still be sent."""
         return max(0, self.limit - self.spent)
 
+    def at_most(self, books: int) -> int:
+        """Return how many books one request may have."""
+        return int(min(books, self.left))
+
     def spend(self, requests: int) -> None:
         """Count requests that are sent now; raise :class:`RequestsSpentError` if they must not be."""
         if requests > self.left:
             raise RequestsSpentError("max_requests allows no more requests.")
         self.spent += requests
+
+
+class EarlierLookup(NamedTuple):
+    """
+    A look-up that an earlier dataset holds.
+
+    It is taken without a request if it ``is_fresh``; if it is not, ``may_refresh`` says whether the budget has room.
+    """
+
+    lookup: Lookup
+    is_fresh: bool
+    may_refresh: bool = True
+
+
+class EarlierLookups(Protocol):
+    """The look-ups of earlier datasets."""
+
+    def find(self, isbns: Sequence[str]) -> Mapping[str, EarlierLookup]:
+        """Return those of books by ISBN. One call for many books takes less time than a call for each."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +76,7 @@ class BatchOptions:
     :param max_pause_seconds: the longest pause for which the service may ask. A reply that asks for a longer one ends
         the batch, unless a later request has found a book.
     :param max_failures: the number of rows that may be ``failed``; the next one ends the batch.
+    :param earlier: the look-ups of earlier datasets; None if there are none.
     :param budget: the number of requests that may be sent.
     """
 
@@ -59,6 +86,7 @@ class BatchOptions:
     retry_after: Sequence[float] = RETRY_AFTER_SECONDS
     max_pause_seconds: float = inf
     max_failures: int = 0
+    earlier: EarlierLookups | None = None
     budget: RequestBudget = field(default_factory=RequestBudget)
 
     def with_bulk(self, size: int) -> BatchOptions:

@@ -1,4 +1,4 @@
-"""The requests of a batch, as call flows: for one book, for many books at once, for a probe; and what comes of them."""
+"""The requests of a batch, as call flows: for one book, for many books at once, for a probe."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
+from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.lookup import Contact, RequestCount, send_probe
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
@@ -24,8 +25,9 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
@@ -39,6 +41,7 @@ ABOUT_THE_KEY = (
     QuotaExceededError,
     InvalidConnectionError,
     RateStoreError,
+    RequestsSpentError,
 )
 #: If the first request gets no answer for so long, the list ends.
 NO_ANSWER = (ConnectionFailedError, ReplyTimeoutError)
@@ -47,47 +50,9 @@ _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GON
 _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """One request to send: for one book, for many, or for a probe."""
-
-    isbns: tuple[str, ...]
-    is_probe: bool = False
-
-    @property
-    def is_bulk(self) -> bool:
-        """Whether it asks for many books."""
-        return len(self.isbns) > 1
-
-
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """
-    The result of a job.
-
-    ``number`` is that of the request that was answered, as :meth:`LookupScheduler.sent` returned it. Books that a bulk
-    reply does not name are ``left_out``; those in ``parts`` are to be asked for in these smaller jobs. Those in
-    ``unasked`` were not asked for after all, and are next. ``limited`` says that a request was repeated because the key
-    was at its limit.
-    """
-
-    number: int = 0
-    found: Mapping[str, Book] = field(default_factory=dict)
-    missing: Mapping[str, MediaOpsError] = field(default_factory=dict)
-    failed: Mapping[str, MediaOpsError] = field(default_factory=dict)
-    left_out: Sequence[str] = ()
-    parts: Sequence[Sequence[str]] = ()
-    unasked: Sequence[str] = ()
-    limited: bool = False
-
-
 @dataclass(slots=True)
 class BatchRequests:
-    """
-    Makes the call flows of the jobs of one batch.
-
-    Bulk requests become smaller once the service has said so; a size of one means that it has none.
-    """
+    """Makes the call flows of the jobs of one batch; bulk requests become smaller once the service has said so."""
 
     client: Client
     bulk_size: int = 1
@@ -97,22 +62,17 @@ class BatchRequests:
     def perform(self, job: Job, sent: Callable[[int], int]) -> CallFlow[JobResult]:
         """Ask for the books of a job."""
         count = RequestCount(lambda: sent(count.books), self.contact)
-        count.books = len(job.isbns)
-        try:
-            if job.is_bulk:
-                result = yield from self._many(job.isbns, count)
-            else:
-                result = yield from self._one(job, count)
-        except RequestsSpentError as error:
-            result = JobResult(failed={job.isbns[0]: error}) if job.is_probe else JobResult(unasked=job.isbns)
-        except ABOUT_THE_KEY:
-            raise
-        except MediaOpsError as error:
-            if isinstance(error, NO_ANSWER) and not self.contact.answered:
-                raise
-            result = JobResult(count.number, failed=dict.fromkeys(job.isbns, error))
-        if result.failed or result.found:
-            self.contact.trouble = next((error.message for error in result.failed.values()), None)
+        if job.kind == "many":
+            result = yield from self._many(job.isbns, count)
+        elif job.kind == "probe":
+            result = yield from self._probe(job.isbns[0], count)
+        else:
+            result = yield from self._one(job.isbns[0], count)
+        error = next(iter(result.failed.values()), None)
+        if isinstance(error, NO_ANSWER) and not self.contact.answered:
+            raise error
+        if error or result.found:
+            self.contact.trouble = error.message if error else None
         return replace(result, limited=count.limited)
 
     def _ask(self, call: Call[T]) -> CallFlow[T]:
@@ -123,57 +83,94 @@ class BatchRequests:
             client = replace(client, retry=replace(client.retry, max_wait=max_wait))
         return client.ask(call)
 
-    def _one(self, job: Job, count: RequestCount) -> CallFlow[JobResult]:
-        [isbn13] = job.isbns
-        if job.is_probe:
-            missing = yield from count.observe(send_probe(self._ask, isbn13))
-            return JobResult(count.number, missing={isbn13: missing} if missing else {})
+    def _one(self, isbn13: str, count: RequestCount) -> CallFlow[JobResult]:
+        count.books = 1
         try:
             book = yield from count.observe(self._ask(get_book(isbn13)))
+        except ABOUT_THE_KEY:
+            raise
         except MISSING as error:
             return JobResult(count.number, missing={isbn13: error})
+        except MediaOpsError as error:
+            return JobResult(count.number, failed={isbn13: error})
         return JobResult(count.number, found={isbn13: book})
 
-    def _many(self, isbns: Sequence[str], count: RequestCount) -> CallFlow[JobResult]:
+    def _probe(self, probe: str, count: RequestCount) -> CallFlow[JobResult]:
         try:
-            reply = yield from count.observe(self._ask(get_books(isbns)), _refuse_too_much)
-        except _TooMuchError:
-            return JobResult(count.number, parts=_halves(isbns))
+            error = yield from count.observe(send_probe(self._ask, probe))
+        except ABOUT_THE_KEY:
+            raise
         except MediaOpsError as error:
-            if error.status in _NO_ROUTE or (isinstance(error, PermissionDeniedError) and not self._bulk_works):
-                return (yield from self._without_bulk(isbns, error, count))
-            if not isinstance(error, BadRequestError):
+            return JobResult(count.number, failed={probe: error})
+        return JobResult(count.number, missing={probe: error} if error else {})
+
+    def _many(self, isbns: Sequence[str], count: RequestCount) -> CallFlow[JobResult]:
+        count.books = len(isbns)
+        try:
+            call = self._ask(get_books(isbns))
+            reply = yield from count.observe(call, _refuse_too_much if len(isbns) > 1 else None)
+        except ABOUT_THE_KEY as error:
+            if self._bulk_works or not isinstance(error, PermissionDeniedError):
                 raise
-            if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                self.bulk_size = min(self.bulk_size, len(isbns) // 2)
-            return JobResult(count.number, parts=_halves(isbns))
+            return (yield from self._without_bulk(isbns, error, count))
+        except MediaOpsError as error:
+            if error.status in _NO_ROUTE:
+                return (yield from self._without_bulk(isbns, error, count))
+            if isinstance(error, BadRequestError) and len(isbns) > 1:
+                return (yield from self._in_parts(isbns, len(isbns) // 2, count, learn=True))
+            return JobResult(count.number, failed=dict.fromkeys(isbns, error))
+        except _TooMuchError:
+            return (yield from self._in_parts(isbns, len(isbns) // 2, count))
         self._bulk_works = True
         found = _by_isbn(reply.books, isbns)
         rest = [isbn for isbn in isbns if isbn not in found]
-        if reply.odd or len(found) < len(reply.books):
-            # What is odd may be about any of them.
-            return JobResult(count.number, found, parts=[[isbn] for isbn in rest])
-        if rest and reply.taken is not None and 0 < reply.taken < len(isbns):
+        odd = reply.odd or len(found) < len(reply.books)
+        result = JobResult(count.number, found=found, left_out=() if odd else rest, alone=rest if odd else ())
+        if rest and not odd and reply.taken is not None and 0 < reply.taken < len(isbns):
             # It has looked for the first of them only, so that the rest is not known to be missing.
             self.bulk_size = min(self.bulk_size, reply.taken)
-            return JobResult(count.number, found, unasked=rest)
-        return JobResult(count.number, found, left_out=rest)
+            result = _joined(
+                [JobResult(count.number, found=found), (yield from self._in_parts(rest, self.bulk_size, count))]
+            )
+        return result
+
+    def _in_parts(
+        self, isbns: Sequence[str], size: int, count: RequestCount, *, learn: bool = False
+    ) -> CallFlow[JobResult]:
+        results: list[JobResult] = []
+        for start in range(0, len(isbns), size):
+            try:
+                results.append((yield from self._many(isbns[start : start + size], count)))
+            except ABOUT_THE_KEY:
+                if not results:
+                    raise
+                # What was found is kept; the next request meets the error again.
+                results.append(JobResult(count.number, unasked=isbns[start:]))
+                break
+        if learn and not any(result.failed for result in results):
+            # Nothing was wrong with any of the books, so it was their number.
+            self.bulk_size = min(self.bulk_size, size)
+        return _joined(results)
 
     def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, count: RequestCount) -> CallFlow[JobResult]:
-        result = JobResult(count.number, unasked=isbns)
-        if error.status == HTTPStatus.NOT_FOUND and (self._bulk_works or isinstance(error, DoubtfulNotFoundError)):
-            # A 404 is the service's word for a limit, too: what has worked is there, and one book may be found.
-            first = JobResult()
-            if not self._bulk_works:
-                count.books = 1
-                first = yield from self._one(Job((isbns[0],)), count)
-            if not first.found:
-                undecided = undecided_error(error, "It is not known whether that is about bulk requests.")
-                yield from self.client.report_limit(undecided)
-                return JobResult(count.number, failed=dict.fromkeys(isbns, undecided))
-            result = replace(first, unasked=isbns[1:])
-        self.bulk_size = 1
-        return result
+        # A 404 is the service's word for a limit, too; and what has worked is there.
+        if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+            return JobResult(count.number, unasked=isbns, no_bulk=True)
+        if not self._bulk_works:
+            # A key that is refused altogether is so here.
+            first = yield from self._one(isbns[0], count)
+            only_bulk = isinstance(error, PermissionDeniedError)
+            # Neither 404 is in the words of the limit, so the first book's is decided on like any other.
+            other_words = first.missing and not any(
+                isinstance(each, DoubtfulNotFoundError) for each in (error, *first.missing.values())
+            )
+            if first.found or only_bulk or other_words:
+                missing = first.missing if other_words else {}
+                rest = [isbn for isbn in isbns if isbn not in first.found and isbn not in missing]
+                return JobResult(count.number, found=first.found, missing=missing, unasked=rest, no_bulk=True)
+        undecided = undecided_error(error, "It is not known whether that is about bulk requests.")
+        yield from self.client.report_limit(undecided)
+        return JobResult(count.number, failed=dict.fromkeys(isbns, undecided))
 
 
 class _TooMuchError(Exception):
@@ -190,11 +187,6 @@ def _refuse_too_much(reply: object) -> None:
         raise _TooMuchError
 
 
-def _halves(isbns: Sequence[str]) -> list[Sequence[str]]:
-    middle = len(isbns) // 2
-    return [isbns[:middle], isbns[middle:]]
-
-
 def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
     wanted = set(isbns)
     found: dict[str, Book] = {}
@@ -203,3 +195,17 @@ def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
         if isbn13:
             found.setdefault(isbn13, book)
     return found
+
+
+def _joined(results: Sequence[JobResult]) -> JobResult:
+    return JobResult(
+        # Of the earliest request: what came in between is not vouched for by it.
+        min(result.number for result in results),
+        {isbn: book for result in results for isbn, book in result.found.items()},
+        {isbn: error for result in results for isbn, error in result.missing.items()},
+        [isbn for result in results for isbn in result.left_out],
+        [isbn for result in results for isbn in result.alone],
+        {isbn: error for result in results for isbn, error in result.failed.items()},
+        [isbn for result in results for isbn in result.unasked],
+        no_bulk=any(result.no_bulk for result in results),
+    )

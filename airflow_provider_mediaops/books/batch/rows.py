@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.json_text import text_of
@@ -10,11 +10,12 @@ from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_columns import is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
 Several = Literal["first", "rows"]
+SEVERAL: tuple[Several, ...] = ("first", "rows")
 
 
 class IsbnRow(NamedTuple):
@@ -27,7 +28,6 @@ class IsbnRow(NamedTuple):
     :param reason: the same without the text and its line.
     :param note: what the user should know about how it was read; None if there is nothing.
     :param number: the number of the input row, from 1.
-    :param columns: the other columns of the input row that are kept, if any are.
     """
 
     text: str
@@ -36,7 +36,6 @@ class IsbnRow(NamedTuple):
     reason: str | None = None
     note: str | None = None
     number: int = 0
-    columns: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:
@@ -53,10 +52,9 @@ def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
         if row.error:
-            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns)
+            yield IsbnRow(row.text, None, row.error, row.reason, None, number)
         else:
-            for read in _rows_of(row.text, number, several, repair_zeros=repair_zeros):
-                yield read if row.columns is None else read._replace(columns=row.columns)
+            yield from _rows_of(row.text, number, several, repair_zeros=repair_zeros)
 
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:

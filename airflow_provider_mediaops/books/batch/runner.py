@@ -6,21 +6,22 @@ import asyncio
 import hashlib
 import time
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from airflow_provider_mediaops.books.batch.known import ResumePoint
+from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
+from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
-from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 
+    from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
     from airflow_provider_mediaops.books.batch.options import BatchOptions
-    from airflow_provider_mediaops.books.batch.requests import Job, JobResult
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
@@ -58,7 +59,8 @@ class BatchUpdate:
     :param done: the rows that are done, in the order of the list.
     :param out_of_order: all rows that were answered but wait for one before them, in no order; not those that failed
         or need no request.
-    :param doubts: what the next attempt has to know of 404s, as plain values.
+    :param doubts: what the next attempt has to know of 404s, as plain values; those that are not decided on are left
+        out after a permanent error, because the next attempt then has another connection.
     :param requests: the number of requests sent so far.
     :param changed: whether anything but the number of requests has changed.
     :param limited: the number of times that the key was met at its limit so far.
@@ -94,7 +96,7 @@ async def lookup_batch(
     """
     resume = resume or ResumePoint()
     address = hashlib.sha256(" ".join(client.base_urls).encode()).hexdigest()[:16]
-    held = HeldNotFounds(Evidence(canary), address=address)
+    held = HeldNotFounds(Evidence(canary, resume.last_found), address=address)
     held.take_up(resume.doubts)
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
@@ -104,42 +106,52 @@ async def lookup_batch(
     options = replace(options, max_pause_seconds=longest)
     scheduler = LookupScheduler(held, options, resume, lambda: client.clock.now().isoformat(timespec="seconds"))
     requests = BatchRequests(client, options.bulk_size)
-    runner = _BatchRunner(scheduler, held, requests, iter(rows), run, in_thread, warn, clock)
+    runner = _BatchRunner(scheduler, held, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
     try:
         async with aclosing(runner.updates()) as updates:
             async for update in updates:
                 yield update
     finally:
-        resume.known.close()
+        resume.seen.close()
 
 
-@dataclass(slots=True, eq=False)
 class _BatchRunner:
     """Starts the jobs of one batch, and takes their results in."""
 
-    _scheduler: LookupScheduler
-    _held: HeldNotFounds
-    _requests: BatchRequests
-    # Read in a thread, because reading a file would block the event loop; never by two threads at once.
-    _rows: Iterator[IsbnRow]
-    _run: RunCallFlow
-    _in_thread: InThread
-    _warn: Callable[[str], None]
-    _clock: Callable[[], float]
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-    _stirred: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _reading: bool = field(default=False, init=False)
-    _error: Exception | None = field(default=None, init=False)
-    _time_limit: asyncio.TimerHandle | None = field(default=None, init=False)
-    _handed_out: float = field(default=0.0, init=False)
-    # How many rows were done at the last update, and what was doubted.
-    _last_seen: tuple[int, dict[str, Any]] = field(default=(0, {}), init=False)
-    _limited: int = field(default=0, init=False)
+    def __init__(
+        self,
+        scheduler: LookupScheduler,
+        held: HeldNotFounds,
+        requests: BatchRequests,
+        *,
+        rows: Iterable[IsbnRow],
+        run: RunCallFlow,
+        in_thread: InThread,
+        warn: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        # Read in a thread, because reading a file would block the event loop; never by two threads at once.
+        self._rows = iter(rows)
+        self._in_thread = in_thread
+        self._scheduler = scheduler
+        self._held = held
+        self._requests = requests
+        self._run = run
+        self._warn = warn
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stirred = asyncio.Event()
+        self._news = asyncio.Event()
+        self._reading = False
+        self._error: Exception | None = None
+        self._time_limit: asyncio.TimerHandle | None = None
+        self._handed_out = 0.0
+        self._last_seen = self._signs_of_progress(held.doubts())
+        self._limited = 0
 
     async def updates(self) -> AsyncGenerator[BatchUpdate, None]:
         """Look up the list, and yield what is done as it is done."""
-        self._handed_out, self._last_seen = self._clock(), (0, self._held.doubts())
+        self._handed_out = self._clock()
         working = asyncio.create_task(self._go())
         try:
             while not working.done():
@@ -190,7 +202,7 @@ class _BatchRunner:
         try:
             rows: list[IsbnRow] = await self._in_thread(lambda: list(islice(self._rows, limit)))
             for start in range(0, len(rows), _SLICE):
-                self._scheduler.add(rows[start : start + _SLICE])
+                self._scheduler.add(rows[start : start + _SLICE], self._clock())
                 self._news.set()
                 await asyncio.sleep(0)
             if len(rows) < limit:
@@ -210,6 +222,8 @@ class _BatchRunner:
         try:
             result = await self._run(self._requests.perform(job, sent))
             await self._take_in(result)
+        except RequestsSpentError as error:
+            self._scheduler.refused(job, error, self._clock())
         except MediaOpsError as error:
             self._scheduler.abandoned(job)
             self._give_up(error)
@@ -217,11 +231,11 @@ class _BatchRunner:
             self._scheduler.abandoned(job)
             raise
         else:
-            if self._requests.bulk_size == 1 < self._scheduler.bulk_size:
+            if result.no_bulk:
                 self._warn(
                     "The book database has no bulk requests (POST /books) for this key: books are asked for one by one."
                 )
-            self._scheduler.bulk_size = self._requests.bulk_size
+            self._scheduler.resize(self._requests.bulk_size)
             self._limited += result.limited
             self._scheduler.ended(job, result, self._clock())
             self._news.set()
@@ -269,8 +283,11 @@ class _BatchRunner:
         if done:
             # There is room for more rows.
             self._stirred.set()
+        # Somebody will correct the connection: what came over this one says nothing about the books of that one.
         doubts = self._held.doubts()
-        now, seen = self._clock(), (self._scheduler.rows.done, doubts)
+        if isinstance(self._error, PermanentError):
+            doubts["undecided"] = {}
+        now, seen = self._clock(), self._signs_of_progress(doubts)
         waiting = self._scheduler.rows.out_of_order()
         changed = seen != self._last_seen
         pause = 0.0 if done or last or (changed and len(waiting) <= _FEW) else _UPDATE_EVERY_SECONDS
@@ -279,6 +296,9 @@ class _BatchRunner:
         self._handed_out, self._last_seen = now, seen
         trouble = self._requests.contact.trouble
         return BatchUpdate(done, waiting, doubts, self._held.sent, changed, self._limited, trouble)
+
+    def _signs_of_progress(self, doubts: dict[str, Any]) -> tuple[object, ...]:
+        return self._scheduler.rows.done, set(doubts["undecided"]), doubts["disproved"], doubts["speaks_clearly"]
 
 
 async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:

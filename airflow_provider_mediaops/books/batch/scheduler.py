@@ -1,7 +1,8 @@
 """
 The scheduler of a list of ISBNs: which request is next, the result of each row, and the order of the rows.
 
-It sends nothing. Look-ups that are done go to a temporary file (:mod:`airflow_provider_mediaops.books.batch.known`).
+It sends nothing. Look-ups that are done may go to a temporary file
+(:mod:`airflow_provider_mediaops.books.batch.seen`).
 
 Rows come in, jobs go out, results come in, rows go out in the order in which they came. A book that many rows name is
 asked for once. If the service fails or is rate-limited, the book is retried later in the run, up to a bound. Rows
@@ -16,8 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.batch.known import ResumePoint
-from airflow_provider_mediaops.books.batch.requests import Job, JobResult
+from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -29,8 +30,7 @@ from airflow_provider_mediaops.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from airflow_provider_mediaops.books.batch.known import KnownLookup
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.options import BatchOptions, EarlierLookup
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
@@ -121,12 +121,12 @@ class LookupScheduler:
     ) -> None:
         resume = resume or ResumePoint()
         self._held = held
+        self._earlier = options.earlier
         self._budget = options.budget
         self._time_text = time_text
-        self._known = resume.known
+        self._seen = resume.seen
         self._options = options
-        #: The maximum number of books in one request.
-        self.bulk_size = options.bulk_size
+        self._bulk_size = options.bulk_size
         # One book of those that a bulk reply leaves out is asked for by itself, its sample: it shows whether the
         # service has none of them, or only names fewer. The others are here by their sample.
         self._samples: dict[str, Sequence[str]] = {}
@@ -136,7 +136,7 @@ class LookupScheduler:
         self._ended = self._stopped = False
         self._pending: dict[str, _Pending] = {}
         self._fresh: deque[str] = deque()
-        self._again: deque[Job] = deque()
+        self._again: deque[str] = deque()
         self._later: list[tuple[float, int, Job]] = []
         self._numbers = count()
         self._in_flight: set[Job] = set()
@@ -150,7 +150,7 @@ class LookupScheduler:
         """How many more rows are wanted now."""
         if self._ended or self._stopped:
             return 0
-        ahead = max(self._options.ahead, 2 * self.bulk_size if self.bulk_size > 1 else 0)
+        ahead = max(self._options.ahead, 2 * self._bulk_size if self._bulk_size > 1 else 0)
         return max(0, min(self._options.window - self.rows.held, ahead - len(self._fresh)))
 
     @property
@@ -163,11 +163,15 @@ class LookupScheduler:
         """Whether nothing more is asked for, although there may be rows that are not done."""
         return self._stopped
 
-    def add(self, rows: Iterable[IsbnRow]) -> None:
+    def resize(self, bulk_size: int) -> None:
+        """Ask for fewer books a request from now on."""
+        self._bulk_size = min(self._bulk_size, bulk_size)
+
+    def add(self, rows: Iterable[IsbnRow], now: float) -> None:
         """Take rows in."""
         rows = list(rows)
         isbns = [row.isbn13 for row in rows if row.isbn13]
-        known = self._known.find(isbns)
+        earlier = self._earlier.find(isbns) if self._earlier else {}
         for row in rows:
             position = self.rows.take_in()
             if row.isbn13 is None:
@@ -175,14 +179,19 @@ class LookupScheduler:
             elif pending := self._pending.get(row.isbn13):
                 pending.rows.append((position, row.text))
             else:
-                self._look_up(position, row.text, row.isbn13, known.get(row.isbn13))
+                self._look_up(position, row.text, row.isbn13, earlier.get(row.isbn13), now)
 
-    def _look_up(self, position: int, text: str, isbn13: str, known: KnownLookup | None) -> None:
-        if known and (known.is_fresh or not known.may_refresh):
-            self.rows.finish(position, known.lookup.as_row(text))
+    def _look_up(self, position: int, text: str, isbn13: str, earlier: EarlierLookup | None, now: float) -> None:
+        if earlier and earlier.is_fresh:
+            self.rows.finish(position, earlier.lookup.as_row(text))
+        elif lookup := self._seen.get(isbn13, text):
+            self.rows.finish(position, lookup)
+        elif earlier and not earlier.may_refresh:
+            self.rows.finish(position, earlier.lookup.as_row(text))
         else:
-            self._pending[isbn13] = _Pending([(position, text)], known.lookup if known else None)
-            self._fresh.append(isbn13)
+            self._pending[isbn13] = _Pending([(position, text)], earlier.lookup if earlier else None)
+            if not self._held.resume(isbn13, now):
+                self._fresh.append(isbn13)
 
     def end(self) -> None:
         """Take note that there are no more rows."""
@@ -214,7 +223,7 @@ class LookupScheduler:
         """Count a request that is about to be sent."""
         self._budget.spend(books)
         self._unsent = None if self._unsent is job else self._unsent
-        if not (job.is_bulk or job.is_probe) and (pending := self._pending.get(job.isbns[0])):
+        if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
             pending.requests += 1
         return self._held.send()
 
@@ -227,29 +236,34 @@ class LookupScheduler:
     def ended(self, job: Job, result: JobResult, now: float) -> None:
         """Take in the result of a job."""
         self.abandoned(job)
-        works = result.found or (job.is_probe and not (result.missing or result.failed))
+        works = result.found or (job.kind == "probe" and not (result.missing or result.failed))
         self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
             self._held.see_limit(now)
-        # Without a status it is no reply: this package itself names the time at which there is room for a request.
-        replies = (error for error in result.failed.values() if error.temporary and error.status is not None)
-        pause = next((error for error in replies if (error.retry_after or 0.0) > self._options.max_pause_seconds), None)
+        pause = result.asks_for_pause(self._options.max_pause_seconds)
         if pause and not self._held.has_found_since(result.number):
             self.pause_asked_for = pause
             # Its books have not failed: the next attempt asks for them.
-            self._take_in(replace(result, failed={}), now)
+            self._take_in(job, replace(result, failed={}), now)
             return
-        if job.is_probe:
+        if job.kind == "probe":
             errors = (*result.missing.values(), *result.failed.values())
             self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
         else:
-            self._take_in(result, now)
+            self._take_in(job, result, now)
         self._settle(now)
 
     def abandoned(self, job: Job) -> None:
         """Take note of a job that ended without a result."""
         self._in_flight.discard(job)
         self._unsent = None if self._unsent is job else self._unsent
+
+    def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
+        """Take note of a job that ended because it could send no request; its books wait for one."""
+        if job.kind == "probe":
+            self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
+        else:
+            self.ended(job, JobResult(unasked=[isbn for isbn in job.isbns if isbn in self._pending]), now)
 
     def wakes_at(self) -> float | None:
         """Return the time at which there may be a job although nothing has come in; None if there is none."""
@@ -267,26 +281,27 @@ class LookupScheduler:
 
     def _choose(self, now: float) -> Job | None:
         if probe := self._held.check(now, idle=self._is_idle):
-            return Job((probe,), is_probe=True)
+            return Job("probe", (probe,))
         if self._held.doubts_key:
             return None
         if self._again:
-            return self._again.popleft()
+            return Job("one", (self._again.popleft(),))
         if self._later and self._later[0][0] <= now:
             return heapq.heappop(self._later)[2]
         # While the service fails, the books that are put off find out whether it still does.
         return None if self._later and self._is_careful else self._choose_fresh()
 
     def _choose_fresh(self) -> Job | None:
-        size = self.bulk_size
+        size = self._bulk_size
         if not self._fresh:
             return None
-        if size > 1:
-            many = sum(job.is_bulk for job in self._in_flight)
-            if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
-                return None
-        books = int(min(size, len(self._fresh), self._budget.left))
-        return Job(tuple(self._fresh.popleft() for _ in range(books)))
+        if size == 1:
+            return Job("one", (self._fresh.popleft(),))
+        many = sum(job.kind == "many" for job in self._in_flight)
+        if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
+            return None
+        books = self._budget.at_most(min(size, len(self._fresh)))
+        return Job("many", tuple(self._fresh.popleft() for _ in range(books)))
 
     def _settle(self, now: float) -> None:
         for decision in self._held.decisions(now, idle=self._is_idle):
@@ -294,31 +309,32 @@ class LookupScheduler:
 
     def _follow(self, decision: Decision, now: float) -> None:
         if decision.action == "again":
-            self._again.append(Job((decision.isbn13,)))
+            self._again.append(decision.isbn13)
         elif decision.action == "later":
             # That nothing vouches for a book is no trouble of the service: the next book may be found.
             self._troubles += not isinstance(decision.error, InvalidConnectionError)
-            self._put_off({decision.isbn13: decision.error}, now)
+            self._put_off(Job("one", (decision.isbn13,)), {decision.isbn13: decision.error}, now)
         else:
             self._troubles = 0
             self._missing(decision.isbn13, None)
 
-    def _take_in(self, result: JobResult, now: float) -> None:
+    def _take_in(self, job: Job, result: JobResult, now: float) -> None:
         rest = {isbn13: book for isbn13, book in result.found.items() if isbn13 in self._pending}
         self.found(rest, result.number, now)
         for isbn13, error in result.missing.items():
             self._held.missing(isbn13, error, now)
+        if result.no_bulk:
+            self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
-        self._again.extend(Job((isbn13,)) for isbn13 in self._to_ask(result.left_out))
-        self._again.extend(Job(tuple(part)) for part in result.parts)
-        self._put_off(result.failed, now)
+        self._again.extend((*self._to_ask(result.left_out), *result.alone))
+        self._put_off(job, result.failed, now)
 
-    def _put_off(self, failed: Mapping[str, MediaOpsError], now: float) -> None:
+    def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
         again: dict[float, list[str]] = {}
         for isbn13, error in failed.items():
             pending = self._pending[isbn13]
             # A captive portal never answers rightly. So such a reply is retried only once a book was found.
-            elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.last_found
+            elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
             # What nothing vouches for stays so unless another book is found.
             alone = isinstance(error, InvalidConnectionError) and not (self._fresh or self.room or self._in_flight)
             hopeless = elsewhere or alone or isinstance(error, BadRequestError)
@@ -330,7 +346,7 @@ class LookupScheduler:
                 again.setdefault(self._options.retry_after[pending.put_off], []).append(isbn13)
                 pending.put_off += 1
         for pause, isbns in again.items():
-            heapq.heappush(self._later, (now + pause, next(self._numbers), Job(tuple(isbns))))
+            heapq.heappush(self._later, (now + pause, next(self._numbers), Job(job.kind, tuple(isbns))))
 
     def _to_ask(self, left_out: Sequence[str]) -> Sequence[str]:
         """Return which of the books that a bulk reply leaves out are asked for by themselves."""
@@ -347,7 +363,7 @@ class LookupScheduler:
                 self._missing(other, _LEFT_OUT)
             return
         self._names_fewer = self._names_fewer or (lookup.status == "found" and not lookup.cause)
-        self._again.extend(Job((other,)) for other in others)
+        self._again.extend(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:
         self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._time_text()))
@@ -366,9 +382,9 @@ class LookupScheduler:
     def _finish(self, lookup: Lookup) -> None:
         isbn13 = str(lookup.isbn13)
         self._held.forget(isbn13)
-        if lookup.status in ("found", "not_found"):
+        if lookup.status != "failed":
             # Other rows that name the book are the same. They count as no further failure.
-            self._known.put(lookup)
+            self._seen.put(replace(lookup, cause=None) if lookup.cause else lookup)
         pending = self._pending.pop(isbn13)
         requests = pending.requests
         for position, text in pending.rows:

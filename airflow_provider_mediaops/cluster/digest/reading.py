@@ -51,21 +51,38 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
     """
     Read a capture, or those that were appended to one another in one text.
 
-    Its JSON file says when and why it was taken, and holds the report. If there is none, or it is damaged, the text is
-    read: its report says when, and if it does not, the time of the file counts.
+    Its JSON file says when and why it was taken, and holds the report. If there is none, or it is damaged or does not
+    say when (as one that somebody has made of a text), the text is read: its reports say when, and if they do not, the
+    time of the file counts.
     """
-    reasons: list[str] = []
-    readers = ((files.json, _read_json), (files.text, _read_text))
-    for file, read in ((file, read) for file, read in readers if file):
+    readers = [("text", files.text, _read_text), (".json file", files.json, _read_json)]
+    if _says_when(files):
+        readers.reverse()
+    reasons: dict[str, str] = {}
+    for kind, file, read in readers:
+        if file is None:
+            continue
         try:
             found = read(file, files.name, period)
         except _UNUSABLE as error:
-            reasons.append(_in_words(error))
+            reasons[kind] = _in_words(error)
         else:
-            if reasons:
-                warn(f"Read {file.name} without the .json file beside it: {reasons[0]}.")
+            for other, reason in reasons.items():
+                warn(f"Read {file.name} without the {other} beside it: {reason}.")
             return found
-    return FoundSums(damage="; of the .json file beside it: ".join(reversed(reasons)))
+    damage = [reasons[kind] for kind in ("text", ".json file") if kind in reasons]
+    return FoundSums(damage="; of the .json file beside it: ".join(damage))
+
+
+def _says_when(files: FoundCapture) -> bool:
+    """Return whether the JSON file says when a capture was taken, or is of a digest, or cannot say anything."""
+    if files.json is None or files.text is None:
+        return True
+    try:
+        head = _head(files.json)
+    except _UNUSABLE:
+        return True
+    return head.taken is not None or "digest" in head.values
 
 
 def belongs_to_capture(files: FoundCapture) -> bool:

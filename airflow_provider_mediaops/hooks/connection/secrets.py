@@ -10,8 +10,21 @@ from urllib.parse import unquote, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# What stands in the name of a header that holds a credential: X-Api-Key, apikey, PRIVATE-TOKEN.
-_CREDENTIAL = re.compile(r"auth(?!or\b)|credential|jwt|key|passw|secret|signature|token", re.IGNORECASE)
+# A header holds a credential if one of the words of its name ends in one of these: X-Api-Key, apikey, PRIVATE-TOKEN.
+_ENDS_OF_WORDS = (
+    "auth",
+    "credential",
+    "credentials",
+    "jwt",
+    "key",
+    "password",
+    "passwd",
+    "secret",
+    "signature",
+    "token",
+)
+_BEGINS_OF_WORDS = ("authoriz", "authenticat")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
 # A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
 _WITH_SCHEME = re.compile(r"(basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
@@ -40,9 +53,14 @@ def header_credentials(headers: Mapping[str, str]) -> tuple[str, ...]:
         scheme = _WITH_SCHEME.fullmatch(value)
         if scheme:
             found += scheme[2], *_basic_password(scheme)
-        elif _CREDENTIAL.search(name):
+        elif _names_credential(name):
             found.append(value)
     return tuple(dict.fromkeys(found))
+
+
+def _names_credential(name: str) -> bool:
+    words = _SEPARATORS.split(name.lower())
+    return any(word.endswith(_ENDS_OF_WORDS) or word.startswith(_BEGINS_OF_WORDS) for word in words)
 
 
 def _basic_password(scheme: re.Match[str]) -> tuple[str, ...]:

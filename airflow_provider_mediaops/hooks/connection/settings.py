@@ -8,7 +8,7 @@ import re
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 
 _SCHEMES = ("http", "https")
-# With more than one @, or a slash in the password, a part of the password would be taken for the host.
-_PROXY = re.compile(r"https?://(?:[^@/?#\s]*@)?(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_.-]+)(?::[0-9]{1,5})?/?")
+_PROXY_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,252}))(?::[0-9]{1,5})?")
+_PROXY_USER = re.compile(
+    r"(?:(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::(?:[\w.~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*)?@)?", re.ASCII
+)
+_LAST_LATIN_1 = 0xFF
 _CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
 # These frame the request, belong to one connection only (RFC 9110, section 7.6.1), or change the form of the reply, on
 # which the transport relies.
@@ -162,14 +165,39 @@ def _time_limits(fields: ConnectionFields) -> tuple[float, float]:
 def _proxies(fields: ConnectionFields) -> dict[str, str]:
     value = fields.text("proxies") if isinstance(fields.extra.get("proxies"), str) else ""
     proxies = dict.fromkeys(_SCHEMES, value) if "://" in value and value[0] != "{" else fields.mapping("proxies")
-    if not all(scheme in _SCHEMES and _PROXY.fullmatch(each) and _parts_of(each) for scheme, each in proxies.items()):
+    if not all(scheme in _SCHEMES and _is_proxy(address) for scheme, address in proxies.items()):
         # The address is not shown: it may hold the proxy's password.
         raise fields.error(
             "proxies",
             'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
-            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
+            "http:// or https://, a host and a port, with special characters in user and password as %-escapes of "
+            "UTF-8, none beyond Latin-1.",
         )
     return proxies
+
+
+def _is_proxy(address: str) -> bool:
+    parts = _parts_of(address)
+    if parts is None:
+        return False
+    # With more than one @, or a slash in the password, a part of the password would be taken for the host.
+    host = parts.netloc.rpartition("@")[2]
+    user = parts.netloc.removesuffix(host)
+    return (
+        # urlsplit drops line breaks.
+        address.isprintable()
+        and parts.scheme in _SCHEMES
+        and bool(_PROXY_HOST.fullmatch(host))
+        and bool(_PROXY_USER.fullmatch(user))
+        and _is_latin_1(unquote(user))
+        and parts.path in ("", "/")
+        and not (parts.query or parts.fragment)
+    )
+
+
+def _is_latin_1(text: str) -> bool:
+    # requests encodes user and password of a proxy so. unquote replaces bytes that are no UTF-8 by another character.
+    return all(ord(character) <= _LAST_LATIN_1 for character in text)
 
 
 def _headers(fields: ConnectionFields) -> dict[str, str]:

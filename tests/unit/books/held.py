@@ -24,8 +24,8 @@ DOWN = ServiceUnavailableError("503")
 class Run:
     """A run of look-ups, and a clock beside it."""
 
-    def __init__(self, canary: str | None = CANARY) -> None:
-        self.evidence = Evidence(canary)
+    def __init__(self, canary: str | None = CANARY, last_found: str | None = None) -> None:
+        self.evidence = Evidence(canary, last_found)
         self.held = HeldNotFounds(self.evidence)
         self.now = 100.0
         self.asked = ""

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import (
-    BOOK_RULES,
-    DoubtfulNotFoundError,
-    ForeignNotFoundError,
-    WebPageNotFoundError,
-    get_book,
-)
+from airflow_provider_mediaops.books.api import BOOK_RULES, get_book
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
     MISSING,
     MISSING_PROBE,
     WELL_KNOWN,
+    Meaning,
+    Probe,
+    Words,
 )
-from airflow_provider_mediaops.exceptions import NotFoundError, TemporaryError
+from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
 from tests.unit.book_database import LIMIT_404, NO_SUCH_BOOK, replied
 from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY
@@ -41,20 +38,22 @@ BODIES: Mapping[str, Sequence[Mapping[str, Any] | bytes]] = {
 }
 ACTIONS = {"`not_found`": "not_found", "asked again": "again", "`failed`: `InvalidReplyError`": "later"}
 PROBEES = {
-    "found before in this run": "found in this run",
-    "`canary_isbn`": "canary",
-    WELL_KNOWN: "well known",
+    "found before by this task or hook": Probe.FOUND_NOW,
+    "found by an earlier attempt of the task": Probe.FOUND_BEFORE,
+    "`canary_isbn`": Probe.CANARY,
+    WELL_KNOWN: Probe.WELL_KNOWN,
 }
 WORDS = {
-    "`error_message`": (NotFoundError,),
-    "`errorMessage`": (DoubtfulNotFoundError,),
-    "any other body": (ForeignNotFoundError, WebPageNotFoundError),
+    "`error_message`": (Words.CLEAR,),
+    "`errorMessage`": (Words.LIMIT,),
+    "any other body": (Words.FOREIGN, Words.WEB_PAGE),
 }
 MEANINGS = {
-    "the limit": "limit",
-    "the service fails": "outage",
-    "asks for the key's quota (`GET /key`)": "no such probe",
-    "wrong connection": "wrong connection",
+    "the limit": Meaning.LIMIT,
+    "the service fails": Meaning.OUTAGE,
+    "asks for another probe": Meaning.NO_PROBE,
+    "asks for the key's quota (`GET /key`)": Meaning.NO_PROBE,
+    "wrong connection": Meaning.WRONG_CONNECTION,
 }
 #: The worlds of the tests, by the row of the table that is about them.
 WORLDS: Mapping[str, tuple[World, ...]] = {
@@ -90,7 +89,7 @@ def test_page_has_the_meaning_of_the_bodies_of_404s(body: str) -> None:
     for sample in BODIES[body]:
         with pytest.raises(MISSING) as caught:
             replay(Client(("http://books",), BOOK_RULES).ask(get_book(WELL_KNOWN)), [replied(sample, 404)])
-        assert AFTER_PROBE[type(caught.value)] == actions
+        assert AFTER_PROBE[Words.of(caught.value)] == actions
 
 
 def test_page_has_the_meaning_of_probes_that_are_not_found() -> None:

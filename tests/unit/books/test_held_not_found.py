@@ -9,6 +9,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     RateLimitedError,
     ServiceUnavailableError,
+    error_from_dict,
 )
 from tests.unit.books.held import CANARY, CLEAR, FOREIGN, LIMIT, PAGE, WORDS, A, B, C, Run
 
@@ -30,7 +31,7 @@ class TestWhatIsConfirmed:
             assert run.decisions(idle=False) == []
             run.found(C)
             assert run.decisions(idle=False) == [(A, action)]
-        assert run.held.wakes_at() is None
+        assert run.held.doubts()["undecided"] == {}
 
     @pytest.mark.parametrize("words", WORDS)
     def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_probe(self, words: str) -> None:
@@ -55,7 +56,7 @@ class TestWhatIsConfirmed:
         run.held.checked(CANARY, None, asked, run.now)
 
         assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
-        assert run.held.wakes_at() == run.now + 5
+        assert run.held.doubts()["undecided"].keys() == {C}
 
     @pytest.mark.parametrize("error", [LIMIT, FOREIGN, PAGE])
     def test_other_words_never_say_so_once_the_service_has_used_the_clear_ones(self, error: MediaOpsError) -> None:
@@ -107,11 +108,11 @@ class TestWhatIsConfirmed:
         assert isinstance(run.error(), RateLimitedError if words == "limit" else ServiceUnavailableError)
 
     @pytest.mark.parametrize("words", ["limit", "foreign"])
-    @pytest.mark.parametrize("known_as", ["the canary", "found in this run", "found when asked again"])
+    @pytest.mark.parametrize("known_as", ["the canary", "found in this run", "found before", "found when asked again"])
     def test_other_words_say_nothing_for_the_rest_of_the_run_once_a_book_that_exists_has_got_a_404(
         self, words: str, known_as: str
     ) -> None:
-        run = Run()
+        run = Run(last_found=C if known_as == "found before" else None)
         if known_as == "found when asked again":
             run.missing(C, LIMIT)
             run.found(CANARY)
@@ -222,6 +223,24 @@ class TestOneInClearWordsByItself:
         assert run.check() in (CANARY, C)
 
 
+def test_undecided_404_can_be_taken_up_by_the_next_attempt() -> None:
+    run = Run()
+    for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
+        run.missing(isbn13, error)
+    doubts = run.held.doubts()
+    again = {isbn13: error_from_dict(fields) for isbn13, fields in doubts["undecided"].items()}
+    later = Run()
+    later.held.take_up(doubts)
+
+    # Also by the one after it, although only one of the rows has come.
+    assert later.held.resume(A, later.now)
+    assert not later.held.resume(A, later.now)
+    assert later.held.doubts() == doubts
+    assert [(type(error), str(error), error.status) for error in again.values()] == [
+        (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
+    ]
+
+
 def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
     run = Run()
     run.missing(A, LIMIT)
@@ -229,6 +248,5 @@ def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
     assert run.decisions() == [(A, "again")]
 
     run.held.forget(A)
-    run.found(A)
 
-    assert run.held.take_news() is None
+    assert run.held.doubts()["undecided"] == {}

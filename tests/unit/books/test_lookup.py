@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.books.lookup import Finder
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,
     RateLimitedError,
+    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
@@ -27,7 +29,6 @@ from tests.unit.books.clients import client
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import CallFlow, Response, Step
 
 CANARY = PROGRAMMING
@@ -120,11 +121,47 @@ def test_a_429_before_it_makes_a_404_in_the_limits_words_no_proof() -> None:
         desk.find(CRIME, *[replied(LIMIT_429, 429), *[limit_404(), found(CANARY)] * 3] * 2)
 
 
+def test_a_probe_that_met_the_limit_makes_the_limits_words_no_proof_for_the_rest_of_the_run() -> None:
+    desk = Desk(canary=CANARY, tries=2)
+    desk.find(CRIME, limit_404(), limit_404(), found(CRIME))
+    desk.clock.wait(3_600.0)
+
+    with pytest.raises(RateLimitedError, match="A book that exists has got such a reply, too"):
+        desk.find(CALENDAR, *[limit_404(), found(CRIME)] * 4)
+
+
+def test_the_limit_of_429_is_waited_out() -> None:
+    desk = Desk()
+
+    assert desk.find(CRIME, replied(LIMIT_429, 429, retry_after="7"), found(CRIME)) == book(CRIME)["book"]
+    assert pauses_of(desk.steps) == [7.0]
+
+
+def test_a_look_up_is_a_result_where_finding_is_an_error() -> None:
+    desk = Desk()
+
+    there = desk.look_up("0-14-044913-2", found(CRIME))
+    # The book that was found is proof enough.
+    missing = desk.look_up(f"ISBN {CALENDAR}", no_such_book())
+    invalid = desk.look_up("no ISBN")
+
+    assert (there.input, there.isbn13, there.status, there.requests) == ("0-14-044913-2", CRIME, "found", 1)
+    assert there.book == Book(book(CRIME)["book"])
+    assert missing == Lookup(f"ISBN {CALENDAR}", CALENDAR, "not_found", requests=1)
+    assert (invalid.isbn13, invalid.status, invalid.requests) == (None, "invalid", 0)
+    assert desk.asked == [CRIME, CALENDAR]
+
+
 def test_every_request_of_a_look_up_is_counted() -> None:
     desk = Desk(canary=CANARY)
     lost = TransportError(Failure.BROKEN, "the line is cut")
 
     assert desk.look_up(CRIME, lost, limit_404(), found(CANARY), found(CRIME)).requests == 4
+
+
+def test_refusal_of_the_service_is_an_error_of_a_look_up_too() -> None:
+    with pytest.raises(ServiceUnavailableError):
+        Desk(tries=1).look_up(CRIME, replied(b"", 503))
 
 
 def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_probe_has_shown(

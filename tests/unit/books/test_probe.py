@@ -70,9 +70,7 @@ class TestWhenAProbeIsAskedFor:
 class TestTheProbe:
     def test_the_book_found_last_goes_before_the_canary_and_the_canary_before_the_well_known_one(self) -> None:
         for canary, last_found, best in ((CANARY, C, C), (CANARY, None, CANARY), (None, None, WELL_KNOWN)):
-            run = Run(canary)
-            if last_found:
-                run.found(last_found)
+            run = Run(canary, last_found)
             run.missing(A, LIMIT)
             assert run.check() == best
 
@@ -82,37 +80,54 @@ class TestTheProbe:
 
         assert run.check() == WELL_KNOWN
 
+    def test_a_canary_that_seems_to_be_at_the_limit_is_asked_for_by_turns_with_another_book(self) -> None:
+        run = Run()
+        run.missing(A, LIMIT)
+        asked = []
+        for _ in range(3):
+            asked.append(run.check())
+            run.checked(LIMIT)
+            run.now += 30.0
+
+        assert asked == [CANARY, WELL_KNOWN, CANARY]
+
     @pytest.mark.parametrize(
         ("canary", "found", "words", "meaning"),
         [
-            (CANARY, False, "clear", "wrong"),
-            (CANARY, False, "limit", "limit"),
-            (CANARY, False, "foreign", "wrong"),
-            (CANARY, False, "web page", "wrong"),
-            (None, False, "clear", "no probe"),
-            (None, False, "limit", "limit"),
-            (None, False, "foreign", "wrong"),
-            (None, False, "web page", "wrong"),
-            (CANARY, True, "clear", "limit"),
-            (CANARY, True, "limit", "limit"),
-            (CANARY, True, "foreign", "outage"),
-            (CANARY, True, "web page", "outage"),
+            (CANARY, "", "clear", "wrong"),
+            (CANARY, "", "limit", "limit"),
+            (CANARY, "", "foreign", "wrong"),
+            (CANARY, "", "web page", "wrong"),
+            (None, "", "clear", "no probe"),
+            (None, "", "limit", "limit"),
+            (None, "", "foreign", "wrong"),
+            (None, "", "web page", "wrong"),
+            (CANARY, "before", "clear", "no probe"),
+            (CANARY, "before", "limit", "limit"),
+            (CANARY, "before", "foreign", "wrong"),
+            (CANARY, "before", "web page", "wrong"),
+            (CANARY, "now", "clear", "limit"),
+            (CANARY, "now", "limit", "limit"),
+            (CANARY, "now", "foreign", "outage"),
+            (CANARY, "now", "web page", "outage"),
         ],
     )
     def test_meaning_of_a_probe_that_is_not_found(
-        self, canary: str | None, words: str, meaning: str, *, found: bool
+        self, canary: str | None, found: str, words: str, meaning: str
     ) -> None:
-        run = Run(canary)
-        if found:
+        run = Run(canary, C if found == "before" else None)
+        if found == "now":
             run.found(C)
         run.missing(A, LIMIT)
-        assert run.check() == (C if found else canary or WELL_KNOWN)
+        probe = run.check()
+        assert probe == (C if found else canary or WELL_KNOWN)
 
         run.checked(WORDS[words])
 
         assert (run.held.wrong is not None) == (meaning == "wrong")
         assert run.held.doubts_key == (meaning in ("limit", "outage"))
         assert (run.held.take_news() is not None) == (meaning == "limit")
+        assert (run.check() is None) == (meaning != "no probe" or canary is None)
 
     def test_probe_that_speaks_against_the_connection_says_what_to_check_and_ends_all(self) -> None:
         for canary in (CANARY, None):
@@ -126,6 +141,7 @@ class TestTheProbe:
             assert "check the connection's base address" in str(run.held.wrong)
             assert "canary_isbn" in str(run.held.wrong)
             assert (run.check(), run.decisions(), run.held.wakes_at()) == (None, [], None)
+            assert run.held.doubts()["undecided"].keys() == {A}
 
     def test_a_probe_that_was_known_when_it_was_asked_for_speaks_against_no_connection(self) -> None:
         run = Run()
@@ -208,7 +224,7 @@ class TestACatalogueWithoutTheWellKnownBook:
 
     @pytest.mark.parametrize(
         ("error", "cls"),
-        [(CLEAR, UnvouchedNotFoundError), (FOREIGN, UnvouchedNotFoundError), (LIMIT, RateLimitedError)],
+        [(CLEAR, UnvouchedNotFoundError), (FOREIGN, InvalidConnectionError), (LIMIT, RateLimitedError)],
     )
     def test_the_well_known_book_itself_has_no_probe(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
         run = Run(canary=None)

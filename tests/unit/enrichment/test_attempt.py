@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from tests.unit.call_flows import FakeClock
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
@@ -49,21 +50,6 @@ def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), changed: bool =
     return BatchUpdate(done, out_of_order, {}, len(done), changed=changed)
 
 
-def reading(
-    plan: Enrichment,
-    staging: Staging,
-    log: Callable[[str], None] = nobody,
-    warn: Callable[[str], None] = nobody,
-    *,
-    isbns: Sequence[str] = (CRIME,) * 99,
-    **how: Any,
-) -> Attempt:
-    """Make an attempt that has read its rows, as a batch does ahead of the requests."""
-    attempt = Attempt(plan, staging, log, warn, isbns=isbns, **how)
-    list(attempt.rows())
-    return attempt
-
-
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
     plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
@@ -73,7 +59,7 @@ def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
 
 class TestCommitting:
     def test_on_the_local_disk_what_is_done_is_committed_at_once(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = reading(*local)
+        attempt = Attempt(*local, nobody)
         attempt.commit(update(FOUND))
         attempt.commit(update(out_of_order=(FOUND,)))
 
@@ -82,7 +68,7 @@ class TestCommitting:
         assert len(staging.state["ahead"]) == 1
 
     def test_where_nothing_has_changed_there_is_nothing_to_commit(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = reading(*local)
+        attempt = Attempt(*local, nobody)
         attempt.commit(update(changed=False))
 
         assert local[1].state is None
@@ -90,7 +76,7 @@ class TestCommitting:
     def test_on_a_store_commits_are_held_back_and_none_is_lost_at_the_end(self, store: Store) -> None:
         plan = enrichment("memory://shelf@bucket/books.jsonl")
         with plan.dataset().staging(OWNER) as staging:
-            attempt = reading(plan, staging)
+            attempt = Attempt(plan, staging, nobody)
             del store.puts[:]
             for _ in range(3):
                 attempt.commit(update(FOUND))
@@ -104,7 +90,7 @@ class TestCommitting:
 
         def dies_after_three() -> None:
             with plan.dataset().staging(OWNER) as staging:
-                attempt = reading(plan, staging, isbns=[CRIME, CALENDAR])
+                attempt = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR])
                 attempt.options().budget.spend(3)
                 attempt.commit(update(changed=False))
                 raise ServiceUnavailableError("503")
@@ -112,7 +98,7 @@ class TestCommitting:
         with pytest.raises(ServiceUnavailableError):
             dies_after_three()
         with plan.dataset().staging(OWNER) as staging:
-            budget = reading(plan, staging, isbns=[CRIME, CALENDAR]).options().budget
+            budget = Attempt(plan, staging, nobody, isbns=[CRIME, CALENDAR]).options().budget
 
         assert budget.left == 2
 
@@ -122,26 +108,22 @@ class TestCommitting:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        told: list[str] = []
-        attempt = reading(*local, told.append)
-        attempt.commit(update(FOUND))
+        attempt = Attempt(*local, nobody)
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit_lines", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
-            attempt.abort()
         attempt.abort()
 
         _, staging = local
-        assert staging.rows == staging.state["figures"]["found"] == 2
-        assert told == [f"Saved {number} of 9 ISBNs for the next attempt." for number in (1, 2)]
+        assert staging.rows == staging.state["figures"]["found"] == 1
 
     @pytest.mark.parametrize("end", ["abort", "finish"])
     def test_the_end_warns_of_the_rows_whose_new_look_ups_failed(
         self, local: tuple[Enrichment, Staging], end: str
     ) -> None:
         warned = list[str]()
-        attempt = reading(*local, nobody, warned.append)
+        attempt = Attempt(*local, nobody, warned.append)
         for number in range(3):
             error = ServiceUnavailableError(f"error {number}")
             attempt.commit(update(replace(FOUND, reused=True, cause=error), replace(FOUND, reused=True)))
@@ -162,19 +144,36 @@ class TestCommitting:
             raise DestinationInUseError("taken")
 
         told: list[str] = []
-        attempt = reading(*local, told.append)
+        attempt = Attempt(*local, told.append)
         monkeypatch.setattr(local[1], "commit_lines", taken)
         with pytest.raises(DestinationInUseError):
             attempt.commit(update(FOUND))
         attempt.abort()
         assert told == ["Saved 0 of 9 ISBNs for the next attempt."]
 
+    def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
+        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        told: list[str] = []
+        attempt = Attempt(*local, told.append)
+        attempt.commit(update(FOUND))
+        with monkeypatch.context() as patch:
+            patch.setattr(local[1], "commit_lines", full)
+            with pytest.raises(OSError, match="No space"):
+                attempt.commit(update(FOUND))
+            attempt.abort()
+
+        assert told == ["Saved 1 of 9 ISBNs for the next attempt."]
+
 
 class TestGoingOn:
     def interrupted(self, plan: Enrichment, *updates: BatchUpdate) -> dict[str, Any]:
         """Commit updates, and be killed; return the state that is left."""
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            attempt = reading(plan, staging, isbns=[CALENDAR, CRIME, "x"])
+            attempt = Attempt(plan, staging, nobody, isbns=[CALENDAR, CRIME, "x"])
             for each in updates:
                 attempt.commit(each)
             raise ZeroDivisionError
@@ -183,7 +182,7 @@ class TestGoingOn:
 
     def test_rows_answered_out_of_order_and_doubts_outlive_two_kills(self, tmp_path: Path) -> None:
         plan = enrichment(tmp_path / "books.jsonl", total=3)
-        doubts = {"disproved": ["foreign"], "speaks_clearly": False}
+        doubts = {"undecided": {}, "disproved": ["foreign"], "speaks_clearly": False}
         failed_too = replace(FOUND, isbn13=CALENDAR, status="failed")
         first = replace(update(out_of_order=(FOUND, failed_too)), doubts=doubts)
 
@@ -199,11 +198,11 @@ class TestGoingOn:
 
     def test_attempt_saves_before_its_first_update_the_state_that_it_has_resumed(self, tmp_path: Path) -> None:
         plan = enrichment(tmp_path / "books.jsonl", total=3, max_requests=9)
-        doubts = {"disproved": ["limit"], "speaks_clearly": True}
+        doubts = {"undecided": {}, "disproved": ["limit"], "speaks_clearly": True}
         before = self.interrupted(plan, replace(update(out_of_order=(FOUND,)), doubts=doubts))
 
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            attempt = reading(plan, staging, isbns=[CALENDAR, CRIME, "x"])
+            attempt = Attempt(plan, staging, nobody, isbns=[CALENDAR, CRIME, "x"])
             attempt.options().budget.spend(2)
             attempt.abort()
             raise ZeroDivisionError
@@ -214,13 +213,14 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
         told: list[str] = []
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            reading(plan, staging, told.append).commit(update(FOUND, FAILED))
+            Attempt(plan, staging, told.append).commit(update(FOUND, FAILED))
             raise ZeroDivisionError
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, told.append, isbns=[CRIME, CALENDAR, "x", CRIME])
 
             assert [row.text for row in attempt.rows()] == ["x", CRIME]
             assert attempt.options().max_failures == 2
+            assert attempt.resume.last_found == CRIME
             attempt.commit(update(FOUND))
             line = attempt.finish()
 
@@ -234,7 +234,7 @@ class TestGoingOn:
         (tmp_path / "isbns.csv").write_text(f"ean\n{CRIME}\n{CALENDAR}\nx\n")
         plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], column=["ean"])
         with plan.dataset().staging(OWNER) as staging:
-            attempt = reading(plan, staging)
+            attempt = Attempt(plan, staging, nobody)
             attempt.commit(update(FOUND))
 
             assert [row.text for row in attempt.rows()] == [CALENDAR, "x"]
@@ -244,7 +244,7 @@ class TestGoingOn:
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
         plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource.of(str(source)).version())
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            reading(plan, staging).commit(update(FOUND))
+            Attempt(plan, staging, nobody).commit(update(FOUND))
             raise ZeroDivisionError
         source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
 
@@ -252,7 +252,42 @@ class TestGoingOn:
             pytest.raises(OSError, match=r"isbns\.txt has changed since the task began; its next attempt starts anew"),
             plan.dataset().staging(OWNER) as staging,
         ):
-            reading(plan, staging)
+            Attempt(plan, staging, nobody)
+
+
+class TestColumns:
+    def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
+        big = "x" * 100_000
+        (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.jsonl")], keep=True, total=300)
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody)
+            tracemalloc.start()
+            try:
+                # As a batch does that waits for the first of them.
+                rows = list(attempt.rows())
+                held, _ = tracemalloc.get_traced_memory()
+                for _ in rows:
+                    attempt.commit(update(FOUND))
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+
+        assert len((tmp_path / "books.jsonl").read_bytes()) > 30_000_000
+        assert held < 3_000_000
+        assert peak < 10_000_000
+
+    @pytest.mark.parametrize("left", ["", f"{CALENDAR},b\n"])
+    def test_a_row_gets_the_columns_of_its_own_row_or_none(self, tmp_path: Path, left: str) -> None:
+        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{left}")
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], keep=True)
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody)
+            attempt.commit(update(FOUND))
+            with pytest.raises(OSError, match=r"isbns\.csv has changed while it was read"):
+                attempt.commit(update(FOUND))
+            assert [row["source"] for row in staging.records()] == [{"sku": "a"}]
+            raise ZeroDivisionError
 
 
 class TestProgress:
@@ -260,7 +295,7 @@ class TestProgress:
         self, local: tuple[Enrichment, Staging]
     ) -> None:
         clock, told = FakeClock(), list[str]()
-        attempt = reading(*local, told.append, clock=clock.clock.monotonic)
+        attempt = Attempt(*local, told.append, clock=clock.clock.monotonic)
         for _ in range(4):
             attempt.commit(update(FOUND))
             clock.wait(10.0)
@@ -275,17 +310,6 @@ class TestProgress:
         ]
         assert line.startswith("4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.0 a second, 1 min left.")
         assert local[1].summary["rows_per_second"] == 0.0
-
-
-def test_limit_is_a_warning_when_it_is_met_first_and_at_the_end(local: tuple[Enrichment, Staging]) -> None:
-    warned = list[str]()
-    attempt = reading(*local, warn=warned.append)
-    for limited in (0, 1, 1, 2, 5):
-        attempt.commit(replace(update(changed=False), limited=limited))
-    attempt.finish()
-
-    numbers = [line.removeprefix("The book database has refused ").partition(" because")[0] for line in warned]
-    assert numbers == ["1 request", "5 requests"]
 
 
 def test_enrichment_travels_in_plain_values() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
 from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth
-from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.call_flows import FakeClock, text_call
+from tests.unit.call_flows import FakeClock
 from tests.unit.http.asking import error_of, make
 
 SECRET = "s3cr3t/k+y ü"
@@ -84,9 +84,3 @@ def test_no_reply_makes_a_long_message() -> None:
 
     error = error_of(make(FakeClock()), Call(Request("GET", "/thing"), parse), [Response(200, {}, b"x" * 10_000_000)])
     assert len(repr(error.to_dict())) < 3_000
-
-
-def test_error_of_a_proxy_holds_no_secret() -> None:
-    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
-    error = error_of(client, text_call(), [TransportError(Failure.NOT_SENT, "ProxyError: 407 s3cr3t")])
-    assert "ProxyError: 407 ***" in error.message

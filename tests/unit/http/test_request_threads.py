@@ -59,6 +59,21 @@ async def test_requests_up_to_the_limit_are_sent_at_the_same_time() -> None:
     assert replies == [Response(200)] * 3
 
 
+async def test_idle_thread_that_wakes_up_late_keeps_no_request_waiting() -> None:
+    meeting = threading.Barrier(3, timeout=LONG_SECONDS)
+
+    def meet(*_: object) -> Response:
+        meeting.wait()
+        return Response(200)
+
+    threads = RequestThreads(3, 3)
+    for _ in range(50):
+        # Its thread is idle, or about to be, when the next three come in one turn of the event loop.
+        assert await threads.send(transport(lambda *_: Response(204)), "one", REQUEST) == Response(204)
+        replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
+        assert replies == [Response(200)] * 3
+
+
 async def test_user_at_its_limit_leaves_threads_to_others() -> None:
     may_answer, both_begun = threading.Event(), threading.Event()
     under_way: list[str] = []
@@ -104,12 +119,27 @@ class Held:
         self._may_answer.set()
 
 
+async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> None:
+    held, threads = Held(), RequestThreads(1, 1)
+
+    def send(user: str, path: str) -> asyncio.Task[Response]:
+        return asyncio.ensure_future(threads.send(transport(held.answer), user, Request("GET", path)))
+
+    # The only thread is occupied before the others come.
+    sending = [send("one", "/1")]
+    await held.has_begun()
+    sending += [send("one", "/2"), send("one", "/3"), send("other", "/another")]
+    # They wait for the thread after this turn of the event loop.
+    await asyncio.sleep(0)
+    held.let_go()
+    await asyncio.gather(*sending)
+    assert held.sent == ["/1", "/2", "/another", "/3"]
+
+
 async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
 
-    def answer(request: Request, cancelled: Stop) -> Response:
-        # As the transport does.
-        cancelled.check()
+    def answer(request: Request, _: Stop) -> Response:
         sent.append(request.path)
         return Response(200)
 
@@ -121,6 +151,20 @@ async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: 
     assert not caught.value.sent
     assert await threads.send(transport(answer), "one", Request("GET", "/second")) == Response(200)
     assert sent == ["/second"]
+
+
+async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held, threads = Held(), RequestThreads(2, 2)
+    first = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
+    await held.has_begun()
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", start_no_thread)
+        second = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
+        await asyncio.sleep(0)
+    held.let_go()
+    assert [await first, await second] == [Response(200)] * 2
 
 
 async def test_error_of_the_transport_is_raised_to_the_caller() -> None:

@@ -33,6 +33,11 @@ def test_pauses_double_up_to_a_cap() -> None:
     assert [low for low, _ in fake.drawn] == [0.0] * 8
 
 
+def test_the_exponent_does_not_overflow() -> None:
+    attempts = RetryPolicy(max_attempts=5_000, max_wait=1e9).start(FakeClock().clock)
+    assert [attempts.pause_after(failed()) for _ in range(3_000)][-1] == 30.0
+
+
 def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
     attempts = RetryPolicy(base_seconds=0.5).start(FakeClock().clock)
     assert attempts.pause_after(failed(retry_after=0.0)) == 0.5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import BadRequestError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
@@ -22,9 +22,11 @@ from airflow_provider_mediaops.http.exchange import (
 )
 from airflow_provider_mediaops.http.runner import arun, astream, run, stream
 from tests.unit.call_flows import FakeClock, on_a_loop, text_call
-from tests.unit.http.asking import make
+from tests.unit.http.asking import error_of, make
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 GET = Request("GET", "/thing", base="http://host")
@@ -230,6 +232,52 @@ def test_step_without_a_thread_is_awaited_on_the_event_loop() -> None:
     assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) == [threading.get_ident()]
 
 
+def one_request() -> CallFlow[str]:
+    response: Response = yield GET
+    return response.text
+
+
+def one_wait() -> CallFlow[str]:
+    yield Wait(1.0)
+    return "rested"
+
+
+def one_action() -> CallFlow[object]:
+    done: object = yield Blocking(lambda: next(iter(())))
+    return done
+
+
+class TestAnIteratorThatIsExhausted:
+    """Replies from an iterator that ends too early must not read as the end of the call flow."""
+
+    @pytest.mark.parametrize("form", ["run", "arun", "stream"])
+    @pytest.mark.parametrize("flow", [one_request, one_wait, one_action])
+    def test_a_step_that_raises_stop_iteration_is_an_error(
+        self, form: str, flow: Callable[[], CallFlow[object]]
+    ) -> None:
+        replies: Iterator[Response] = iter(())
+
+        async def asend(_: Request) -> Response:
+            return next(replies)
+
+        async def asleep(_: Wait) -> None:
+            next(replies)
+
+        def sleep(_: Wait) -> None:
+            next(replies)
+
+        def carry_out() -> object:
+            if form == "arun":
+                waiting = arun(flow(), asend, asleep, in_thread=asyncio.to_thread)
+                return on_a_loop(asyncio.wait_for(waiting, 10))
+            if form == "stream":
+                return list(stream(flow(), lambda _: next(replies), sleep))
+            return run(flow(), lambda _: next(replies), sleep)
+
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            carry_out()
+
+
 class TestWrapping:
     def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does(self) -> None:
         seen: list[object] = []
@@ -269,6 +317,15 @@ async def test_large_reply_is_parsed_in_a_thread(size: int, *, in_thread: bool) 
     call = replace(text_call(), parse=parse)
     assert await arun(make(FakeClock()).ask(call), send, in_thread=asyncio.to_thread) == str(size)
     assert [thread is not threading.current_thread() for thread in threads] == [in_thread]
+
+
+def test_large_reply_that_cannot_be_parsed_is_an_error_of_the_call() -> None:
+    def parse(_: Response) -> str:
+        raise ValueError("no number")
+
+    reply = Response(200, {}, b"x" * 128 * 1024)
+    error = error_of(make(FakeClock()), replace(text_call(), parse=parse), [reply])
+    assert isinstance(error, InvalidReplyError)
 
 
 @pytest.mark.parametrize(("size", "in_thread"), [(64 * 1024 - 1, False), (2_000_000, True)])

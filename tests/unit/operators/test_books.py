@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -124,6 +125,12 @@ class TestDataset:
             assert len((tmp_path / name).read_text().splitlines()) == (1 if name.endswith("csv") else 0)
         assert not database.called
 
+    def test_list_of_only_invalid_isbns_spends_no_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        summary = make(tmp_path / "books.jsonl", isbns=["x", "9780140449137", ""]).execute({})
+
+        assert (summary["missing"], summary["invalid"], summary["requests"]) == (1, 2, 0)
+        assert not database.called
+
 
 class TestSources:
     @pytest.mark.parametrize(
@@ -148,6 +155,28 @@ class TestSources:
         assert [row["input"] for row in json_rows(tmp_path / "books.jsonl")] == ["0140449132", "x", CALENDAR]
         assert (summary["found"], summary["invalid"], summary["not_found"]) == (1, 1, 1)
 
+    def test_parquet_file_is_enriched_row_by_row(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"ean": [int(CRIME), None, int(CALENDAR)]}), tmp_path / "isbns.parquet")
+
+        make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.parquet"), isbn_column="ean").execute({})
+
+        rows = json_rows(tmp_path / "books.jsonl")
+        assert [(row["input"], row["status"]) for row in rows] == [
+            (CRIME, "found"),
+            ("", "missing"),
+            (CALENDAR, "not_found"),
+        ]
+
+    def test_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
+        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\nc,{PROGRAMMING}\n")
+
+        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
+
+        bad = json_rows(tmp_path / "books.jsonl")[1]
+        assert (bad["input"], bad["isbn13"], bad["status"]) == ("", None, "invalid")
+        assert bad["error"] == "Line 3: it has 1 of 2 columns, and 'isbn' is not among them."
+        assert (summary["found"], summary["invalid"]) == (2, 1)
+
     @pytest.mark.parametrize("format", [True, 0, 1.5, ["csv"]])
     def test_format_that_is_no_text_raises(self, tmp_path: Path, format: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="format is one of jsonl, csv, parquet; not "):
@@ -164,6 +193,16 @@ class TestSources:
         operator.isbn_column = 2026  # type: ignore[assignment]
 
         assert operator.execute({})["found"] == 1
+
+    def test_on_invalid_fail_refuses_such_a_file_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\n")
+
+        with pytest.raises(permanent(ValueError), match="Row 2: Line 3: it has 1 of 2 columns"):
+            make(tmp_path / "b.jsonl", source=str(tmp_path / "isbns.csv"), on_invalid="fail").execute({})
+
+        assert not database.called
 
     def test_fault_of_the_whole_file_is_found_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.unit.book_database import CRIME, PROGRAMMING, book
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book
 from tests.unit.operators.enrichment import BASE, address, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.permanent import permanent
@@ -186,22 +186,38 @@ class TestFailing:
 
         assert not database.called
 
-    @pytest.mark.parametrize("bound", [1, "50%", 0.5, "all", "49%", 0])
-    def test_failures_within_bounds_are_rows(
-        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
-    ) -> None:
-        database.get(address(CRIME), status_code=503)
-        operator = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound)
-        if bound in ("49%", 0):
-            with pytest.raises(ServiceUnavailableError):
-                operator.execute({})
-            return
+    def test_on_invalid_fail_lets_a_good_list_pass(self, tmp_path: Path) -> None:
+        summary = make(tmp_path / "books.csv", isbns=[CRIME, CALENDAR], on_invalid="fail").execute({})
 
-        summary = operator.execute({})
+        assert summary["rows"] == 2
+
+    def test_failures_within_bounds_are_rows(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        database.get(address(CRIME), status_code=503)
+
+        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=1).execute({})
 
         assert [row["status"] for row in json_rows(tmp_path / "books.jsonl")] == ["failed", "found"]
         assert "503" in json_rows(tmp_path / "books.jsonl")[0]["error"]
         assert (summary["failed"], summary["found"], summary["requests"]) == (1, 1, 2)
+
+    @pytest.mark.parametrize("bound", ["50%", 0.5, "all", "1"])
+    def test_the_bound_may_be_a_share_of_the_list(
+        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
+    ) -> None:
+        database.get(address(CRIME), status_code=503)
+
+        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound).execute({})
+
+        assert (summary["failed"], summary["found"]) == (1, 1)
+
+    @pytest.mark.parametrize("bound", ["49%", 0.49, "0"])
+    def test_share_of_failures_is_rounded_down(
+        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
+    ) -> None:
+        database.get(address(CRIME), status_code=503)
+
+        with pytest.raises(ServiceUnavailableError):
+            make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound).execute({})
 
     def test_one_failure_too_many_fails_the_task_and_keeps_the_older_dataset(
         self, tmp_path: Path, database: requests_mock.Mocker

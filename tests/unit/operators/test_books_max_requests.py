@@ -181,3 +181,27 @@ def test_books_found_before_a_dataset_of_reuse_changed_leave_their_requests_to_t
     summary = make(tmp_path / "new.jsonl", **arguments, max_requests=before + 3).execute(context("today"))
 
     assert (summary["found"], summary["reused"], summary["stale"]) == (6, 0, 0)
+
+
+def test_requests_spent_before_a_dataset_of_reuse_changed_count_after_an_attempt_without_a_connection(
+    tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *books, last = sample_isbns(4)
+    for isbn in books:
+        database.get(address(isbn), json=book(isbn))
+    database.get(address(last), status_code=503)
+    arguments: dict[str, Any] = {"isbns": [*books, last], "reuse": tmp_path / "old.jsonl"}
+    dataset(tmp_path / "old.jsonl", row(NEW, days=1))
+    with pytest.raises(ServiceUnavailableError):
+        make(tmp_path / "new.jsonl", **arguments, max_requests=20).execute(context("today"))
+    before = len(asked(database))
+    dataset(tmp_path / "old.jsonl", row(NEW, days=2))
+    with monkeypatch.context() as without:
+        without.delenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT")
+        with pytest.raises(permanent(InvalidConnectionError)):
+            make(tmp_path / "new.jsonl", **arguments, max_requests=before).execute(context("today"))
+    database.get(address(last), json=book(last))
+
+    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=before + 1).execute(context("today"))
+
+    assert (summary["requests"], summary["found"], asked(database)) == (before + 1, 4, [last])

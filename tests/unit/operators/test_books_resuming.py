@@ -20,7 +20,7 @@ from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
-from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, SteadyTime, address
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
@@ -82,9 +82,7 @@ def statuses(file: Path) -> list[str]:
 
 
 class TestGoingOn:
-    def test_the_next_attempt_asks_for_no_row_that_is_done(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_the_next_attempt_asks_for_nothing_twice(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         whole = enrich(tmp_path / "whole.jsonl")
         database.reset_mock()
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
@@ -100,8 +98,7 @@ class TestGoingOn:
         assert {key: summary[key] for key in summary if key not in same} == {
             key: whole[key] for key in whole if key not in same
         }
-        # The request that was refused, and that of a 404 that was not decided on, which was under way so far.
-        assert summary["requests"] <= whole["requests"] + 2
+        assert summary["requests"] <= whole["requests"] + 1
 
     def test_row_done_ahead_of_its_turn_is_not_asked_for_again(
         self, tmp_path: Path, database: requests_mock.Mocker
@@ -147,6 +144,23 @@ class TestGoingOn:
 
         assert statuses(tmp_path / "books.jsonl") == ["failed", "found", "found"]
         assert summary["failed"] == 1
+
+    def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
+        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
+    ) -> None:
+        supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
+        database.get(address(PROGRAMMING), status_code=404, json=LIMIT_404)
+        database.get(address(CALENDAR), **SPENT)
+        with pytest.raises(QuotaExceededError):
+            enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
+        forget_rates()
+        database.get(address(CALENDAR), json=book(CALENDAR))
+        database.reset_mock()
+
+        enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
+
+        assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
+        assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
     def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"

@@ -297,11 +297,7 @@ class _KilledError(Exception):
 
 
 FOREIGN_404, CLEAR_404 = replied({"message": "no Route matched"}, 404), no_such_book()
-DOUBTED = {
-    "ForeignNotFoundError": FOREIGN_404,
-    "DoubtfulNotFoundError": replied(LIMIT_404, 404),
-    "NotFoundError": CLEAR_404,
-}
+DOUBTED = {"foreign": FOREIGN_404, "limit": replied(LIMIT_404, 404), "clear": CLEAR_404}
 
 
 class TestDoubtOfAKilledAttempt:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.unit.plugin.airflow_world import LIST_URL, text
+from tests.unit.plugin.airflow_world import LIST_URL, START, text
 from tests.unit.storage.attached import attached
 
 if TYPE_CHECKING:
@@ -79,3 +80,14 @@ def test_the_list_has_rows_for_what_does_not_answer(world: World, hanging: Hangi
     assert response.text.count("memory://hung@bucket did not answer in time") == 6
     # The work may begin after the page has given up.
     assert hanging.asked.wait(MOST_SECONDS)
+
+
+@pytest.mark.usefixtures("hanging")
+def test_page_whose_earlier_capture_is_in_a_store_that_hangs_says_so_and_shows_its_own(world: World) -> None:
+    # Its own capture, on a disk, is read within the same limit.
+    world.seconds = 5.0
+    world.add(run_id="earlier", destination="memory://hung@bucket/a.txt", ended=START - timedelta(days=1))
+    page = world.get(world.add(run_id="later", written=text()), before="earlier")
+    assert page.status_code == 200
+    assert "The capture of earlier cannot be shown: memory://hung@bucket did not answer in time" in page.text
+    assert "Work.step" in page.text

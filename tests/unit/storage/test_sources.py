@@ -290,6 +290,37 @@ class TestGzip:
 
         assert [len(text) for text in texts((tmp_path / "s.txt.gz").as_uri())] == [size]
 
+    @pytest.mark.parametrize(
+        "data",
+        [
+            GZIPPED + b"\0" * 1_000_000,
+            GZIPPED[:3] + b"\x08" + GZIPPED[4:10] + b"n" * 1_000_000 + b"\0" + GZIPPED[10:],
+        ],
+        ids=["padding", "name"],
+    )
+    def test_padding_and_long_names_are_not_read_byte_by_byte(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, data: bytes
+    ) -> None:
+        store.pipe_file("/bucket/s.txt.gz", data)
+        reads: list[int] = []
+        opened = store.open
+
+        def opening(*args: Any, **options: Any) -> Any:
+            file = opened(*args, **options)
+            read = file.read
+
+            def counting(size: int = -1) -> bytes:
+                reads.append(size)
+                return bytes(read(size))
+
+            file.read = counting
+            return file
+
+        monkeypatch.setattr(store, "open", opening)
+
+        assert count_rows("memory://shelf@bucket/s.txt.gz", "isbn") == 99
+        assert 1 < len(reads) < 200
+
 
 class TestKeep:
     @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import zlib
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_mediaops.storage import source_lines
 from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile, SourceRow
 from airflow_provider_mediaops.storage.source_list import ListSource
 from airflow_provider_mediaops.storage.sources import rows_of
@@ -186,6 +188,69 @@ class TestFilesThatAreSomethingElse:
     def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(self, source: str, message: str) -> None:
         with pytest.raises(InvalidSourceError, match=message):
             ListSource([source]).files()
+
+
+class TestEmptyLines:
+    """64 kB of gzip hold 64 million empty lines: none of them is a row, and reading them takes time."""
+
+    def test_a_file_of_nothing_else_is_refused_after_a_million(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = file_of(tmp_path, "s.txt.gz", b"\n" * 3_000_000)
+        inflated: list[int] = []
+        real = zlib.decompressobj
+
+        class Counting:
+            def __init__(self, wbits: int) -> None:
+                self._real = real(wbits)
+
+            def decompress(self, data: bytes, most: int) -> bytes:
+                inflated.append(most)
+                return self._real.decompress(data, most)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._real, name)
+
+        monkeypatch.setattr(zlib, "decompressobj", Counting)
+        with pytest.raises(InvalidSourceError, match="line 1000001: 1,000,001 of the lines up to here are empty, so"):
+            count_rows(source, "isbn")
+        assert sum(inflated) < 2_000_000
+
+    @pytest.mark.parametrize(
+        ("name", "head"), [("s.txt", b"a\n"), ("s.csv.gz", b"isbn\na\n"), ("s.jsonl", b'{"isbn":"a"}\n')]
+    )
+    @pytest.mark.parametrize(
+        "blank",
+        [
+            b"\n",
+            b"\r\n",
+            b" \t\n",
+            b"\x1c\n",
+            b"\x1f\r\n",
+            *(f"{char}\n".encode() for char in "\x85\xa0\u2000\u2028\u3000"),
+        ],
+    )
+    def test_in_every_format(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
+    ) -> None:
+        monkeypatch.setattr(source_lines, "_BLANK_LINES", 1_000)
+        most = 1_000 + 10 * head.count(b"\n")
+        assert count_rows(file_of(tmp_path, name, head + blank * most), "isbn") >= 1
+        source = file_of(tmp_path, name, head + blank * (most + 1))
+        with pytest.raises(InvalidSourceError, match=f"{most + 1:,} of the lines up to here are empty"):
+            count_rows(source, "isbn")
+
+    def test_ten_of_them_beside_each_row_are_read_however_many(self, tmp_path: Path) -> None:
+        rows = 110_000
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 10 + b"a\n") * rows)
+
+        assert count_rows(source, "isbn") == rows
+
+    def test_more_than_that_are_refused_though_rows_stand_between(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 100_000 + b"a\n") * 20)
+
+        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
+            count_rows(source, "isbn")
 
 
 @pytest.mark.parametrize(

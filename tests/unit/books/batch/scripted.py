@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import BatchOptions
-from airflow_provider_mediaops.books.batch.requests import JobResult
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
@@ -15,23 +15,21 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.books.held import CANARY, WORDS
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.known import ResumePoint
-    from airflow_provider_mediaops.books.batch.requests import Job
+    from airflow_provider_mediaops.books.batch.jobs import Job
 
 ISBNS = sample_isbns(12)
 MISSING = {words: WORDS[words] for words in ("clear", "limit", "foreign")}
 FAILED = {"down": ServiceUnavailableError("503."), "refused": BadRequestError("400.")}
-OUTCOMES = ("found", "stuck", "halved", *MISSING, *FAILED)
+OUTCOMES = ("found", "stuck", *MISSING, *FAILED)
 
 
 class Batch:
     """A scheduler, and somebody who does its jobs in made-up time."""
 
-    def __init__(self, rows: list[str], resume: ResumePoint | None = None, **options: Any) -> None:
+    def __init__(self, rows: list[str], **options: Any) -> None:
         self.now = 0.0
         self.held = HeldNotFounds(Evidence(CANARY))
-        options = {"max_failures": 99, "retry_after": (10.0,), **options}
-        self.scheduler = LookupScheduler(self.held, BatchOptions(**options), resume)
+        self.scheduler = LookupScheduler(self.held, BatchOptions(max_failures=99, retry_after=(10.0,), **options))
         self.left = list(rows)
         self.under_way: list[Job] = []
         self.taken: list[tuple[str, str]] = []
@@ -50,7 +48,7 @@ class Batch:
     def step(self, outcome: str, turn: int) -> bool:
         """Read rows, start jobs, and end one of them; say whether the outcome was used."""
         if room := self.scheduler.room:
-            self.scheduler.add(map(IsbnRow.of, self.left[:room]))
+            self.scheduler.add(map(IsbnRow.of, self.left[:room]), self.now)
             if len(self.left) < room:
                 self.scheduler.end()
             del self.left[:room]
@@ -75,9 +73,7 @@ class Batch:
         if outcome == "found":
             self.any_found = True
             return JobResult(number, found={isbn: Book({"isbn13": isbn}) for isbn in job.isbns})
-        if outcome == "halved":
-            return JobResult(number, parts=[job.isbns[:1], job.isbns[1:]] if job.is_bulk else [job.isbns])
-        if not job.is_bulk:
+        if job.kind != "many":
             return JobResult(number, missing=dict.fromkeys(job.isbns, MISSING[outcome]))
         first, *rest = job.isbns
         if outcome == "clear":

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.batch.known import KnownLookup, KnownLookups, ResumePoint
-from airflow_provider_mediaops.books.batch.options import RequestBudget
+from airflow_provider_mediaops.books.batch.options import EarlierLookup, RequestBudget
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -23,29 +22,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Earlier(KnownLookups):
+class Known:
     """What earlier datasets hold: by book, whether it is fresh, and whether there may be a request for it."""
 
     def __init__(self, books: Mapping[str, tuple[bool, bool]]) -> None:
-        super().__init__()
         self.books = books
 
-    def find(self, isbns: Sequence[str]) -> dict[str, KnownLookup]:
+    def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
         books = {isbn13: Book({"title": "before"}) for isbn13 in isbns if isbn13 in self.books}
-        earlier = {
-            isbn13: KnownLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
+        return {
+            isbn13: EarlierLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
             for isbn13, book in books.items()
         }
-        return earlier | super().find(isbns)
-
-
-def earlier(books: Mapping[str, tuple[bool, bool]]) -> ResumePoint:
-    return ResumePoint(Earlier(books))
 
 
 class TestBudget:
     def test_an_attempt_that_has_spent_more_than_a_lower_bound_has_none_left(self) -> None:
-        assert RequestBudget(5, 9).left == 0
+        assert (RequestBudget(5, 9).left, RequestBudget(5, 9).at_most(3)) == (0, 0)
 
 
 class TestBound:
@@ -67,14 +60,6 @@ class TestBound:
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
-    def test_books_for_which_the_rest_of_it_is_too_little_have_not_failed(self) -> None:
-        service = Service(many=lambda _: replied(b"", 500))
-
-        # Of the two halves that are left, none can be asked for as one.
-        rows = statuses(service, ISBNS[:4], bulk_size=4, budget=RequestBudget(5), retry_after=())
-
-        assert sorted(status for _, status in rows) == ["found", *["not_asked"] * 3]
-
     @given(
         rows=st.lists(st.sampled_from([*FEW, "x"]), max_size=25),
         known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),
@@ -84,7 +69,7 @@ class TestBound:
     def test_each_row_comes_out_once_and_in_order_and_nothing_is_sent_beyond_it(
         self, rows: list[str], known: dict[str, tuple[bool, bool]], outcomes: list[str], limit: int
     ) -> None:
-        batch = Batch(rows, resume=earlier(known), window=9, ahead=5, budget=RequestBudget(limit))
+        batch = Batch(rows, window=9, ahead=5, earlier=Known(known), budget=RequestBudget(limit))
         batch.run(outcomes)
 
         assert batch.held.sent <= limit
@@ -104,14 +89,14 @@ class TestEarlierDatasets:
         service = Service()
         old = {isbn: (False, number == 3) for number, isbn in enumerate(ISBNS[:6])}
 
-        statuses(service, ISBNS[:10], resume=earlier(old), budget=budget)
+        statuses(service, ISBNS[:10], earlier=Known(old), budget=budget)
 
         assert sorted(service.asked) == sorted([ISBNS[3], *ISBNS[6:10]])
 
     def test_rows_of_one_old_book_are_all_refreshed_by_one_request(self) -> None:
         service = Service()
 
-        rows = looked_up(service, [ISBNS[0], ISBNS[1], ISBNS[0]], resume=earlier({ISBNS[0]: (False, True)}))
+        rows = looked_up(service, [ISBNS[0], ISBNS[1], ISBNS[0]], earlier=Known({ISBNS[0]: (False, True)}))
 
         assert [row.reused for row in rows] == [False, False, False]
         assert sorted(service.asked) == ISBNS[:2]
@@ -123,7 +108,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
 
-    in_virtual_time(follow(batch_of(service, rows, resume=earlier(known)), updates))
+    in_virtual_time(follow(batch_of(service, rows, earlier=Known(known)), updates))
 
     waiting = {lookup.input for update in updates for lookup in update.out_of_order}
     assert waiting == {ISBNS[3]}
@@ -132,9 +117,9 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
 
 def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
-    resume = earlier({ISBNS[0]: (False, True)})
+    earlier = Known({ISBNS[0]: (False, True)})
 
-    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, resume=resume)
+    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, earlier=earlier)
 
     assert service.asked == ISBNS[:4]
     assert [row.status for row in rows] == ["found"] * 5

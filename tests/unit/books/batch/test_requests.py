@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.requests import BatchRequests, Job, JobResult
+from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -21,14 +22,14 @@ from airflow_provider_mediaops.exceptions import (
     ReplyTimeoutError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.sandbox.books.isbn import isbn10_of, sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.clients import client
 from tests.unit.call_flows import replay, requests_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.http.exchange import Step
 
@@ -38,6 +39,44 @@ LOST = TransportError(Failure.BROKEN, "the line is cut")
 SLOW = TransportError(Failure.TIMEOUT, "no reply within the time limit")
 HUGE = TransportError(Failure.TOO_LARGE, "the reply is larger than 9 bytes")
 DAILY = replied({"message": "Daily quota exceeded"}, 403)
+REFUSED = replied({"message": "At most 2 ISBNs a request."}, 400)
+
+
+class Desk:
+    """Someone who asks, and what was asked."""
+
+    def __init__(self, *, batch: int = 8, tries: int = 2) -> None:
+        self.asking = BatchRequests(client(tries=tries), batch)
+        self.steps: list[Step] = []
+        self._numbers = itertools.count(1)
+
+    def ask(self, kind: Any, isbns: Sequence[str], *replies: Response | TransportError) -> JobResult:
+        flow = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
+        return replay(flow, replies, steps=self.steps)
+
+    def ask_with(self, kind: Any, isbns: Sequence[str], service: Callable[[list[str]], Response]) -> JobResult:
+        """Ask a service that answers by what it is asked for."""
+        flow = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
+        try:
+            step = next(flow)
+            while True:
+                self.steps.append(step)
+                step = flow.send(service(wanted(step)) if isinstance(step, Request) else None)
+        except StopIteration as stop:
+            answer: JobResult = stop.value
+            return answer
+
+    @property
+    def asked(self) -> list[list[str]]:
+        return [wanted(request) for request in requests_of(self.steps)]
+
+
+def wanted(request: Request) -> list[str]:
+    """Give the ISBNs that a request asks for."""
+    if request.body is None:
+        return [request.path.rpartition("/")[2]]
+    isbns: list[str] = json.loads(request.body)["isbns"]
+    return isbns
 
 
 def books(*isbns: str, **fields: Any) -> Response:
@@ -46,38 +85,19 @@ def books(*isbns: str, **fields: Any) -> Response:
     return replied({"total": len(records), "data": records, **fields})
 
 
-class Desk:
-    """Someone who asks, and what was asked."""
-
-    def __init__(self, *, tries: int = 2) -> None:
-        self.asking = BatchRequests(client(tries=tries), 8)
-        self.steps: list[Step] = []
-        self._numbers = itertools.count(1)
-
-    def ask(self, isbns: Sequence[str], *replies: Response | TransportError, is_probe: bool = False) -> JobResult:
-        flow = self.asking.perform(Job(tuple(isbns), is_probe), lambda _: next(self._numbers))
-        return replay(flow, replies, steps=self.steps)
-
-    @property
-    def asked(self) -> list[list[str]]:
-        """The ISBNs of each request."""
-        bodies = ((request.path, request.body) for request in requests_of(self.steps))
-        return [json.loads(body)["isbns"] if body else [path.rpartition("/")[2]] for path, body in bodies]
-
-
 class TestOneBook:
     def test_a_record_is_an_answer(self) -> None:
-        answer = Desk().ask([A], found(A))
+        answer = Desk().ask("one", [A], found(A))
 
         assert {isbn: book.isbn13 for isbn, book in answer.found.items()} == {A: A}
         assert answer.number == 1
 
     def test_the_number_is_that_of_the_request_that_was_answered(self) -> None:
-        assert Desk().ask([A], LOST, found(A)).number == 2
+        assert Desk().ask("one", [A], LOST, found(A)).number == 2
 
     @pytest.mark.parametrize("reply", [no_such_book(), limit_404()])
     def test_a_404_is_left_to_the_judge(self, reply: Response) -> None:
-        answer = Desk().ask([A], reply, is_probe=True)
+        answer = Desk().ask("probe", [A], reply)
 
         assert answer.missing[A].status == 404
         assert not answer.failed
@@ -99,31 +119,32 @@ class TestOneBook:
         self, reply: Response | TransportError, cls: type[MediaOpsError]
     ) -> None:
         desk = Desk(tries=1)
-        desk.ask([B], found(B))
+        desk.ask("one", [B], found(B))
 
-        assert type(desk.ask([A], reply).failed[A]) is cls
+        assert type(desk.ask("one", [A], reply).failed[A]) is cls
 
-    @pytest.mark.parametrize(("isbns", "reply"), [([A], found(A)), ([A, B], books(A, B))])
-    def test_a_limit_that_was_waited_out_is_told(self, isbns: list[str], reply: Response) -> None:
-        assert Desk().ask(isbns, replied({"message": "Limit Exceeded"}, 429), reply).limited
-        assert not Desk().ask(isbns, LOST, reply).limited
+    @pytest.mark.parametrize("kind", ["one", "many"])
+    def test_a_limit_that_was_waited_out_is_told(self, kind: str) -> None:
+        reply = found(A) if kind == "one" else books(A)
 
-    @pytest.mark.parametrize(("isbns", "is_probe"), [([A], False), ([A, B], False), ([A], True)])
+        assert Desk().ask(kind, [A], replied({"message": "Limit Exceeded"}, 429), reply).limited
+        assert not Desk().ask(kind, [A], LOST, reply).limited
+
+    @pytest.mark.parametrize("kind", ["one", "many", "probe"])
     @pytest.mark.parametrize(("reply", "cls"), [(replied({}, 401), AuthenticationError), (DAILY, QuotaExceededError)])
-    def test_reply_about_the_key_is_an_error(
-        self, isbns: list[str], reply: Response, cls: type[MediaOpsError], *, is_probe: bool
-    ) -> None:
+    def test_reply_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):
-            Desk().ask(isbns, reply, is_probe=is_probe)
+            Desk().ask(kind, [A], reply)
 
 
 class TestManyBooks:
     def test_one_request_asks_for_all_of_them(self) -> None:
         desk = Desk()
 
-        answer = desk.ask([A, B, C], books(C, A))
+        answer = desk.ask("many", [A, B, C], books(C, A))
 
-        assert (set(answer.found), answer.left_out) == ({A, C}, [B])
+        assert set(answer.found) == {A, C}
+        assert answer.left_out == [B]
         [request] = requests_of(desk.steps)
         assert (request.method, request.path, desk.asked) == ("POST", "/books", [[A, B, C]])
         assert request.headers["Content-Type"] == "application/json"
@@ -140,88 +161,153 @@ class TestManyBooks:
         ],
     )
     def test_a_record_is_known_by_its_isbn_in_either_form(self, record: dict[str, Any]) -> None:
-        answer = Desk().ask([A, B], replied({"data": [record]}))
+        answer = Desk().ask("many", [A, B], replied({"data": [record, {"title": "of no book"}]}))
 
         assert {isbn: dict(book.record) for isbn, book in answer.found.items()} == {A: record}
+        # The other record may be that of the other book.
+        assert (answer.left_out, answer.alone) == ((), [B])
 
-    @pytest.mark.parametrize("odd", [None, {}, "x", {"isbn13": D}, {"title": "of no book"}])
+    @pytest.mark.parametrize("odd", [None, {}, "x", {"isbn13": D}])
     def test_of_a_reply_that_also_holds_something_odd_each_other_book_is_asked_for_by_itself(self, odd: object) -> None:
-        answer = Desk().ask([A, B, C], replied({"total": 2, "data": [{"isbn13": A}, odd]}))
+        answer = Desk().ask("many", [A, B, C], replied({"total": 2, "data": [{"isbn13": A}, odd]}))
 
-        assert (list(answer.found), answer.left_out, answer.parts) == ([A], (), [[B], [C]])
+        assert (list(answer.found), answer.left_out, answer.alone) == ([A], (), [B, C])
 
     def test_a_lost_reply_is_asked_for_again(self) -> None:
         desk = Desk()
 
-        assert set(desk.ask([A, B], LOST, books(A, B)).found) == {A, B}
+        assert set(desk.ask("many", [A, B], LOST, books(A, B)).found) == {A, B}
         assert desk.asked == [[A, B], [A, B]]
 
-    @pytest.mark.parametrize(
-        ("reply", "size"),
-        [
-            (replied({"message": "too large"}, 500), 8),
-            (SLOW, 8),
-            (HUGE, 8),
-            # One of the books may be what is wrong.
-            (replied({"message": "At most 2 ISBNs a request."}, 400), 8),
-            (replied({"message": "At most 2 ISBNs a request."}, 413), 1),
-        ],
-    )
-    def test_a_batch_that_is_too_much_is_halved_at_once(self, reply: Response | TransportError, size: int) -> None:
+    @pytest.mark.parametrize("reply", [replied({"message": "too large"}, 500), SLOW, HUGE])
+    def test_a_batch_that_is_too_much_is_halved_at_once(self, reply: Response | TransportError) -> None:
         desk = Desk()
 
-        answer = desk.ask([A, B, C], reply)
+        answer = desk.ask("many", [A, B, C], reply, books(A), books(B), books(C))
 
-        assert (answer.parts, answer.failed, desk.asking.bulk_size) == ([(A,), (B, C)], {}, size)
-        assert len(desk.asked) == 1
+        assert set(answer.found) == {A, B, C}
+        assert desk.asked == [[A, B, C], [A], [B], [C]]
+        # It was about the size of these records, not about the number of books.
+        assert desk.asking.bulk_size == 8
+
+    def test_halving_goes_down_to_one_book_which_then_has_failed(self) -> None:
+        desk = Desk(tries=1)
+        heavy = replied({}, 500)
+
+        answer = desk.ask_with("many", [A, B, C, D], lambda isbns: heavy if B in isbns else books(*isbns))
+
+        assert set(answer.found) == {A, C, D}
+        assert set(answer.failed) == {B}
+        assert desk.asked == [[A, B, C, D], [A, B], [A], [B], [C, D]]
+
+    @pytest.mark.parametrize("status", [400, 413])
+    def test_a_plan_that_takes_fewer_is_learned(self, status: int) -> None:
+        desk = Desk(batch=8)
+        refused = replied({"message": "At most 2 ISBNs a request."}, status)
+
+        answer = desk.ask_with("many", ISBNS, lambda isbns: refused if len(isbns) > 2 else books(*isbns))
+
+        assert set(answer.found) == set(ISBNS)
+        assert desk.asking.bulk_size == 2
+
+    def test_one_bad_book_does_not_make_the_batches_smaller(self) -> None:
+        desk = Desk(batch=8)
+
+        answer = desk.ask_with("many", ISBNS, lambda isbns: REFUSED if C in isbns else books(*isbns))
+
+        assert set(answer.failed) == {C}
+        assert len(answer.found) == 7
+        assert desk.asking.bulk_size == 8
 
     def test_a_reply_that_looked_for_fewer_says_nothing_of_the_rest(self) -> None:
-        desk = Desk()
+        desk = Desk(batch=8)
 
-        answer = desk.ask(ISBNS[:5], books(*ISBNS[:2], requested=2))
+        answer = desk.ask_with("many", ISBNS[:5], lambda isbns: books(*isbns[:2], requested=min(2, len(isbns))))
 
-        assert (set(answer.found), answer.left_out, answer.unasked) == (set(ISBNS[:2]), (), ISBNS[2:5])
+        assert set(answer.found) == set(ISBNS[:5])
+        assert answer.left_out == []
+        assert desk.asked == [ISBNS[:5], ISBNS[2:4], ISBNS[4:5]]
         assert desk.asking.bulk_size == 2
 
     def test_a_reply_with_fewer_books_than_it_says_is_not_believed(self) -> None:
-        answer = Desk().ask([A, B], replied({"total": 2, "data": [{"isbn13": A}]}))
+        answer = Desk().ask("many", [A], replied({"total": 2, "data": [{"isbn13": A}]}))
 
-        assert {isbn: type(error) for isbn, error in answer.failed.items()} == dict.fromkeys([A, B], InvalidReplyError)
+        assert isinstance(answer.failed[A], InvalidReplyError)
+
+    def test_books_that_the_service_left_out_are_so_for_all_rows(self) -> None:
+        answer = Desk(tries=1).ask("many", [A, B], replied(b"", 503))
+
+        assert set(answer.failed) == {A, B}
+
+    def test_a_quota_that_ends_between_two_halves_loses_nothing(self) -> None:
+        answer = Desk().ask("many", [A, B, C, D], replied({}, 500), books(A, B), DAILY)
+
+        assert set(answer.found) == {A, B}
+        assert (answer.unasked, answer.failed) == ([C, D], {})
+
+    def test_a_key_that_is_refused_is_an_error_also_in_the_first_half(self) -> None:
+        with pytest.raises(AuthenticationError):
+            Desk().ask("many", [A, B], replied({}, 500), replied({}, 401))
 
 
 class TestAServiceWithoutBulk:
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            *(replied({"message": "no"}, status) for status in (403, 405, 410, 501)),
-            no_such_book(),
-            replied({"message": "no Route matched"}, 404),
-            replied(b"<html>404</html>", 404),
-        ],
-    )
-    def test_service_that_says_it_has_no_bulk_requests_is_believed(self, reply: Response) -> None:
-        desk = Desk(tries=1)
+    @pytest.mark.parametrize("status", [405, 410, 501])
+    def test_service_that_says_it_has_no_bulk_requests_is_believed(self, status: int) -> None:
+        answer = Desk(tries=1).ask("many", [A, B], replied({"message": "no"}, status))
 
-        assert desk.ask([A, B], reply) == JobResult(1, unasked=(A, B))
-        assert desk.asking.bulk_size == 1
+        assert answer == JobResult(1, unasked=(A, B), no_bulk=True)
 
-    @pytest.mark.parametrize("single", [found(A), limit_404()])
-    def test_a_404_in_the_words_of_the_limit_is_believed_where_a_book_is_found(self, single: Response) -> None:
+    @pytest.mark.parametrize("reply", [no_such_book(), limit_404(), replied(b"<html>404</html>", 404)])
+    def test_a_404_is_believed_where_a_book_is_found(self, reply: Response) -> None:
         desk = Desk()
 
-        answer = desk.ask([A, B], limit_404(), single)
+        answer = desk.ask("many", [A, B], reply, found(A))
 
-        is_believed = single.status == 200
-        assert desk.asking.bulk_size == (1 if is_believed else 8)
-        assert (list(answer.found), list(answer.unasked)) == (([A], [B]) if is_believed else ([], []))
-        assert [type(error) for error in answer.failed.values()] == ([] if is_believed else [RateLimitedError] * 2)
+        assert answer.no_bulk
+        assert (set(answer.found), answer.unasked) == ({A}, [B])
         assert desk.asked == [[A, B], [A]]
 
-    def test_once_it_has_worked_a_404_is_the_limit_and_a_refused_key_an_error(self) -> None:
-        desk = Desk()
-        desk.ask([A, B], books(A, B))
+    @pytest.mark.parametrize("reply", [found(A), no_such_book(), limit_404(), replied(b"", 503)])
+    def test_a_key_that_is_good_for_single_books_is_used_for_these(self, reply: Response) -> None:
+        desk = Desk(tries=1)
 
-        assert set(desk.ask([C, D], no_such_book()).failed) == {C, D}
-        assert desk.asking.bulk_size == 8
+        answer = desk.ask("many", [A, B], replied({"message": "Forbidden"}, 403), reply)
+
+        assert answer.no_bulk
+        assert [*answer.found, *answer.missing, *answer.unasked] == [A, B]
+        assert (answer.failed, desk.asked) == ({}, [[A, B], [A]])
+
+    def test_a_key_that_is_refused_is_so_for_single_books_too(self) -> None:
+        forbidden = replied({"message": "Forbidden"}, 403)
+        with pytest.raises(PermissionDeniedError, match="GET /book/"):
+            Desk().ask("many", [A, B], forbidden, forbidden)
+
+    def test_a_key_that_is_refused_later_is_not_asked_with_again(self) -> None:
+        desk = Desk()
+        desk.ask("many", [A, B], books(A, B))
+
         with pytest.raises(PermissionDeniedError, match="POST /books"):
-            desk.ask([C, D], replied({"message": "Forbidden"}, 403))
+            desk.ask("many", [C, D], replied({"message": "Forbidden"}, 403))
+
+    @pytest.mark.parametrize("reply", [no_such_book(), replied({"message": "no Route matched"}, 404)])
+    def test_a_404_in_other_words_than_the_limits_is_believed_and_the_books_own_is_kept(self, reply: Response) -> None:
+        answer = Desk().ask("many", [A, B], reply, reply)
+
+        assert answer.no_bulk
+        assert (list(answer.missing), answer.unasked) == ([A], [B])
+
+    @pytest.mark.parametrize("reply", [no_such_book(), limit_404()])
+    def test_a_404_that_may_be_the_limit_is_not(self, reply: Response) -> None:
+        answer = Desk().ask("many", [A, B], reply, limit_404())
+
+        assert not answer.no_bulk
+        assert {type(error) for error in answer.failed.values()} == {RateLimitedError}
+
+    def test_once_it_has_worked_a_404_is_the_limit(self) -> None:
+        desk = Desk()
+        desk.ask("many", [A, B], books(A, B))
+
+        answer = desk.ask("many", [C, D], no_such_book())
+
+        assert not answer.no_bulk
+        assert set(answer.failed) == {C, D}

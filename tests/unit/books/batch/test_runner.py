@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.known import KnownLookups, ResumePoint
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from tests.unit.book_database import found, limit_404, replied
 from tests.unit.books.batch.service import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.unit.virtual_time import VirtualTimeLoop
 
 
-class CountingLookups(KnownLookups):
+class CountingLookups(SeenLookups):
     """Counts the look-ups that are done."""
 
     count = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 
 if TYPE_CHECKING:
@@ -195,6 +197,15 @@ def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
     (third,) = read_captures(gone, Period(), unexpected).sums
     for each in (other, third):
         assert (each.time, each.series, each.frames, each.stacks) == (one.time, one.series, one.frames, one.stacks)
+
+
+def test_json_file_that_does_not_say_when_does_not_hide_the_captures_of_the_text_beside_it(tmp_path: Path) -> None:
+    """``airflow mediaops hot-threads --json`` makes such a file, of a text to which others may be appended since."""
+    (tmp_path / "pasted.json").write_text(json.dumps(parse(TEXT).to_dict()))
+    texts = [text_at(MONDAY + timedelta(days=day), hot("data-1", "search", 50, SEARCH)) for day in range(3)]
+    (tmp_path / "pasted.txt").write_text("".join(texts))
+    found = read(tmp_path)
+    assert [each.time for each in found.sums] == [(MONDAY + timedelta(days=day)).timestamp() for day in range(3)]
 
 
 def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_header_that_is_named_like_a_credential_holds_one(name: str) -> None:
     assert header_credentials({name: "s3cr3t"}) == ("s3cr3t",)
 
 
-@pytest.mark.parametrize("name", ["X-Team", "X-Author", "X-Opaque-Id", "User-Agent", "From", "Accept"])
+@pytest.mark.parametrize("name", ["X-Team", "X-Author", "X-Tokens-Left", "X-Opaque-Id", "User-Agent", "From", "Accept"])
 def test_a_header_with_another_name_holds_none(name: str) -> None:
     assert header_credentials({name: "operations"}) == ()
 

@@ -1,0 +1,82 @@
+"""What was looked up before, in memory that does not grow."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from airflow_provider_mediaops.books.batch.seen import SeenLookups
+from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.unit.full_disk import fill_the_disk
+
+ISBNS = sample_isbns(50)
+ODD = {"title": "half a pair \ud83d and NUL \0", "pages": 1.5, "subjects": {"0": None}, "isbn13": "9780000000002"}
+
+
+def lookup(number: int) -> Lookup:
+    isbn13 = ISBNS[number]
+    if number % 3 == 0:
+        return Lookup("text", isbn13, "not_found", error="left out" if number % 2 else None)
+    return Lookup("text", isbn13, "found", book=Book({**ODD, "number": number}))
+
+
+def test_everything_is_given_back_as_it_was_however_long_ago() -> None:
+    seen = SeenLookups(in_memory=4)
+    for number in range(len(ISBNS)):
+        seen.put(lookup(number))
+
+    for _ in range(2):
+        for number, isbn in enumerate(ISBNS):
+            assert seen.get(isbn, "text") == lookup(number)
+    seen.close()
+
+
+def test_another_row_gets_it_with_its_own_text_and_without_a_request() -> None:
+    seen = SeenLookups()
+    seen.put(Lookup("978-…", ISBNS[0], "found", requests=3))
+
+    assert seen.get(ISBNS[0], "ISBN …") == Lookup("ISBN …", ISBNS[0], "found")
+
+
+def test_book_that_was_not_looked_up_is_not_seen() -> None:
+    seen = SeenLookups(in_memory=1)
+    assert seen.get(ISBNS[0], "text") is None
+    seen.put(lookup(1))
+    seen.put(lookup(2))
+
+    assert seen.get(ISBNS[0], "text") is None
+    seen.close()
+
+
+def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
+    seen = SeenLookups(in_memory=1)
+    later = Lookup("text", ISBNS[0], "found", book=Book({}))
+    for each in (lookup(0), lookup(1), later, lookup(1)):
+        seen.put(each)
+
+    assert seen.get(ISBNS[0], "text") == later
+    seen.close()
+
+
+def test_a_closed_one_knows_nothing() -> None:
+    seen = SeenLookups(in_memory=1)
+    for number in range(3):
+        seen.put(lookup(number))
+
+    seen.close()
+    seen.close()
+
+    assert seen.get(ISBNS[0], "text") is None
+    assert seen.get(ISBNS[2], "text") is None
+
+
+def test_a_full_disk_is_told_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_the_disk(monkeypatch)
+    seen = SeenLookups(in_memory=1)
+    seen.put(lookup(1))
+
+    with pytest.raises(OSError, match=f"temporary files, {tempfile.gettempdir()}, .*: database or disk is full"):
+        seen.put(lookup(2))
+    seen.close()
