@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import tasks
 from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, Time, nanoseconds, section
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, select
+from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, matches, select
 from airflow_provider_mediaops.sandbox.cluster.statistics import INDEX_METRICS, METRICS, figures_of
 from airflow_provider_mediaops.sandbox.refusals import cluster_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox
@@ -80,7 +80,9 @@ class StatisticsParameters(MachineParameters):
     level: Literal["node", "indices", "shards"] = Field(
         default="node", description="`shards` adds the counters of each shard to those of the indices."
     )
-    filter_path: str = Field(default="", description="Fields to show, of which the sandbox shows all in any case.")
+    filter_path: str = Field(
+        default="", description="Paths of fields between commas, to show only them; `*` stands for any characters."
+    )
 
 
 class TaskParameters(BaseModel):
@@ -173,7 +175,22 @@ async def statistics(
         shown = figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
         return {"timestamp": int(now * 1_000), **shown}
 
-    return _of_nodes(nodes, figures)
+    reply = _of_nodes(nodes, figures)
+    if not parameters.filter_path:
+        return reply
+    return _filtered(reply, [path.split(".") for path in parameters.filter_path.split(",")])
+
+
+def _filtered(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    """Keep the fields to which one of the paths leads."""
+    kept: dict[str, Any] = {}
+    for name, value in body.items():
+        rests = [path[1:] for path in paths if matches(path[0], name)]
+        if [] in rests:
+            kept[name] = value
+        elif rests and isinstance(value, dict) and (part := _filtered(value, rests)):
+            kept[name] = part
+    return kept
 
 
 def _refuse_unknown(metrics: str, known: Iterable[str]) -> None:
