@@ -56,7 +56,7 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
     time of the file counts.
     """
     readers = [("text", files.text, _read_text), (".json file", files.json, _read_json)]
-    if _says_when(files):
+    if not _is_of_a_text(files):
         readers.reverse()
     reasons: dict[str, str] = {}
     for kind, file, read in readers:
@@ -74,15 +74,15 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
     return FoundSums(damage="; of the .json file beside it: ".join(damage))
 
 
-def _says_when(files: FoundCapture) -> bool:
-    """Return whether the JSON file says when a capture was taken, or is of a digest, or cannot say anything."""
+def _is_of_a_text(files: FoundCapture) -> bool:
+    """Return whether a JSON file has a report without a time, as one that somebody has made of the text beside it."""
     if files.json is None or files.text is None:
-        return True
+        return False
     try:
         head = _head(files.json)
     except _UNUSABLE:
-        return True
-    return head.taken is not None or "digest" in head.values
+        return False
+    return "nodes" in head.values and head.taken is None
 
 
 def belongs_to_capture(files: FoundCapture) -> bool:
