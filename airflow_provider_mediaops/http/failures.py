@@ -71,11 +71,7 @@ _UNSENT: tuple[tuple[tuple[type[BaseException], ...], Failure, str], ...] = (
     ((ssl.SSLError,), Failure.TLS, ""),
     ((TimeoutError, *_NO_CONNECTION), Failure.NOT_SENT, NO_CONNECTION),
     # Only a proxy replies before the request.
-    (
-        (_TooManyHeadersError, http.client.LineTooLong),
-        Failure.NOT_SENT,
-        "the headers of the proxy's reply are too large",
-    ),
+    (_LARGE_HEAD, Failure.NOT_SENT, "the headers of the proxy's reply are too large"),
     ((BaseException,), Failure.NOT_SENT, ""),
 )
 # Of a request that may have been sent:

@@ -104,17 +104,21 @@ class LocalFolder:
             try:
                 write_at(descriptor, content, 0)
                 sync(descriptor)
-                os.link(part, self._folder / name)
-            except FileExistsError as error:
-                raise conflict_error(self._path) from error
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                raise no_links_error(self._path, error.strerror or str(error)) from error
+                self._link(part, name)
             finally:
                 os.close(descriptor)
                 part.unlink(missing_ok=True)
             sync_names(self._folder)
+
+    def _link(self, part: Path, name: str) -> None:
+        try:
+            os.link(part, self._folder / name)
+        except FileExistsError as error:
+            raise conflict_error(self._path) from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise no_links_error(self._path, error.strerror or str(error)) from error
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove files of a folder."""

@@ -45,6 +45,7 @@ def read_excel(file: SourceFile) -> Iterator[SourceRow]:
             file.sheet, file.line = sheet.title, number
             chosen = file.choose(names)
             for line, cells in rows:
+                file.line = line
                 text = first_filled([text_of(cells[at]) for at in chosen.read if at < len(cells)])
                 yield SourceRow(text or "", None, chosen.columns(cells), line)
             return

@@ -187,6 +187,10 @@ def _values(file: SourceFile, first: str, texts: Iterator[str]) -> Iterator[tupl
         except ValueError as error:
             end, problem = at, str(error)
         if end > at:
+            try:
+                check_depth(value, text.count("{", at, end) + text.count("[", at, end))
+            except ValueError as error:
+                raise file.error(f"it is no JSON ({error})", line) from None
             yield value, line
             line += text.count("\n", at, end)
             at = end

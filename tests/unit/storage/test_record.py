@@ -206,6 +206,16 @@ class TestOnTheDisk:
             record_at(str(tmp_path)).replace(ONE, NOTHING)
         assert list(tmp_path.rglob("*.*")) == []
 
+    def test_disk_that_refuses_to_sync_is_not_taken_for_one_without_hard_links(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_: int) -> None:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr("airflow_provider_mediaops.storage.local.sync", refuse)
+        with pytest.raises(OSError, match=r"cannot be written"):
+            record_at(str(tmp_path)).replace(ONE, NOTHING)
+
     def test_folder_is_readable_by_its_owner_only(self, tmp_path: Path) -> None:
         record_at(str(tmp_path)).replace(ONE, NOTHING)
         [version] = tmp_path.rglob("*.json")

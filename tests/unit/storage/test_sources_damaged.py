@@ -65,6 +65,15 @@ class TestRowsThatCannotBeRead:
         assert [row.text for row in rows] == ["a", deep, "b"]
         assert str(rows[1].error).startswith("Line 2: it is no JSON (")
 
+    @pytest.mark.parametrize("levels", [800, 900, 100_000])
+    def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(
+        self, tmp_path: Path, levels: int
+    ) -> None:
+        deep = f'{{"isbn":{"[" * levels}{"]" * levels}}}'
+
+        with pytest.raises(InvalidSourceError, match=r"s\.json, line 3: it is no JSON \(it is nested too deep\)"):
+            list(read_rows(file_of(tmp_path, "s.json", f'[\n{{"isbn":"a"}},\n{deep}]'), "isbn"))
+
     def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
         assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
 
