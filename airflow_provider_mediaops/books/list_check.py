@@ -70,7 +70,7 @@ class ListFigures:
         if known := self._reasons.get(reason):
             known.rows += 1
         elif len(self._reasons) < _MAX_REASONS:
-            self._reasons[reason] = InvalidReason(reason, 1, _shortened(row.text), row.number)
+            self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.number)
 
     @property
     def reasons(self) -> list[InvalidReason]:
@@ -97,7 +97,8 @@ class ListFigures:
         return None
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return the start of a text that would be too long for a table or a message."""
     return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 1]}…"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
-from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
+from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_list import ListReading
 
 _PROGRESS_ROWS = 250_000
-_LONGEST_TEXT = 60
 _LISTED_FILES = 20
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
@@ -142,14 +141,14 @@ def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
         reasons = [[each.rows, each.reason, each.example] for each in figures.reasons]
         parts += [Line(""), TextTable(("Rows", "What is wrong", "Example"), reasons, "Commonest reasons")]
     if check.first_invalid:
-        rows = [[each.line, _shortened(each.text), each.reason] for each in check.first_invalid]
+        rows = [[each.line, shortened(each.text), each.reason] for each in check.first_invalid]
         invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
         parts += [Line(""), invalid, *_more(figures.invalid - len(rows))]
     if check.repairable:
         hint = f"{counted(check.repairable, 'invalid row')} may have lost leading zeros: --repair-zeros puts them back"
         parts.append(Line(hint))
     if check.first_noted:
-        noted = [[each.line, _shortened(each.text), each.note] for each in check.first_noted]
+        noted = [[each.line, shortened(each.text), each.note] for each in check.first_noted]
         table = TextTable(("Line", "Text", "Note"), noted, "With a note")
         parts += [Line(""), table, *_more(figures.noted - len(noted))]
     if check.first_repeated:
@@ -179,7 +178,3 @@ def _cost_table(costs: list[LookupCost]) -> TextTable:
         for cost in costs
     ]
     return TextTable((*columns, "Days of quota") if knows_days else columns, rows, "Cost")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

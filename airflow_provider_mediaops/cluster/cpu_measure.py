@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.cluster.plain_values import figure_at, mapping_at, number_of, value_at
 
@@ -15,8 +15,6 @@ Measure = Literal["os", "process", "cgroup"]
 
 CpuMeasure = Literal["auto", "os", "process", "cgroup"]
 """The measure that a connection asks for. ``auto``: whichever is the highest."""
-
-CPU_MEASURES: tuple[CpuMeasure, ...] = get_args(CpuMeasure)
 
 _NAMES: dict[Measure, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
 _HIGHEST = 100.0

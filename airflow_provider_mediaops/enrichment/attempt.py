@@ -101,7 +101,7 @@ class Enrichment(DatasetWork):
         """Return the list that is in files; None if it is in none."""
         from airflow_provider_mediaops.storage.source_list import ListSource
 
-        return None if self.source is None else ListSource.of(self.source, self.column, self.delimiter, self.encoding)
+        return None if self.source is None else ListSource(self.source, self.column, self.delimiter, self.encoding)
 
     def rows(self, isbns: Iterable[Any] | None = None) -> Iterator[IsbnRow]:
         """Read the rows of the list, without the other columns."""

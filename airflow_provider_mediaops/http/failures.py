@@ -21,11 +21,9 @@ from airflow_provider_mediaops.http.exchange import Failure, TransportError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NO_CONNECTION = "no connection within the time limit"
-NO_REPLY = "no reply within the time limit"
 STILL_COMING = "the reply was still coming in at the time limit"
 
-_PROXY_WANTS_CREDENTIALS = (
+_PROXY_REFUSED = (
     "the proxy refused the connection with 407: it asks for a user and password, which belong in its address, "
     "http://user:password@proxy:3128"
 )
@@ -69,14 +67,18 @@ _UNSENT: tuple[tuple[tuple[type[BaseException], ...], Failure, str], ...] = (
     ((UnicodeError,), Failure.CONFIGURATION, "the address of the host or of the proxy cannot be sent"),
     ((ssl.SSLCertVerificationError, CertificateError), Failure.UNTRUSTED, ""),
     ((ssl.SSLError,), Failure.TLS, ""),
-    ((TimeoutError, *_NO_CONNECTION), Failure.NOT_SENT, NO_CONNECTION),
+    ((TimeoutError, *_NO_CONNECTION), Failure.NOT_SENT, "no connection within the time limit"),
     # Only a proxy replies before the request.
     (_LARGE_HEAD, Failure.NOT_SENT, "the headers of the proxy's reply are too large"),
     ((BaseException,), Failure.NOT_SENT, ""),
 )
 # Of a request that may have been sent:
 _SENT: tuple[tuple[tuple[type[BaseException], ...], Failure, str], ...] = (
-    ((TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError), Failure.TIMEOUT, NO_REPLY),
+    (
+        (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError),
+        Failure.TIMEOUT,
+        "no reply within the time limit",
+    ),
     (_LARGE_HEAD, Failure.TOO_LARGE, "its headers are too large or too many"),
     ((BaseException,), Failure.BROKEN, ""),
 )
@@ -117,7 +119,7 @@ def _refused_client(causes: list[BaseException]) -> TransportError | None:
     """Return the failure if a proxy wants credentials, or a server another certificate: it reads no request then."""
     for cause in causes:
         if _refused_with(cause) == "407":
-            return TransportError(Failure.CONFIGURATION, _PROXY_WANTS_CREDENTIALS)
+            return TransportError(Failure.CONFIGURATION, _PROXY_REFUSED)
         alert = (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
         if alert.endswith("ALERT_CERTIFICATE_REQUIRED"):
             return TransportError(Failure.CONFIGURATION, f"{_NO_CLIENT_CERTIFICATE} ({alert})")

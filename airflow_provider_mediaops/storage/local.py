@@ -98,7 +98,8 @@ class LocalFolder:
         """Create a small file in one step: a link is made only where nothing is."""
         del is_first  # a disk has no client between it and its conditions
         with self._writing():
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            # Somebody may have removed it since.
+            self._make_folder()
             part = part_of(self._folder / name)
             descriptor = create(part)
             try:

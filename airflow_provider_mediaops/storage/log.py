@@ -51,24 +51,19 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """
-    A frame, without its content.
-
-    :param number: its number in its claim.
-    :param kind: ``rows`` (records and a state) or ``done`` (all is ready to be published).
-    :param rows: the number of records up to its end.
-    :param data: where its data is.
-    :param crc: the checksum of the header's text and all that follows.
-    :param is_break: whether it does not go on from the frame before it, but from another one, or from none.
-    """
+    """A frame: its header, and where its data and its lines are."""
 
     number: int
+    # ``rows`` (records and a state) or ``done`` (all is ready to be published).
     kind: Kind
+    # The number of records up to its end.
     rows: int
     data: Part
     lines: Part
+    # The checksum of the header's text and all that follows.
     crc: int = 0
     text: bytes = b""
+    # Whether it does not go on from the frame before it in its claim, but from another one, or from none.
     is_break: bool = False
     before: Place | None = None
 

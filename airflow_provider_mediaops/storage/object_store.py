@@ -90,7 +90,6 @@ class StoreFolder:
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
         """Create a small object by a conditional write."""
-        self.prepare()
         with closing(ScratchFile()) as new:
             new.append(content)
             put(self._path, f"{self._folder}/{name}", lambda target: self._create(target, new), self.hint)
@@ -101,9 +100,10 @@ class StoreFolder:
                     raise unconditional_error(self._path)
 
     def _create(self, target: str, new: NewFile) -> None:
+        if self._write_if is None:
+            raise unconditional_error(self._path)
         try:
-            if self._write_if:
-                self._write_if(target, new, None)
+            self._write_if(target, new, None)
         except Exception as error:
             if is_unconditional(error):
                 raise unconditional_error(self._path) from error

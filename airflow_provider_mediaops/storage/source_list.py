@@ -6,7 +6,7 @@ import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
@@ -67,11 +67,6 @@ class ListSource:
     columns: Sequence[str] | None = None
     delimiter: str | None = None
     encoding: str | None = None
-
-    @classmethod
-    def of(cls, source: str | Sequence[str], *options: Any) -> ListSource:
-        """Return the list of a source."""
-        return cls([source] if isinstance(source, str) else list(source), *options)
 
     def files(self, *, keep: Keep = False) -> list[SourceFile]:
         """

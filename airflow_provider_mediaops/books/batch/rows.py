@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
 Several = Literal["first", "rows"]
-SEVERAL: tuple[Several, ...] = ("first", "rows")
 
 
 class IsbnRow(NamedTuple):

@@ -25,11 +25,11 @@ class JsonHead:
 
     :param values: the values by name, in their order; None for the one after the head, which is not read, and for one
         that is cut.
-    :param is_whole: whether the text goes beyond the head.
+    :param is_cut: whether the text ends within the head.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
-    is_whole: bool = True
+    is_cut: bool = False
 
     @property
     def taken(self) -> datetime | None:
@@ -43,7 +43,7 @@ class JsonHead:
 
     def is_cut_in(self, name: str) -> bool:
         """Return whether a value is there, and does not end within the text."""
-        return not self.is_whole and name in self.values and self.values[name] is None
+        return self.is_cut and name in self.values and self.values[name] is None
 
 
 def read_head(start: str) -> JsonHead:
@@ -57,14 +57,14 @@ def read_head(start: str) -> JsonHead:
     while position:
         name, position = _value_at(start, position)
         if not isinstance(name, str) or not position:
-            return JsonHead(values, is_whole=False)
+            return JsonHead(values, is_cut=True)
         values[name] = None
         position = _skip(start, position, ":")
         if name in _AFTER_THE_HEAD or not position:
             break
         values[name], position = _value_at(start, position)
         if not position:
-            return JsonHead(values, is_whole=False)
+            return JsonHead(values, is_cut=True)
         position = _skip(start, position, ",")
     return JsonHead(values)
 

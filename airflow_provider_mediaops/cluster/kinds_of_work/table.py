@@ -43,11 +43,6 @@ class KindOfWork(NamedTuple):
         """Return what to look at next."""
         return self.look if knows_index else f"{self.look} {self.without_index}".rstrip()
 
-    @property
-    def is_visible(self) -> bool:
-        """Return whether it says more than its family."""
-        return self.id.rpartition(".")[2] != "other"
-
 
 #: The headings of the families.
 FAMILIES = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.client import ClusterClient
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
-from airflow_provider_mediaops.cluster.cpu_measure import CPU_MEASURES, CgroupUse, CpuMeasure, measured
+from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
@@ -178,7 +178,7 @@ class TestClient:
         assert [(node.percent, node.source) for node in found.nodes] == [(percent, measure)]
         assert pauses_of(steps) == []
 
-    @pytest.mark.parametrize("measure", CPU_MEASURES)
+    @pytest.mark.parametrize("measure", get_args(CpuMeasure))
     def test_a_node_without_a_limit_is_read_once(self, measure: CpuMeasure) -> None:
         steps: list[Any] = []
         found = ask(measure, *readings(contained(1_000, 10e9, quota=-1)), steps=steps)

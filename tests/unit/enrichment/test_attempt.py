@@ -242,7 +242,7 @@ class TestGoingOn:
     def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
         source = tmp_path / "isbns.txt"
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource.of(str(source)).version())
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource([str(source)]).version())
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
             Attempt(plan, staging, nobody).commit(update(FOUND))
             raise ZeroDivisionError
@@ -328,7 +328,7 @@ class TestLists:
         path = list_beside(str(tmp_path / "day" / "books.csv"))
         write_list(path, self.ROWS)
 
-        rows = [row.text for row in ListSource.of(str(path)).read(keep=False)]
+        rows = [row.text for row in ListSource([str(path)]).read(keep=False)]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
         assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
         assert path.name == ".books.csv.isbns.jsonl"
@@ -340,7 +340,7 @@ class TestLists:
 
         assert str(path).startswith("memory://shelf@")
         assert "bucket/day/.books.csv." in str(path)
-        assert len(list(ListSource.of(str(path)).read(keep=False))) == len(self.ROWS)
+        assert len(list(ListSource([str(path)]).read(keep=False))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
 

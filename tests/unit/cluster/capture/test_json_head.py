@@ -27,7 +27,7 @@ FULL = written(hostile(), running_tasks=TASKS)
 
 def test_the_first_characters_say_when_and_why() -> None:
     head = read_head(written(TEXT, taken=MONDAY, cause="CPU", reason="time_limit")[:300])
-    assert (head.taken, head.reason, head.is_whole) == (MONDAY, "time_limit", True)
+    assert (head.taken, head.reason, head.is_cut) == (MONDAY, "time_limit", False)
 
 
 @pytest.mark.parametrize("tasks", [TASKS, hostile_tasks(100), RunningTasks()])
@@ -64,7 +64,7 @@ def test_tasks_that_are_cut_are_said_to_be(end: int) -> None:
 def test_a_head_that_is_cut_between_two_values_is_not_whole() -> None:
     end = FULL.index('"running_tasks"') + len('"running')
     head = read_head(FULL[:end])
-    assert (list(head.values), head.is_whole) == (["capture"], False)
+    assert (list(head.values), head.is_cut) == (["capture"], True)
     assert not head.is_cut_in("running_tasks")
 
 

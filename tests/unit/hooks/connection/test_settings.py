@@ -245,11 +245,3 @@ def test_certificates_to_trust_are_looked_at_when_the_connection_is_read(tmp_pat
 )
 def test_the_bounds_of_trying_again(given: dict[str, Any], policy: RetryPolicy) -> None:
     assert retry_policy(extra(**given)) == policy
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("max_attempts", 0), ("max_attempts", 2.5), ("max_attempts", "x"), ("max_wait", -1)]
-)
-def test_bounds_that_are_none_are_named(name: str, value: object) -> None:
-    with wrong(name):
-        retry_policy(extra(**{name: value}))
