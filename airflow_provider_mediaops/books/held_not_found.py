@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
+    CALM_SECONDS,
     KEY_CALL,
+    LONGEST_PAUSE_SECONDS,
+    MAX_HELD,
+    MAX_HELD_SECONDS,
+    MAX_VAIN_WAITS,
     MISSING,
     MISSING_PROBE,
+    PROBES_BEFORE_DOUBTFUL,
+    PROOF_SECONDS,
     WELL_KNOWN,
     Action,
     Meaning,
@@ -31,20 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, RateLimitedError
-
-# A key and an address that were proved to work are believed to do so for this long.
-_PROOF_SECONDS = 600.0
-# The number of 404s, and the seconds, that may pass before a book is asked for only to be the probe.
-_MAX_HELD, _MAX_HELD_SECONDS = 25, 5.0
-# Before doubtful words are believed for the first time, a book that exists is asked for so often without a 404: a
-# gateway that answers every second request so gives three to one book in eight.
-_PROBES_BEFORE_DOUBTFUL = 8
-# The seconds without a sign of the limit before a doubtful 404 is believed.
-_CALM_SECONDS = 10.0
-# After so many waits for a probe that was not found, books are put off at once: each would wait for as long in vain.
-_MAX_VAIN_WAITS = 4
-# The maximum pause between two probes that are not found.
-_LONGEST_PAUSE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -79,7 +72,7 @@ class Evidence:
 
     def is_proved(self, now: float) -> bool:
         """Return whether key and address were proved to work in the last ten minutes."""
-        return now - self.proved_at < _PROOF_SECONDS
+        return now - self.proved_at < PROOF_SECONDS
 
     def is_clear(self, words: Words) -> bool:
         """Return whether a 404 in these words can only be about the book."""
@@ -262,7 +255,7 @@ class HeldNotFounds:
         """Decide on what can be decided, and forget it."""
         if self.wrong:
             return []
-        patience = self.patience_seconds if self._vain_waits < _MAX_VAIN_WAITS else 0.0
+        patience = self.patience_seconds if self._vain_waits < MAX_VAIN_WAITS else 0.0
         if self._failed_probes and now - self._failing_since >= patience:
             self._vain_waits += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
@@ -284,7 +277,7 @@ class HeldNotFounds:
         """Return the time at which there may be something to do although nothing has come; None if there is none."""
         if not self._held or self._probe or self.wrong:
             return None
-        return self._next_check if self.doubts_key else self._oldest() + _MAX_HELD_SECONDS
+        return self._next_check if self.doubts_key else self._oldest() + MAX_HELD_SECONDS
 
     def doubts(self) -> dict[str, Any]:
         """
@@ -346,7 +339,7 @@ class HeldNotFounds:
         if not self._failed_probes:
             self._failing_since = now
         self._failure = error
-        self._next_check = now + min(2.0**self._failed_probes, _LONGEST_PAUSE_SECONDS)
+        self._next_check = now + min(2.0**self._failed_probes, LONGEST_PAUSE_SECONDS)
         self._failed_probes += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
@@ -356,7 +349,7 @@ class HeldNotFounds:
                 self._see_limit_in(held.error, now)
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if not self._is_confirmed(held):
-            waited = idle or now - held.since >= _MAX_HELD_SECONDS
+            waited = idle or now - held.since >= MAX_HELD_SECONDS
             by_itself = self._needs_no_probe(now) and not self.doubts_key and waited
             return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
         evidence.speaks_clearly = evidence.speaks_clearly or clear
@@ -364,7 +357,7 @@ class HeldNotFounds:
         action = actions[min(held.repeats, len(actions) - 1)]
         if not clear and (why := self._why_later(held, action)):
             return self._put_off(isbn13, held, why)
-        if not clear and action == "not_found" and evidence.probes_found < _PROBES_BEFORE_DOUBTFUL:
+        if not clear and action == "not_found" and evidence.probes_found < PROBES_BEFORE_DOUBTFUL:
             self._wants_probes = True
             return None
         return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
@@ -375,7 +368,7 @@ class HeldNotFounds:
             return "Other books are found."
         if held.repeats and self.evidence.disproved:
             return "A book that exists has got such a reply, too."
-        if action == "not_found" and self.evidence.limit_seen >= held.first - _CALM_SECONDS:
+        if action == "not_found" and self.evidence.limit_seen >= held.first - CALM_SECONDS:
             return "The key has been at its limit meanwhile."
         return None
 
@@ -400,7 +393,7 @@ class HeldNotFounds:
     def _is_due(self, now: float, *, idle: bool) -> bool:
         if not self._held or now < self._next_check:
             return False
-        many = len(self._held) >= _MAX_HELD or now - self._oldest() >= _MAX_HELD_SECONDS
+        many = len(self._held) >= MAX_HELD or now - self._oldest() >= MAX_HELD_SECONDS
         return self.doubts_key or self._wants_probes or ((idle or many) and not self._needs_no_probe(now))
 
     def _choose(self) -> str | None:

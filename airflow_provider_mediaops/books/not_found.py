@@ -4,7 +4,7 @@ The one rule of 404s: which of them say that there is no such book. It is pure.
 The service answers 404 for a book that it does not have, and for a key that has reached its limit. Whatever else may
 stand at a wrong address does the same. So a 404 is believed only if a *probe*, which is a book known to exist, was
 found by a request that was sent after the 404 came. One in clear words is also believed by itself if key and address
-were proved to work in the last ten minutes.
+were proved to work in the last ten minutes (:data:`PROOF_SECONDS`).
 
 Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after a probe was found, and
 :data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the sensor, lists, bulk
@@ -36,6 +36,20 @@ E = TypeVar("E", bound=MediaOpsError)
 WELL_KNOWN = "9780140449136"
 #: The probe that is no book: the call for the key's quota. It confirms a 404 in clear words only.
 KEY_CALL = "/key"
+
+#: A key and an address that were proved to work are believed to do so for this long.
+PROOF_SECONDS = 600.0
+#: The number of 404s, and the seconds, that may pass before a book is asked for only to be the probe.
+MAX_HELD, MAX_HELD_SECONDS = 25, 5.0
+#: Before doubtful words are believed for the first time, a book that exists is asked for so often without a 404: a
+#: gateway that answers every second request so gives three to one book in eight.
+PROBES_BEFORE_DOUBTFUL = 8
+#: The seconds without a sign of the limit before a doubtful 404 is believed.
+CALM_SECONDS = 10.0
+#: After so many waits for a probe that was not found, books are put off at once: each would wait for as long in vain.
+MAX_VAIN_WAITS = 4
+#: The maximum pause between two probes that are not found.
+LONGEST_PAUSE_SECONDS = 30.0
 
 Action = Literal["not_found", "again", "later"]
 
