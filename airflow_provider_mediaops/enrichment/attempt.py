@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
-    from airflow_provider_mediaops.enrichment.checkpoint import InputRow
+    from airflow_provider_mediaops.enrichment.dataset_rows import InputRow
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
     from airflow_provider_mediaops.enrichment.reuse import EarlierIndex
     from airflow_provider_mediaops.http.client import Client
@@ -80,7 +80,7 @@ class Enrichment(DatasetWork):
 
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
-        from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
+        from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         view = enriched_view(self.columns, numbered=self.several == "rows")
@@ -132,7 +132,7 @@ class Attempt:
         now: Callable[[], float] = time.time,
     ) -> None:
         from airflow_provider_mediaops.books.batch.options import RequestBudget
-        from airflow_provider_mediaops.enrichment.checkpoint import resume_point
+        from airflow_provider_mediaops.enrichment.dataset_rows import resume_point
         from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
 
         _check_version(enrichment)
@@ -225,7 +225,7 @@ class Attempt:
 
     def commit(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
-        from airflow_provider_mediaops.enrichment.checkpoint import line_of
+        from airflow_provider_mediaops.enrichment.dataset_rows import line_of
 
         # All of them before anything else: the columns of a row may turn out not to be readable.
         self._lines += [line_of(lookup, self._input_of(lookup)) for lookup in update.done]
@@ -275,7 +275,7 @@ class Attempt:
         return enumerate(listed.read(self._enrichment.keep) if listed else (), 1)
 
     def _input_of(self, lookup: Lookup) -> InputRow:
-        from airflow_provider_mediaops.enrichment.checkpoint import InputRow
+        from airflow_provider_mediaops.enrichment.dataset_rows import InputRow
 
         # A caller that has the rows from elsewhere gives them in the order of the list.
         number, note = self._read.popleft() if self._read else (self._source_row[0] + 1, None)
@@ -320,7 +320,7 @@ class Attempt:
 
     def _state(self, spent: int) -> dict[str, Any]:
         """Return what the next attempt would have to ask for again, and the figures, as plain values."""
-        from airflow_provider_mediaops.enrichment.checkpoint import row_of
+        from airflow_provider_mediaops.enrichment.dataset_rows import row_of
 
         last = self._last
         # Rows that were not asked for are done again.

@@ -94,7 +94,7 @@ def enrichment_lineage(
     summary: Mapping[str, Any] | None,
 ) -> TaskLineage:
     """Return the lineage of an enrichment."""
-    from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
+    from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view
     from airflow_provider_mediaops.storage.formats import format_of
     from airflow_provider_mediaops.storage.source_columns import read_keep
     from airflow_provider_mediaops.storage.source_list import format_of_list

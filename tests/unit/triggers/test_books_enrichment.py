@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
+from airflow_provider_mediaops.enrichment.dataset_rows import ENRICHED
 from airflow_provider_mediaops.exceptions import (
     PermanentError,
     TemporaryError,

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
-from airflow_provider_mediaops.enrichment.checkpoint import (
+from airflow_provider_mediaops.enrichment.dataset_rows import (
     ENRICHED,
     InputRow,
     enriched_view,
