@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 #: The path of a book's record, before its ISBN.
 BOOK_PATH = "/book/"
-#: Requests a second by plan.
-PLAN_RATES: Mapping[str, float] = {"default": 1.0, "premium": 3.0, "pro": 5.0}
-#: ISBNs that one bulk request may hold, by plan; not in the specification.
-PLAN_BATCHES: Mapping[str, int] = {"default": 10, "premium": 100, "pro": 1_000}
 
 # JSON becomes no longer than this many times what it was when it is parsed and written again.
 _MAX_GROWTH = 5

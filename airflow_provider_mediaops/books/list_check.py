@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.api import PLAN_BATCHES, PLAN_RATES
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
+from airflow_provider_mediaops.books.plans import PLANS
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
@@ -216,7 +216,8 @@ class LookupCost:
 
 def lookup_cost(books: int, plan: str, *, bulk: bool = False, daily_quota: int | None = None) -> LookupCost:
     """Return what it costs to look books up."""
-    rate, size = PLAN_RATES[plan], PLAN_BATCHES[plan] if bulk else 1
+    rate, size = PLANS[plan]
+    size = size if bulk else 1
     days = None if daily_quota is None else math.ceil(books / daily_quota)
     # On the last day only the rest is asked for; the days before end when the quota comes back.
     whole_days = max(0, (days or 0) - 1)

@@ -12,9 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
+from airflow_provider_mediaops.books.plans import PLANS
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
             # What is wrong is in the file, not in how the command is used.
             raise StorageError(_named(str(error), sources, options.files)) from error
         warnings = [_named(warning, sources, options.files) for warning in reading.warnings()]
-    plans = [options.plan] if options.plan else list(PLAN_RATES)
+    plans = [options.plan] if options.plan else list(PLANS)
     costs = [
         lookup_cost(check.books, plan, bulk=bulk, daily_quota=options.quota) for plan in plans for bulk in (False, True)
     ]

@@ -203,14 +203,15 @@ class BookDatabaseHook(ServiceHook):
         return self._finder
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.books.api import BOOK_RULES, PLAN_BATCHES, PLAN_RATES
+        from airflow_provider_mediaops.books.api import BOOK_RULES
+        from airflow_provider_mediaops.books.plans import PLANS
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
         self.plan = plan = fields.choice("plan")
-        rate = fields.number("requests_per_second", PLAN_RATES[plan])
+        rate = fields.number("requests_per_second", PLANS[plan].requests_per_second)
         self._canary = _canary_of(fields)
-        self._bulk_size = PLAN_BATCHES[plan]
+        self._bulk_size = PLANS[plan].bulk_size
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
         self._new_secrets += limiter.backend.secrets
         client = Client(
