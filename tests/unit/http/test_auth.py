@@ -1,13 +1,27 @@
+"""Credentials: on a request, fetched, renewed, shared by calls, and never shown."""
+
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    PermissionDeniedError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
 from airflow_provider_mediaops.http.auth import (
     Auth,
     HeaderAuth,
@@ -15,11 +29,16 @@ from airflow_provider_mediaops.http.auth import (
     ParameterAuth,
     RefreshTokenAuth,
 )
-from airflow_provider_mediaops.http.exchange import Request, Response
-from tests.unit.call_flows import FakeClock, ask_once, replay, requests_of
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Returned, TransportError, Wait, advance
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.runner import run
+from tests.unit.call_flows import FakeClock, ask_once, pauses_of, replay, requests_of, text_call
+from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
+from tests.unit.http.rate_limit.keys import memory_backend
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 REQUEST = Request("GET", "/thing", params=(("part", "id"),), headers={"X-One": "1"}, base="http://host")
 
@@ -106,16 +125,13 @@ def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
         "scope": ["a b"],
     }
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-1"
+    assert "secret" not in repr(auth)
     fake.wait(3_599 - 61)
     assert auth.ready
     # A minute before its end it could run out on the way.
     fake.wait(2)
     refresh(auth, granted("at-2"))
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-2"
-
-
-def test_scopes_are_left_out_where_none_are_asked_for() -> None:
-    assert "scope" not in form_of(refresh(refresh_auth(), granted("at-1")))
 
 
 def test_the_refusal_of_an_older_token_leaves_the_newer_one() -> None:
@@ -148,44 +164,264 @@ def test_a_refresh_token_that_comes_back_unchanged_is_no_new_one() -> None:
     assert told == ["at-1"]
 
 
-@pytest.mark.parametrize("expires_in", [None, "soon", [], {}, 10**400, 0, -5, "nan"])
-def test_a_lifetime_that_is_none_counts_as_an_hour(expires_in: object) -> None:
-    fake = FakeClock()
-    auth = refresh_auth(fake)
-    refresh(auth, granted("at-1", expires_in=expires_in))
-    fake.wait(3_600 - 61)
-    assert auth.ready
-    fake.wait(2)
-    assert not auth.ready
-
-
-@pytest.mark.parametrize(("expires_in", "used"), [("100", 89), (5, 4.4)])
-def test_a_short_lifetime_is_used_up_to_its_last_tenth(expires_in: object, used: float) -> None:
+@pytest.mark.parametrize(
+    ("expires_in", "used"),
+    [
+        ("100", 89),
+        (5, 4.4),
+        # What is no lifetime counts as an hour.
+        *((none, 3_600 - 61) for none in (None, "soon", [], {}, 10**400, 0, -5, "nan")),
+    ],
+)
+def test_a_token_is_used_up_to_the_last_tenth_of_its_lifetime_or_a_minute(expires_in: object, used: float) -> None:
     fake = FakeClock()
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(used)
     assert auth.ready
-    fake.wait(1.2)
-    assert not auth.ready
-
-
-@pytest.mark.parametrize("token", [None, "", 5, ["t"], "line\nbreak", "sn\u2603w", " t"])
-def test_a_reply_without_a_token_that_can_be_sent_is_refused(token: object) -> None:
-    auth = refresh_auth()
-    with pytest.raises(InvalidReplyError, match="without an access_token"):
-        refresh(auth, Response(200, {}, json.dumps({"access_token": token}).encode()))
+    fake.wait(2)
     assert not auth.ready
 
 
 def test_a_token_address_keeps_its_query_and_needs_no_path() -> None:
     with_query = refresh(refresh_auth(token_url="https://host:1/token?p=policy&q="), granted("at-1"))
     assert (with_query.url, with_query.path) == ("https://host:1/token?p=policy&q=", "/token")
-    assert refresh(refresh_auth(token_url="https://host"), granted("at-1")).url == "https://host/"
+    plain = refresh(refresh_auth(token_url="https://host"), granted("at-1"))
+    assert plain.url == "https://host/"
+    assert "scope" not in form_of(plain)
 
 
-def test_tokens_are_not_shown() -> None:
-    auth = refresh_auth()
-    refresh(auth, granted("at-secret"))
-    assert "secret" not in repr(auth)
-    assert set(auth.secrets) == {"cs-secret", "rt-secret", "at-secret"}
+class Tokens:
+    """A token address and a service that accepts one token at a time."""
+
+    def __init__(self, fake: FakeClock) -> None:
+        self.auth = RefreshTokenAuth("http://accounts/token", "client", "cs-s3cr3t", "rt-s3cr3t", clock=fake.clock)
+        self.client = make(fake, auth=self.auth)
+
+
+def signed_with(steps: list[Step]) -> list[str]:
+    return [request.headers.get("Authorization", request.path) for request in requests_of(steps)]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_refused_token_is_renewed_once(*, idempotent: bool) -> None:
+    tokens, steps = Tokens(FakeClock()), list["Step"]()
+    call = text_call("POST", idempotent=idempotent)
+    replies = [granted("t1"), refused(401), granted("t2"), GOOD]
+    assert replay(tokens.client.ask(call), replies, steps=steps) == "good"
+    assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2"]
+    assert pauses_of(steps) == []
+
+
+def test_a_token_that_is_refused_twice_is_an_error() -> None:
+    tokens = Tokens(FakeClock())
+    replies = [granted("t1"), refused(401), granted("t2"), refused(401)]
+    assert type(error_of(tokens.client, text_call(), replies)) is AuthenticationError
+
+
+@pytest.mark.parametrize("reply", [refused(403), refused(401, "noScope")])
+def test_only_a_refused_token_is_renewed(reply: Response) -> None:
+    tokens = Tokens(FakeClock())
+    assert type(error_of(tokens.client, text_call(), [granted("t1"), reply])) is PermissionDeniedError
+
+
+def test_a_refusal_of_the_refresh_token_is_final() -> None:
+    tokens = Tokens(FakeClock())
+    error = error_of(tokens.client, text_call(), [Response(401, {}, b'{"error": "invalid_client"}')])
+    assert type(error) is AuthenticationError
+    assert "at accounts answered POST /token with 401 invalid_client" in error.message
+
+
+def test_an_error_of_the_token_address_does_not_move_the_calls_to_the_next_host() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    tokens = Tokens(fake)
+    tokens.client.base_urls = ("http://one", "http://two")
+    replies: list[Response | TransportError] = [DOWN, granted("t1"), GOOD]
+    replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)
+    assert [request.host for request in requests_of(steps)] == ["accounts", "accounts", "one"]
+
+
+def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> None:
+    fake = FakeClock()
+    tokens = Tokens(fake)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 1.0, memory_backend(fake)), clock=fake.clock)
+    sent: list[float] = []
+
+    def ask() -> None:
+        flow = tokens.client.ask(text_call())
+        step = advance(flow)
+        while not isinstance(step, Returned):
+            reply: Response | None = None
+            if isinstance(step, Wait):
+                fake.wait(step.seconds)
+            elif isinstance(step, Blocking):
+                reply = step.action()
+            elif isinstance(step, Request) and step.path == "/token":
+                fake.wait(0.9)
+                reply = granted("t1")
+            else:
+                sent.append(fake.seconds)
+                reply = GOOD
+            step = advance(flow, reply)
+
+    ask()
+    tokens.auth.invalidate(tokens.auth.sign(Request("GET", "/")))
+    ask()
+    ask()
+    assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(sent))
+
+
+def test_a_token_that_always_expires_in_the_queue_is_used_all_the_same() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    tokens = Tokens(fake)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 0.01, memory_backend(fake)), clock=fake.clock)
+    reply = granted("t1", expires_in=5)
+    replay(tokens.client.ask(text_call()), [reply, GOOD], clock=fake)
+    assert replay(tokens.client.ask(text_call()), [reply, reply, GOOD], steps=steps, clock=fake) == "good"
+
+
+class TestCallsThatNeedATokenAtTheSameTime:
+    """However many calls there are, one of them fetches the token."""
+
+    @staticmethod
+    def started(tokens: Tokens, calls: int) -> tuple[list[CallFlow[str]], list[Step | Returned[str]]]:
+        flows = [tokens.client.ask(text_call()) for _ in range(calls)]
+        return flows, [advance(each) for each in flows]
+
+    @staticmethod
+    def finished(flow: CallFlow[str], step: Step | Returned[str]) -> str:
+        """Carry on; every request is answered well, and none of them is one for a token."""
+        while not isinstance(step, Returned):
+            assert not isinstance(step, Request) or step.path != "/token"
+            if isinstance(step, Blocking):
+                step = advance(flow, step.action())
+            else:
+                step = advance(flow, GOOD if isinstance(step, Request) else None)
+        return step.value
+
+    def test_first_call_fetches_the_token_and_the_others_wait(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, steps = self.started(tokens, 8)
+        assert [type(step) for step in steps] == [Request] + [Wait] * 7
+        # They go on waiting until the token is there.
+        assert [type(advance(call)) for call in calls[1:]] == [Wait] * 7
+        assert self.finished(calls[0], advance(calls[0], granted("t1"))) == "good"
+        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 7
+
+    def test_a_failure_is_that_of_all(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, _ = self.started(tokens, 8)
+        refused_once = Response(400, {}, b'{"error": "invalid_grant"}')
+        for call in calls:
+            with pytest.raises(BadRequestError, match="invalid_grant"):
+                advance(call, refused_once if call is calls[0] else None)
+
+    def test_the_call_that_fetches_it_may_be_given_up(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, _ = self.started(tokens, 3)
+        calls[0].close()
+        step = advance(calls[1])
+        assert isinstance(step, Request)
+        assert step.path == "/token"
+        assert isinstance(advance(calls[2]), Wait)
+
+    def test_threads_fetch_it_once(self) -> None:
+        tokens = Tokens(FakeClock())
+        asked: list[str] = []
+        all_there = threading.Barrier(8, timeout=240)
+
+        def send(request: Request) -> Response:
+            asked.append(request.path)
+            return granted("t1") if request.path == "/token" else GOOD
+
+        def ask(_: int) -> str:
+            all_there.wait()
+            return run(tokens.client.ask(text_call()), send)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, range(8))) == ["good"] * 8
+        assert asked.count("/token") == 1
+
+    def test_a_token_that_all_calls_were_refused_with_is_replaced_once(self) -> None:
+        tokens = Tokens(FakeClock())
+        replay(tokens.client.ask(text_call()), [granted("t1"), GOOD])
+        calls, _ = self.started(tokens, 4)
+        steps = [advance(call, refused(401)) for call in calls]
+        assert [type(step) for step in steps] == [Request] + [Wait] * 3
+        assert self.finished(calls[0], advance(calls[0], granted("t2"))) == "good"
+        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 3
+
+
+def test_a_new_token_is_masked_before_it_is_sent() -> None:
+    masked: list[str] = []
+    tokens = Tokens(FakeClock())
+    tokens.auth.on_secret = masked.append
+    flow = tokens.client.ask(text_call())
+    advance(flow)
+    step = advance(flow, granted("t1-s3cr3t"))
+    while not isinstance(step, Request):
+        assert isinstance(step, Blocking)
+        step = advance(flow, step.action())
+    assert masked == ["t1-s3cr3t"]
+    assert {"t1-s3cr3t", "rt-s3cr3t", "cs-s3cr3t"} <= set(step.secrets)
+    assert "s3cr3t" not in repr(step)
+
+
+@pytest.mark.parametrize("token", [None, "", 5, "t1-s3cr3t\n", "t1-s3cr3t\u00fc", " t1-s3cr3t", ["t1-s3cr3t"]])
+def test_a_token_that_cannot_be_used_is_not_shown(token: object) -> None:
+    tokens = Tokens(FakeClock())
+    reply = Response(200, {}, json.dumps({"access_token": token, "refresh_token": "new-s3cr3t"}).encode())
+    error = error_of(tokens.client, text_call(), [reply])
+    assert type(error) is InvalidReplyError
+    assert "without an access_token that can be sent" in error.message
+    assert not tokens.auth.ready
+    assert "s3cr3t" not in "".join(traceback.format_exception(error)) + repr(error.to_dict())
+    assert error.__context__ is None
+
+
+def test_the_reply_to_a_request_with_an_older_token_does_not_show_that_token() -> None:
+    tokens = Tokens(FakeClock())
+    calls, _ = TestCallsThatNeedATokenAtTheSameTime.started(tokens, 1)
+    sent = advance(calls[0], granted("t1-s3cr3t"))
+    while isinstance(sent, Blocking):
+        sent = advance(calls[0], sent.action())
+    # Meanwhile, another call has had the token replaced.
+    tokens.auth.invalidate(tokens.auth.sign(Request("GET", "/")))
+    with pytest.raises(BadRequestError) as caught:
+        advance(calls[0], Response(400, {}, b"you sent t1-s3cr3t"))
+    assert "you sent ***." in str(caught.value)
+
+
+def test_each_request_hides_the_other_secrets_of_the_connection_too() -> None:
+    tokens, steps = Tokens(FakeClock()), list["Step"]()
+    client = replace(tokens.client, other_secrets=("pr0xy-s3cr3t",))
+    replay(client.ask(text_call()), [granted("t1-s3cr3t"), GOOD], steps=steps)
+    assert [request.path for request in requests_of(steps)] == ["/token", "/thing"]
+    for request in requests_of(steps):
+        assert {"pr0xy-s3cr3t", "rt-s3cr3t"} <= set(request.secrets)
+    assert "pr0xy" not in repr(client)
+
+
+def test_a_token_address_that_is_down_is_asked_again_and_a_write_is_still_certain() -> None:
+    fake = FakeClock()
+    tokens = Tokens(fake)
+    replies: list[Response | TransportError] = [DOWN, BROKEN, granted("t1"), GOOD]
+    assert replay(tokens.client.ask(text_call("POST", idempotent=False)), replies, clock=fake) == "good"
+    tokens = Tokens(fake)
+    error = error_of(tokens.client, text_call("POST", idempotent=False), [DOWN] * 5, fake)
+    assert type(error) is ServiceUnavailableError
+
+
+def test_a_token_is_taken_after_any_wait() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    tokens = Tokens(fake)
+    tokens.client.retry = RetryPolicy(max_wait=9_000.0)
+    tokens.client.limiter = limiter_for("thing", "key", 1.0, memory_backend(fake))
+    # The token is good for an hour, the service asks for a longer pause.
+    replies = [granted("t1"), Response(503, {"retry-after": "4000"}), granted("t2"), GOOD]
+    replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)
+    assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2"]
+    # And after one for the rate.
+    replay(tokens.client.report_limit(RateLimitedError("It was the limit.", retry_after=4_000.0)), [])
+    replay(tokens.client.ask(text_call()), [granted("t3"), GOOD], steps=steps, clock=fake)
+    assert signed_with(steps)[-1] == "Bearer t3"
