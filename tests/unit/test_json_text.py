@@ -58,12 +58,6 @@ def test_lines_are_the_values_in_order(values: list[Any]) -> None:
     assert lines == b"".join(json_lines([value]) for value in values)
 
 
-@pytest.mark.parametrize("other", [None, float("nan"), "\ud800", {"a": "null"}])
-@pytest.mark.parametrize("value", [1e90, float("nan"), None])
-def test_the_line_of_a_value_does_not_depend_on_the_others(value: object, other: object) -> None:
-    assert json_lines([value, other]) == json_lines([value]) + json_lines([other])
-
-
 def test_a_value_that_is_refused_changes_no_other() -> None:
     assert json_lines(["\ud800", float("nan"), None]) == b'"\\ud800"\nnull\nnull\n'
 
@@ -89,6 +83,8 @@ def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> No
     ("value", "line"),
     [
         (2**200, str(2**200).encode()),
+        # Numbers that are no more than large, and a text that looks like a larger one.
+        ([10**400, "7e999"], b"[" + str(10**400).encode() + b',"7e999"]'),
         ({"a": "\ud800", "b": "\\\udfff", "c": None}, b'{"a":"\\ud800","b":"\\\\\\udfff","c":null}'),
         ({}, b"{}"),
     ],
@@ -118,14 +114,6 @@ def test_the_last_of_duplicate_keys_counts() -> None:
     assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
 
 
-@pytest.mark.parametrize("depth", [150, 300, 600])
-def test_deep_nesting_is_parsed_and_written(depth: int) -> None:
-    data = b"[" * depth + b"]" * depth
-
-    assert json_line(parse_json(data)) == data
-    assert json_lines([parse_json(data)]) == data + b"\n"
-
-
 @pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
 def test_value_that_can_be_parsed_can_be_written(outer: bytes) -> None:
     def parsed(data: bytes) -> Any:
@@ -135,18 +123,24 @@ def test_value_that_can_be_parsed_can_be_written(outer: bytes) -> None:
             return None
 
     # How deep Python goes depends on its stack.
-    for depth in range(690, 1_000):
+    for depth in (150, 300, 600, *range(690, 1_000)):
         data = b"0"
         for _ in range(depth):
             data = outer % data
-        if (record := parsed(data)) is not None:
+        if (record := parsed(data)) is None:
+            assert depth > 600
+        else:
             assert json_line({"record": record}) == b'{"record":%b}' % data
             assert json_lines([{"record": record}]) == b'{"record":%b}\n' % data
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
+    [
+        *(b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000),
+        # Half of a surrogate pair, which a second parser reads, makes nothing good.
+        *(rb'{"title": "\ud83d"', rb'{"\ud83d": ' + b"[" * 100_000, rb'{"a": "\u12"}'),
+    ],
     ids=lambda data: str(data[:8]),
 )
 def test_text_that_is_not_json_is_a_value_error(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from airflow_provider_mediaops.http.exchange import Request, Response, Transport
 from airflow_provider_mediaops.http.settings import TransportSettings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.loopback import Peer
 
 Send = Callable[[Request], Response]
@@ -98,3 +101,14 @@ def read_and(*parts: bytes, then: str = "close") -> Callable[[Peer], None]:
             peer.reset()
 
     return serve
+
+
+def through(proxy: str, *, verify: bool | str = True, limit: float = 240.0) -> TransportSettings:
+    proxies = {"http": proxy, "https": proxy}
+    return TransportSettings(connect_timeout=limit, read_timeout=limit, proxies=proxies, verify=verify)
+
+
+def server_side(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context

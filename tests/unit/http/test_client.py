@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.auth import RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth, RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Emit, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
@@ -42,18 +44,12 @@ NOT_DONE: list[Response | TransportError] = [REFUSED, TransportError(Failure.TLS
 ANY_REPLY = st.sampled_from([GOOD, DOWN, BROKEN, SLOW, *NOT_DONE])
 
 
-def test_a_call_is_sent_to_the_base_address_and_its_reply_read() -> None:
-    steps: list[Step] = []
-    assert replay(make(FakeClock()).ask(text_call()), [GOOD], steps=steps) == "good"
-    assert [request.url for request in requests_of(steps)] == ["http://one/thing"]
-
-
-def test_a_call_with_an_address_of_its_own_keeps_it() -> None:
+def test_a_call_is_sent_to_the_base_address_or_its_own_and_its_reply_read() -> None:
     steps: list[Step] = []
     call = text_call()
-    elsewhere = replace(call, request=replace(call.request, base="https://other"))
-    replay(make(FakeClock()).ask(elsewhere), [GOOD], steps=steps)
-    assert requests_of(steps)[0].url == "https://other/thing"
+    for each in (call, replace(call, request=replace(call.request, base="https://other"))):
+        assert replay(make(FakeClock()).ask(each), [GOOD], steps=steps) == "good"
+    assert [request.url for request in requests_of(steps)] == ["http://one/thing", "https://other/thing"]
 
 
 @pytest.mark.parametrize("failure", [DOWN, REFUSED, BROKEN, SLOW, Response(429), Response(408)])
@@ -142,18 +138,16 @@ def test_a_write_is_repeated_where_it_is_certain_that_it_was_not_done(failure: R
         Response(301, {"location": "https://one/"}),
         Response(409),
         Response(499),
+        # It cannot be read.
+        Response(200, {}, b"{cut"),
     ],
 )
 def test_a_write_whose_fate_is_not_known_is_not_repeated(lost: Response | TransportError) -> None:
-    error = error_of(make(FakeClock()), text_call("POST", idempotent=False), [lost])
+    call = Call(Request("POST", "/thing", idempotent=False), read_json)
+    error = error_of(make(FakeClock()), call, [lost])
     assert type(error) is UncertainDeliveryError
     assert "not known whether POST /thing took effect" in error.message
     assert "tried again" not in error.message
-
-
-def test_a_write_whose_reply_cannot_be_read_is_not_repeated() -> None:
-    call = Call(Request("POST", "/thing", idempotent=False), read_json)
-    assert type(error_of(make(FakeClock()), call, [Response(200, {}, b"{cut")])) is UncertainDeliveryError
 
 
 @pytest.mark.parametrize(
@@ -269,14 +263,15 @@ def test_the_keys_rate_is_kept() -> None:
     assert pauses_of(steps) == pytest.approx([GAP, GAP])
 
 
-def test_a_request_that_was_sent_late_holds_back_the_next() -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_request_that_was_or_may_have_been_sent_late_holds_back_the_next(*, is_known: bool) -> None:
     fake = FakeClock()
     client = limited(fake)
     caller = client.ask(text_call())
     next_step(caller)
     fake.wait(0.2)
     sent_at = fake.seconds
-    next_step(caller, replace(GOOD, sent_at=sent_at))
+    next_step(caller, replace(GOOD, sent_at=sent_at if is_known else None))
     replay(client.ask(text_call()), [GOOD], clock=fake)
     assert fake.seconds - sent_at == pytest.approx(WINDOW)
 
@@ -345,17 +340,6 @@ def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:
     assert type(error) is RateStoreError
 
 
-def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
-    fake, steps = FakeClock(), list["Step"]()
-    client = limited(fake)
-    flow = client.ask(text_call())
-    next_step(flow)
-    fake.wait(0.4)
-    next_step(flow, GOOD)
-    replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert sum(pauses_of(steps)) == pytest.approx(WINDOW)
-
-
 def test_refusal_of_the_token_address_leaves_the_rate_of_the_key() -> None:
     fake = FakeClock()
     auth = RefreshTokenAuth("http://accounts/token", "client", "secret", "refresh", clock=fake.clock)
@@ -384,3 +368,76 @@ def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> No
     # Pauses of 2 s and 4 s: the second would end 6 s after the first permit.
     error = error_of(client, text_call(), [DOWN, DOWN], fake)
     assert type(error) is ServiceUnavailableError
+
+
+# Secrets: whatever a service, a parser or a proxy says, no error holds one.
+
+SECRET = "s3cr3t/k+y ü"
+
+
+@pytest.mark.parametrize("auth", [HeaderAuth.bearer(SECRET), HeaderAuth.basic("me", SECRET), ParameterAuth(SECRET)])
+@pytest.mark.parametrize("status", [200, 302, 400, 403, 503])
+def test_a_service_that_echoes_the_credentials_does_not_make_them_public(
+    auth: HeaderAuth | ParameterAuth, status: int
+) -> None:
+    signed = auth.sign(Request("GET", "/thing"))
+    echo = f"{signed.headers.get('Authorization', '')} {SECRET} {signed.url} s3cr3t%2Fk%2By%20%C3%BC"
+    bodies = [
+        f"<html>{echo}</html>",
+        json.dumps([{"error": {"message": echo, "errors": [{"reason": SECRET}]}}], ensure_ascii=False),
+        '{"error": {"message": "' + echo + '", "errors": [{"reason": "' + SECRET + '"}]}, cut short',
+        # Where the text is cut for the log, half a secret must not be left.
+        *("x" * length + echo for length in range(250, 300, 3)),
+    ]
+    for body in bodies:
+        response = Response(status, {"location": f"http://two/{echo}"}, body.encode())
+        client = make(FakeClock(), auth=auth, retry=RetryPolicy(max_attempts=1))
+        error = error_of(client, Call(signed, read_json), [response])
+        told = "".join(traceback.format_exception(error)) + repr(error.to_dict()) + repr(client)
+        for half in ("s3cr", "czNjcjN0"):
+            assert half not in told, body
+
+
+def test_error_of_a_parser_holds_no_secret() -> None:
+    def parse(response: Response) -> str:
+        raise InvalidReplyError(f"This is odd: {response.text}")
+
+    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"))
+    error = error_of(client, Call(Request("GET", "/thing"), parse), [Response(200, {}, b"you sent s3cr3t")])
+    told = "".join(traceback.format_exception(error))
+    assert "This is odd: you sent ***" in told
+    assert "s3cr3t" not in told
+    assert error.__context__ is None
+
+
+def test_error_of_a_parser_of_a_refusal_in_disguise_holds_no_secret() -> None:
+    def parse(response: Response) -> str:
+        raise ServiceUnavailableError(f"All failed: {response.text}", status=200, excerpt=response.text, reason="odd")
+
+    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
+    error = error_of(client, Call(Request("GET", "/thing"), parse), [Response(200, {}, b"s3cr3t")])
+    assert (error.message, error.excerpt, error.reason, error.status) == ("All failed: ***", "***", "odd", 200)
+    assert type(error) is ServiceUnavailableError
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OverflowError("s3cr3t"), RecursionError("s3cr3t"), ValueError("Exceeds the limit (4300 digits): s3cr3t")],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_reply_that_breaks_its_parser_is_an_invalid_reply(failure: Exception) -> None:
+    def parse(_: Response) -> str:
+        raise failure
+
+    error = error_of(make(FakeClock()), Call(Request("GET", "/thing"), parse), [Response(200, {}, b"1e999")])
+    assert type(error) is InvalidReplyError
+    assert f"cannot be read ({type(failure).__name__})" in error.message
+    assert "s3cr3t" not in "".join(traceback.format_exception(error))
+
+
+def test_no_reply_makes_a_long_message() -> None:
+    def parse(response: Response) -> str:
+        raise InvalidReplyError(f"Its kind is {response.text!r}.", reason=response.text)
+
+    error = error_of(make(FakeClock()), Call(Request("GET", "/thing"), parse), [Response(200, {}, b"x" * 10_000_000)])
+    assert len(repr(error.to_dict())) < 3_000

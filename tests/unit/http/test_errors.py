@@ -73,33 +73,41 @@ def test_without_a_known_reason_the_status_tells(status: int, cls: type[MediaOps
     assert f"The thing service at host:9200 answered GET /base/thing with {status}" in error.message
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 429, 500])
-def test_the_reason_goes_before_the_status(status: int) -> None:
-    error = refusal(status, {"error": {"errors": [{"reason": "quotaSpent"}], "message": "No more"}})
-    assert type(error) is QuotaExceededError
-    assert error.reason == "quotaSpent"
-    assert error.message.endswith(f"with {status} quotaSpent: No more. Buy more.")
-
-
-def test_the_name_goes_before_the_status() -> None:
-    body = {"error": {"errors": [{"reason": "unheardOf", "name": "gone_for_good"}]}}
-    assert type(refusal(403, body)) is NotFoundError
+@pytest.mark.parametrize(
+    ("status", "words", "cls"),
+    [
+        *((status, {"reason": "quotaSpent"}, QuotaExceededError) for status in (400, 401, 403, 404, 429, 500)),
+        (403, {"reason": "unheardOf", "name": "gone_for_good"}, NotFoundError),
+        (400, {"reason": "gone_for_good"}, NotFoundError),
+        (500, {"reason": "late"}, ReplyTimeoutError),
+        # A failure stays one whatever it quotes, and 401 is about the credentials.
+        (500, {"reason": "gone_for_good"}, ServiceUnavailableError),
+        (503, {"reason": "gone_for_good"}, ServiceUnavailableError),
+        (401, {"reason": "gone_for_good"}, AuthenticationError),
+    ],
+)
+def test_reason_or_name_goes_before_the_status_unless_they_contradict_each_other(
+    status: int, words: dict[str, str], cls: type[MediaOpsError]
+) -> None:
+    error = refusal(status, {"error": {"errors": [words], "message": "No more"}})
+    assert (type(error), error.reason) == (cls, words["reason"])
+    assert f" with {status} {words['reason']}: No more. " in error.message
+    assert error.message.endswith("Buy more.") is (words["reason"] == "quotaSpent")
 
 
 @pytest.mark.parametrize(
-    ("status", "word", "cls"),
+    ("status", "reason", "headers", "seconds"),
     [
-        # A failure stays one whatever it quotes, and 401 is about the credentials.
-        (500, "gone_for_good", ServiceUnavailableError),
-        (503, "gone_for_good", ServiceUnavailableError),
-        (401, "gone_for_good", AuthenticationError),
-        (400, "gone_for_good", NotFoundError),
-        (500, "late", ReplyTimeoutError),
-        (401, "quotaSpent", QuotaExceededError),
+        (503, "down", {"retry-after": "7"}, 7.0),
+        (429, "slow", {}, None),
+        (403, "quotaSpent", {}, timedelta(days=1).total_seconds()),
+        (403, "quotaSpent", {"retry-after": "60"}, 60.0),
     ],
 )
-def test_the_status_goes_before_a_reason_that_contradicts_it(status: int, word: str, cls: type[MediaOpsError]) -> None:
-    assert type(refusal(status, {"error": {"errors": [{"reason": word}]}})) is cls
+def test_error_has_the_pause_that_the_service_asks_for_or_that_to_the_reset_of_the_quota(
+    status: int, reason: str, headers: dict[str, str], seconds: float | None
+) -> None:
+    assert refusal(status, {"error": {"errors": [{"reason": reason}]}}, **headers).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -148,17 +156,6 @@ def test_error_quotes_the_service(body: object, said: str) -> None:
 def test_the_start_of_the_reply_is_kept() -> None:
     assert refusal(500, b"<p>Out of  order</p>").excerpt == "Out of order"
     assert refusal(500, b"").excerpt is None
-
-
-def test_retry_after_is_kept() -> None:
-    assert refusal(503, b"", **{"retry-after": "7"}).retry_after == 7.0
-    assert refusal(429, b"").retry_after is None
-
-
-def test_a_spent_quota_comes_back_at_its_reset_unless_the_service_says_when() -> None:
-    spent = {"error": {"errors": [{"reason": "quotaSpent"}]}}
-    assert refusal(403, spent).retry_after == timedelta(days=1).total_seconds()
-    assert refusal(403, spent, **{"retry-after": "60"}).retry_after == 60.0
 
 
 @pytest.mark.parametrize(

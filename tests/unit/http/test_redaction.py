@@ -139,26 +139,27 @@ def test_secret_of_several_lines_is_struck_out_of_json() -> None:
         assert "AbC" not in redacted(f"You sent {quoted}.", [secret])
 
 
-def test_a_cut_text_keeps_its_length() -> None:
-    assert redacted("x" * 100, [SECRET], longest=40) == "x" * 40
-    assert redacted(f"{SECRET} {'x' * 100}", [SECRET], longest=40) == f"*** {'x' * (39 - len(SECRET))}"
+OTHER = "1 &lt; 2, a%20b, \\u0041 <b>x</b>\n two  blanks + c2VjcmV0"
 
 
-def test_of_several_secrets_none_is_left() -> None:
-    shown = redacted("key=abcd1234 abcd1234efgh tok-5678 end", ["abcd1234", "abcd1234efgh", "tok-5678", "", "ab"])
-    assert shown == "key=*** *** *** end"
-
-
-def test_other_text_is_left_as_it_is() -> None:
-    text = "1 &lt; 2, a%20b, \\u0041 <b>x</b>\n two  blanks + c2VjcmV0"
-    assert redacted(text, [SECRET]) == text
-    assert redacted(text, []) == text
-
-
-def test_secrets_that_are_too_short_are_left() -> None:
-    # They would be found in ordinary words, and striking those out would show them.
-    assert redacted("The name of it", ["it", "nam"]) == "The name of it"
-    assert redacted("The name of it", ["name"]) == "The *** of it"
+@pytest.mark.parametrize(
+    ("text", "secrets", "shown"),
+    [
+        (OTHER, [SECRET], OTHER),
+        (OTHER, [], OTHER),
+        ("key=abcd1234 abcd1234efgh end", ["abcd1234", "abcd1234efgh", "", "ab"], "key=*** *** end"),
+        # They would be found in ordinary words, and striking those out would show them.
+        ("The name of it", ["it", "nam"], "The name of it"),
+        ("The name of it", ["name"], "The *** of it"),
+        # What is cut keeps its length.
+        ("x" * 3_000, [SECRET], "x" * LONGEST_TEXT),
+        (f"{SECRET} {'x' * 3_000}", [SECRET], f"*** {'x' * (LONGEST_TEXT - 1 - len(SECRET))}"),
+    ],
+)
+def test_all_secrets_that_are_not_too_short_and_nothing_else_is_struck_out(
+    text: str, secrets: list[str], shown: str
+) -> None:
+    assert redacted(text, secrets) == shown
 
 
 @pytest.mark.parametrize(

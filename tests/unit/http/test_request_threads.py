@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.http.stop import Stop
-    from tests.unit.loopback import Peer
 
 REQUEST = Request("GET", "/")
 LONG_SECONDS = 240
@@ -45,18 +44,6 @@ def transport(answer: Callable[[Request, Stop], Response]) -> Transport:
 
 async def set_in_a_thread(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, LONG_SECONDS)
-
-
-async def test_requests_up_to_the_limit_are_sent_at_the_same_time() -> None:
-    meeting = threading.Barrier(3, timeout=LONG_SECONDS)
-
-    def meet(*_: object) -> Response:
-        meeting.wait()
-        return Response(200)
-
-    threads = RequestThreads(3, 3)
-    replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
-    assert replies == [Response(200)] * 3
 
 
 async def test_idle_thread_that_wakes_up_late_keeps_no_request_waiting() -> None:
@@ -237,21 +224,3 @@ def test_process_forked_after_a_request_sends_its_own() -> None:
         signal.alarm(LONG_SECONDS)
         os._exit(0 if send_one() == 204 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-async def test_cancelled_request_under_way_leaves_the_event_loop_at_once() -> None:
-    asked, may_answer = threading.Event(), threading.Event()
-
-    def serve(peer: Peer) -> None:
-        peer.request()
-        asked.set()
-        assert may_answer.wait(LONG_SECONDS)
-        peer.send(http_reply())
-
-    with Loopback(serve) as server, Transport(PATIENT) as real:
-        sending = asyncio.ensure_future(RequestThreads(1, 1).send(real, "one", ask(server.base)))
-        await set_in_a_thread(asked)
-        sending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await sending
-        may_answer.set()

@@ -43,14 +43,6 @@ def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
     assert attempts.pause_after(failed(retry_after=0.0)) == 0.5
 
 
-def test_a_pause_beyond_the_time_limit_is_not_begun() -> None:
-    fake = FakeClock()
-    attempts = RetryPolicy(max_wait=60.0).start(fake.clock)
-    fake.wait(50.0)
-    assert attempts.pause_after(failed(retry_after=10.0)) == 10.0
-    assert attempts.pause_after(failed(retry_after=10.1)) is None
-
-
 @pytest.mark.parametrize("error", [InvalidReplyError("odd"), QuotaExceededError("spent", retry_after=1.0)])
 def test_error_that_will_come_again_gets_no_other_try(error: MediaOpsError) -> None:
     assert RetryPolicy().start(FakeClock().clock).pause_after(error) is None

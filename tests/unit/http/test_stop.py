@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -20,10 +23,8 @@ from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.call_flows import FakeClock, text_call
-from tests.unit.http.sending import PATIENT, ask
-from tests.unit.http.tunnels import through
+from tests.unit.http.sending import PATIENT, ask, through
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
-from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -33,6 +34,47 @@ if TYPE_CHECKING:
 # Longer than any wait of a test may last, and shorter than pytest's patience.
 LONG_SECONDS = 240.0
 GET = Request("GET", "/thing", base="http://host")
+
+
+@contextmanager
+def sigterm_calls(on_kill: Callable[[], None]) -> Iterator[None]:
+    """Call this at SIGTERM, and nothing else; the interrupted code then continues."""
+    before = signal.signal(signal.SIGTERM, lambda *_: on_kill())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def terminate() -> None:
+    """Send SIGTERM to this process; if this is the main thread, its handler runs before the next line."""
+    if threading.current_thread() is threading.main_thread():
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def terminated_after(reached: threading.Event | float) -> Iterator[None]:
+    """Send SIGTERM to this process when an event has come, or after some seconds; the block is to end by it."""
+
+    def work() -> None:
+        if isinstance(reached, float):
+            ended.wait(reached)
+        elif not reached.wait(LONG_SECONDS):
+            return
+        # No test is to be hit after its end.
+        if not ended.is_set():
+            terminate()
+
+    ended = threading.Event()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(LONG_SECONDS)
 
 
 @pytest.fixture

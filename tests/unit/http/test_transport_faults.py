@@ -28,9 +28,10 @@ from tests.unit.http.sending import (
     ask,
     failure_of,
     read_and,
+    server_side,
+    through,
     trickling,
 )
-from tests.unit.http.tunnels import server_side, through
 from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
 
 if TYPE_CHECKING:
