@@ -11,7 +11,6 @@ import logging
 import time
 import traceback
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
@@ -82,45 +81,31 @@ class Term:
         return cls(monotonic, began + ahead, deadline + ahead)
 
 
-class Waits(Enum):
-    """When a wait goes on after an error."""
-
-    ALWAYS = "always"
-    ONCE_ANSWERED = "if the nodes have answered before in this wait"
-    SILENT_FAIL = "with silent_fail"
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """
     One row of the table of errors.
 
     :param error: the class of the errors.
-    :param waits: when the wait goes on. If it does not, it raises the error.
+    :param lets_wait: returns whether the wait goes on. If it does not, it raises the error.
     :param level: the level of the line in the log if it goes on.
     """
 
     error: type[Exception]
-    waits: Waits
+    lets_wait: Callable[[Pace, Progress], bool]
     level: int = logging.WARNING
-
-    def lets_wait(self, pace: Pace, progress: Progress) -> bool:
-        """Return whether the wait goes on."""
-        if self.waits is Waits.ONCE_ANSWERED and pace.may_return and progress.answered:
-            return True
-        return self.waits is Waits.ALWAYS or pace.silent_fail
 
 
 #: What the errors of a reading do to a wait, in every form: the first row that fits counts.
 RULES = (
     # Rate limits and quotas, 5xx, timeouts, broken connections.
-    Rule(TemporaryError, Waits.ALWAYS),
+    Rule(TemporaryError, lambda _pace, _progress: True),
     # Nodes that have answered exist: they may be restarting. Nodes that never have are probably misspelt.
-    Rule(NotFoundError, Waits.ONCE_ANSWERED),
+    Rule(NotFoundError, lambda pace, progress: pace.silent_fail or (pace.may_return and progress.answered)),
     # Credentials, rights, bad arguments and connections, replies that are not as documented.
-    Rule(MediaOpsError, Waits.SILENT_FAIL),
+    Rule(MediaOpsError, lambda pace, _progress: pace.silent_fail),
     # An error of this package: the task's own retries follow.
-    Rule(Exception, Waits.SILENT_FAIL, logging.ERROR),
+    Rule(Exception, lambda pace, _progress: pace.silent_fail, logging.ERROR),
 )
 
 

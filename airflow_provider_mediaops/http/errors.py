@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.exceptions import (
@@ -124,23 +124,23 @@ class ErrorRules:
             retry_after = (self.quota_reset(now) - now).total_seconds()
         said = details.message or start or "no explanation"
         word = f" {details.reason}" if details.reason else ""
-        path = whole_path(request)
         message = (
-            f"The {self.service} at {request.host} answered {request.method} {path} with "
+            f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
             f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
             f"{self._advice_for(cls, details, request, response, retried=request.idempotent or certain)}"
         )
         error = cls(
             message,
-            service=self.service,
-            method=request.method,
-            path=path,
+            **self._context_of(request),
             status=status,
             reason=details.reason,
             retry_after=retry_after,
             excerpt=start or None,
         )
         return error if certain else _of_a_write(request, error)
+
+    def _context_of(self, request: Request) -> dict[str, Any]:
+        return {"service": self.service, "method": request.method, "path": whole_path(request)}
 
     def _named_class(self, status: int, details: ErrorDetails) -> ErrorClass | None:
         for word in (details.reason, details.name):
@@ -178,7 +178,7 @@ class ErrorRules:
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
         )
-        failed = cls(message, service=self.service, method=request.method, path=whole_path(request))
+        failed = cls(message, **self._context_of(request))
         return _of_a_write(request, failed) if error.sent else failed
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
@@ -200,9 +200,7 @@ class ErrorRules:
         unusable = InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
             f"{response.status}, but: {finding} {advice}",
-            service=self.service,
-            method=request.method,
-            path=whole_path(request),
+            **self._context_of(request),
             status=response.status,
             reason=shown["reason"],
             excerpt=excerpt(response, request.secrets) or None,

@@ -7,9 +7,8 @@ The hook is asked for each status; who stands on its error, for one of each kind
 from __future__ import annotations
 
 import os
-import socket
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,29 +48,8 @@ VERDICTS = {
 NAMED_VERDICTS = {status: NOT_CARRIED_OUT if status in range(400, 500) else UNCERTAIN for status in STATUSES}
 #: Those of each kind that are used, and their neighbours.
 SAMPLE = (
-    300,
-    302,
-    308,
-    399,
-    400,
-    401,
-    402,
-    403,
-    404,
-    405,
-    406,
-    409,
-    411,
-    417,
-    418,
-    422,
-    423,
-    429,
-    430,
-    499,
-    500,
-    503,
-    599,
+    *(300, 302, 308, 399, *range(400, 407), 409, 411),
+    *(417, 418, 422, 423, 429, 430, 499, 500, 503, 599),
 )
 #: The requests of three notifications, or of three tries.
 REQUESTS = {NOT_CARRIED_OUT: 3, UNCERTAIN: 1}
@@ -144,12 +122,12 @@ class TestHook:
 
 
 class TestNotifier:
-    @pytest.fixture
+    @pytest.fixture(autouse=True)
     def lines(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Keep them out of the log."""
         return log_lines(monkeypatch, PostBulletinNotifier)
 
     @pytest.mark.parametrize(("reason", "verdicts"), [(None, VERDICTS), ("playlistNotFound", NAMED_VERDICTS)])
-    @pytest.mark.usefixtures("lines")
     def test_notifier_with_once_per_posts_no_second_time_after_an_uncertain_status(
         self, requests_mock: requests_mock.Mocker, tmp_path: Path, reason: str | None, verdicts: dict[int, str]
     ) -> None:
@@ -166,7 +144,6 @@ class TestNotifier:
         assert requests_by_status(requests_mock, notify, reason) == requests_of(verdicts)
 
     @pytest.mark.parametrize("status", [302, 308, 400, 403, 409, 429, 460, 499, 503])
-    @pytest.mark.usefixtures("lines")
     async def test_deadline_alert_with_once_per_posts_no_second_time_after_an_uncertain_status(
         self, supervisor: Supervisor, tmp_path: Path, status: int
     ) -> None:
@@ -179,23 +156,6 @@ class TestNotifier:
                     await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=cast("Any", {}))
 
         assert len(seen) == REQUESTS[VERDICTS[status]]
-
-    def test_notifier_refused_a_connection_posts_the_next_time(
-        self, supervisor: Supervisor, requests_mock: requests_mock.Mocker, tmp_path: Path, lines: list[str]
-    ) -> None:
-        requests_mock.real_http = True
-        with closing(socket.socket()) as unheard:
-            # Nobody listens there, and nobody else can.
-            unheard.bind(("127.0.0.1", 0))
-            host, port = unheard.getsockname()
-            supervisor.connect("mediaops_video_default", connection(f"http://{host}:{port}"))
-            PostBulletinNotifier(text="failed", journal=tmp_path, once_per="1")(context_of())
-        assert "ConnectionFailedError" in lines[0]
-
-        supervisor.connect("mediaops_video_default", connection(BASE))
-        requests_mock.post(ACTIVITIES, json=ACTIVITY)
-        PostBulletinNotifier(text="failed", journal=tmp_path, once_per="1")(context_of())
-        assert lines[1] == "INFO: Posted bulletin act-1."
 
 
 HALF = "It failed \ud83d"
@@ -221,22 +181,6 @@ class TestHalfOfASurrogatePair:
         assert not requests_mock.called
         assert not (tmp_path / "journal").exists()
 
-    def test_notifier_given_it_by_a_template_logs_the_error_and_posts_nothing(
-        self,
-        requests_mock: requests_mock.Mocker,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        given_as: str,
-        arguments: dict[str, Any],
-    ) -> None:
-        lines = log_lines(monkeypatch, PostBulletinNotifier)
-        templates = {"journal": tmp_path / "journal", "once_per": "1", **arguments, given_as: "{{ cut }}"}
-        PostBulletinNotifier(**templates)(cast("Any", {"cut": HALF}))
-
-        assert "InvalidArgumentError" in lines[0]
-        assert "half of a surrogate pair" in lines[0]
-        assert not requests_mock.called
-
 
 def test_hook_sends_back_a_page_token_of_the_service_that_is_half_of_a_surrogate_pair(
     requests_mock: requests_mock.Mocker,
@@ -248,45 +192,41 @@ def test_hook_sends_back_a_page_token_of_the_service_that_is_half_of_a_surrogate
 
 
 @pytest.mark.parametrize("kept", ["journal", pytest.param("state", marks=pytest.mark.airflow(">=3.3"))])
-class TestOperator:
-    """The first try, a retry, and a try after a clear."""
+@pytest.mark.parametrize(
+    ("options", "tries", "requests"),
+    [
+        pytest.param({}, [(1, 3), (2, 3), (3, 5)], REQUESTS, id="a retry and a clear"),
+        pytest.param(
+            {"post_again_on_clear": True},
+            [(1, 1), (2, 1), (3, 2), (4, 2)],
+            {NOT_CARRIED_OUT: 4, UNCERTAIN: 2},
+            id="a clear that is to post again",
+        ),
+        pytest.param(
+            {"on_uncertain": "retry"},
+            [(1, 3), (2, 3)],
+            {NOT_CARRIED_OUT: 2, UNCERTAIN: 2},
+            id="a retry whatever it was",
+        ),
+    ],
+)
+def test_operator_posts_a_second_time_only_after_a_refusal_or_if_it_is_asked_to(
+    requests_mock: requests_mock.Mocker,
+    tmp_path: Path,
+    *,
+    kept: str,
+    options: dict[str, Any],
+    tries: list[tuple[int, int]],
+    requests: dict[str, int],
+) -> None:
+    """The tries are their numbers, each with the most that the task has then."""
 
-    def tries(self, folder: Path, kept: str, tries: list[Context], **more: Any) -> None:
-        journal: dict[str, Any] = {"journal": folder} if kept == "journal" else {}
-        for context in tries:
+    def post(status: int) -> None:
+        state = KeptState()
+        journal: dict[str, Any] = {"journal": tmp_path / str(status)} if kept == "journal" else {}
+        for number, most in tries:
             with suppress(Exception):
-                PostBulletinOperator(task_id="post", text="Hi", **journal, **more).execute(context)
+                operator = PostBulletinOperator(task_id="post", text="Hi", **journal, **options)
+                operator.execute(context_of(number, max_tries=most, state=state))
 
-    def test_operator_retried_and_cleared_posts_no_second_time_after_an_uncertain_status(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, kept: str
-    ) -> None:
-        def post(status: int) -> None:
-            state = KeptState()
-            tries = [context_of(state=state), context_of(2, state=state), context_of(3, max_tries=5, state=state)]
-            self.tries(tmp_path / str(status), kept, tries)
-
-        assert requests_by_status(requests_mock, post) == requests_of(VERDICTS)
-
-    def test_operator_that_is_to_post_again_does_so_once_for_a_clear(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, kept: str
-    ) -> None:
-        def post(status: int) -> None:
-            state = KeptState()
-            tries = [
-                context_of(number, max_tries=most, state=state) for number, most in ((1, 1), (2, 1), (3, 2), (4, 2))
-            ]
-            self.tries(tmp_path / str(status), kept, tries, post_again_on_clear=True)
-
-        requests = {NOT_CARRIED_OUT: 4, UNCERTAIN: 2}
-        expected = {status: requests[VERDICTS[status]] for status in SAMPLE}
-        assert requests_by_status(requests_mock, post) == expected
-
-    def test_operator_that_is_to_retry_what_is_uncertain_posts_each_time(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, kept: str
-    ) -> None:
-        def post(status: int) -> None:
-            state = KeptState()
-            tries = [context_of(1, state=state), context_of(2, state=state)]
-            self.tries(tmp_path / str(status), kept, tries, on_uncertain="retry")
-
-        assert requests_by_status(requests_mock, post) == dict.fromkeys(SAMPLE, 2)
+    assert requests_by_status(requests_mock, post) == {status: requests[VERDICTS[status]] for status in SAMPLE}

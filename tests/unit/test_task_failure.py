@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 from airflow_provider_mediaops.version_compat import AirflowFailException
+from tests.unit.permanent import permanent
 
 PERMANENT: list[Exception] = [
     AuthenticationError("No."),
@@ -124,26 +126,14 @@ class TestWithRetryPolicies:
         assert given.retry_policy is own
         assert type(ClusterCpuSensor(task_id="watch").retry_policy) is policy
 
-    @pytest.mark.parametrize("error", [*PERMANENT, *OTHERS])
-    def test_errors_keep_their_type(self, error: Exception) -> None:
-        with pytest.raises(type(error)) as caught, ending_task():
-            raise error
-        assert caught.value is error
 
-
-@pytest.mark.airflow("<3.3")
-class TestWithoutRetryPolicies:
-    @pytest.mark.parametrize("error", PERMANENT)
-    def test_a_permanent_error_spends_no_retry(self, error: Exception) -> None:
-        with pytest.raises(AirflowFailException, match=str(error)) as caught, ending_task():
-            raise error
-        assert caught.value.__cause__ is error
-
-    @pytest.mark.parametrize("error", OTHERS)
-    def test_other_errors_keep_their_type(self, error: Exception) -> None:
-        with pytest.raises(type(error)) as caught, ending_task():
-            raise error
-        assert caught.value is error
+@pytest.mark.parametrize("error", [*PERMANENT, *OTHERS])
+def test_error_keeps_its_type_unless_nothing_else_stops_the_retries(error: Exception) -> None:
+    kind = permanent(type(error)) if error in PERMANENT else type(error)
+    with pytest.raises(kind, match=re.escape(str(error))) as caught, ending_task():
+        raise error
+    assert error in (caught.value, caught.value.__cause__)
+    assert caught.value is error or kind is AirflowFailException
 
 
 @pytest.mark.parametrize(

@@ -164,13 +164,16 @@ def test_a_refresh_token_that_comes_back_unchanged_is_no_new_one() -> None:
     assert told == ["at-1"]
 
 
+_NO_LIFETIMES: tuple[Any, ...] = (None, "soon", [], {}, 10**400, 0, -5, "nan")
+
+
 @pytest.mark.parametrize(
     ("expires_in", "used"),
     [
         ("100", 89),
         (5, 4.4),
         # What is no lifetime counts as an hour.
-        *((none, 3_600 - 61) for none in (None, "soon", [], {}, 10**400, 0, -5, "nan")),
+        *((lifetime, 3_600 - 61) for lifetime in _NO_LIFETIMES),
     ],
 )
 def test_a_token_is_used_up_to_the_last_tenth_of_its_lifetime_or_a_minute(expires_in: object, used: float) -> None:

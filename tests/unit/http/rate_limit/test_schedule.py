@@ -52,11 +52,6 @@ class TestSlots:
         assert key.later(second.slot).seconds == pytest.approx(GAP)
         key.go(first.slot)
 
-    def test_a_new_schedule_waits_for_a_window_because_a_lost_one_may_have_sent(self) -> None:
-        key = Key()
-        key.state = schedule.begin(key.now, 1.0)
-        assert key.waits(2) == pytest.approx([WINDOW, WINDOW + GAP])
-
     def test_an_unused_rate_is_not_saved_up(self) -> None:
         key = Key()
         key.go()
@@ -283,21 +278,6 @@ class TestRefusals:
 
 
 class TestQuotas:
-    def test_an_exhausted_quota_stops_everyone_also_those_who_wait(self) -> None:
-        key = Key()
-        key.go()
-        slot = key.later().slot
-        key.report(schedule.exhaust, 3_600.0)
-        key.wait(1.0)
-        # Two seconds more, for clocks that do not quite agree.
-        assert key.ask(slot) == key.ask() == QuotaExhausted(3_601.0)
-
-    def test_after_the_reset_slots_are_given_again(self) -> None:
-        key = Key()
-        key.report(schedule.exhaust, 3_600.0)
-        key.wait(3_602.5)
-        key.go()
-
     def test_of_several_resets_the_last_counts(self) -> None:
         key = Key()
         key.report(schedule.exhaust, 3_600.0)
