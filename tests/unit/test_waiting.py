@@ -9,11 +9,14 @@ import pytest
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
 from airflow_provider_mediaops.waiting import Pace, until
 from airflow_provider_mediaops.watch import Done
-from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, pauses_of, replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.watch import Verdict
+
+
+BROKEN = TransportError(Failure.BROKEN, "broken")
 
 
 def three_readings(closed: list[bool]) -> CallFlow[Verdict]:
@@ -32,36 +35,24 @@ def three_readings(closed: list[bool]) -> CallFlow[Verdict]:
         closed.append(True)
 
 
-def look(deadline: float, *replies: str | TransportError, steps: list[Step] | None = None) -> Verdict | None:
-    clock, closed = FakeClock(), list[bool]()
+@pytest.mark.parametrize(
+    ("deadline", "replies", "verdict", "pauses"),
+    [
+        pytest.param(31, ["a", BROKEN, "c"], Done(["a", "broken", "c"]), [10] * 3, id="an end in time"),
+        pytest.param(30, ["a", "b", "c"], Done(["a", "b", "c"]), [10] * 3, id="a wait that ends with the limit"),
+        pytest.param(14, ["a", "b"], None, [10], id="a wait beyond the limit is not begun"),
+        pytest.param(-5, ["a"], None, [], id="after the limit it may ask, and not wait"),
+    ],
+)
+def test_look_is_given_up_before_a_wait_beyond_the_time_limit(
+    deadline: float, replies: list[str | TransportError], verdict: Verdict | None, pauses: list[float]
+) -> None:
+    clock, closed, steps = FakeClock(), list[bool](), list[Step]()
     answers = [Response(200, {}, reply.encode()) if isinstance(reply, str) else reply for reply in replies]
     flow = until(deadline, three_readings(closed), clock.clock.monotonic)
-    verdict = replay(flow, answers, steps=steps, clock=clock)
+    assert replay(flow, answers, steps=steps, clock=clock) == verdict
     assert closed == [True]
-    return verdict
-
-
-def test_a_look_that_ends_in_time_is_not_touched() -> None:
-    steps: list[Step] = []
-    assert look(31, "a", TransportError(Failure.BROKEN, "broken"), "c", steps=steps) == Done(["a", "broken", "c"])
-    assert pauses_of(steps) == [10, 10, 10]
-
-
-def test_a_look_is_given_up_before_a_wait_beyond_the_time_limit() -> None:
-    steps: list[Step] = []
-    assert look(14, "a", "b", steps=steps) is None
-    assert pauses_of(steps) == [10]
-    assert len(requests_of(steps)) == 2
-
-
-def test_a_wait_that_ends_with_the_time_limit_is_waited() -> None:
-    assert look(30, "a", "b", "c") == Done(["a", "b", "c"])
-
-
-def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
-    steps: list[Step] = []
-    assert look(-5, "a", steps=steps) is None
-    assert pauses_of(steps) == []
+    assert pauses_of(steps) == pauses
 
 
 def test_caller_that_is_told_of_the_wait_waits_for_nothing() -> None:

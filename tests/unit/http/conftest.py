@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_mediaops.http import connections
 from airflow_provider_mediaops.http.transport import Transport
-from tests.redis_server import PROGRAM, running_redis
 from tests.unit.http.sending import MovedClock
 from tests.unit.loopback import make_certificate
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.redis_server import RedisServer
     from tests.unit.http.sending import Open
 
 
@@ -38,12 +36,3 @@ def opened(monkeypatch: pytest.MonkeyPatch, clock: MovedClock) -> Iterator[Open]
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("certificate"))
-
-
-@pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis that nothing has been written to."""
-    if not PROGRAM:
-        pytest.skip("no Redis: Debian's package redis-server is not installed")
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server

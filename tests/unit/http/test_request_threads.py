@@ -18,6 +18,7 @@ from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import PATIENT, ask
 from tests.unit.loopback import Loopback, answering, http_reply
+from tests.unit.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,26 +62,6 @@ async def test_idle_thread_that_wakes_up_late_keeps_no_request_waiting() -> None
         assert replies == [Response(200)] * 3
 
 
-async def test_user_at_its_limit_leaves_threads_to_others() -> None:
-    may_answer, both_begun = threading.Event(), threading.Event()
-    under_way: list[str] = []
-
-    def stall(request: Request, _: Stop) -> Response:
-        under_way.append(request.path)
-        if len(under_way) == 2:
-            both_begun.set()
-        assert may_answer.wait(LONG_SECONDS)
-        return Response(200)
-
-    threads = RequestThreads(3, 2)
-    stalled = [asyncio.ensure_future(threads.send(transport(stall), "dead", REQUEST)) for _ in range(5)]
-    assert await threads.send(transport(lambda *_: Response(204)), "alive", REQUEST) == Response(204)
-    await set_in_a_thread(both_begun)
-    assert len(under_way) == 2
-    may_answer.set()
-    assert await asyncio.gather(*stalled) == [Response(200)] * 5
-
-
 def start_no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
@@ -104,6 +85,16 @@ class Held:
 
     def let_go(self) -> None:
         self._may_answer.set()
+
+
+async def test_user_at_its_limit_leaves_threads_to_others() -> None:
+    held, threads = Held(), RequestThreads(3, 2)
+    stalled = [asyncio.ensure_future(threads.send(transport(held.answer), "dead", REQUEST)) for _ in range(5)]
+    await until(lambda: len(held.sent) == 2)
+    assert await threads.send(transport(lambda *_: Response(204)), "alive", REQUEST) == Response(204)
+    assert len(held.sent) == 2
+    held.let_go()
+    assert await asyncio.gather(*stalled) == [Response(200)] * 5
 
 
 async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> None:

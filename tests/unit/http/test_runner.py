@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.unit.call_flows import FakeClock, on_a_loop, text_call
 from tests.unit.http.asking import make
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow_provider_mediaops.http.exchange import CallFlow
 
@@ -71,15 +71,41 @@ class Service:
         self.slept.append(wait)
 
 
-def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[object]]:
-    """Carry out the call flow in one of the four ways; give its result, where that way has one, and its items."""
+class Defective(Service):
+    """Cannot be asked."""
+
+    def send(self, request: Request) -> Response:
+        del request
+        raise KeyError("a defect")
+
+
+class Exhausted(Service):
+    """Replies, and waits, as an iterator that ends too early does."""
+
+    def send(self, request: Request) -> Response:
+        del request
+        return next(iter(()))
+
+    def sleep(self, wait: Wait) -> None:
+        del wait
+        next(iter(()))
+
+    async def asleep(self, wait: Wait) -> None:
+        self.sleep(wait)
+
+
+EVERY_WAY = pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
+
+
+def drive(how: str, flow: CallFlow[Any], service: Service) -> tuple[Any, list[object]]:
+    """Carry out a call flow in one of the four ways; give its result, where that way has one, and its items."""
     items: list[object] = []
     if how == "run":
-        return run(talk(log), service.send, service.sleep), items
+        return run(flow, service.send, service.sleep), items
     if how == "arun":
-        return on_a_loop(arun(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)), items
+        return on_a_loop(arun(flow, service.asend, service.asleep, in_thread=asyncio.to_thread)), items
     if how == "stream":
-        streaming = stream(talk(log), service.send, service.sleep)
+        streaming = stream(flow, service.send, service.sleep)
         while True:
             try:
                 items.append(next(streaming))
@@ -87,23 +113,30 @@ def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[
                 return stop.value, items
 
     async def collect() -> None:
-        items.extend(
-            [item async for item in astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)]
-        )
+        streaming = astream(flow, service.asend, service.asleep, in_thread=asyncio.to_thread)
+        items.extend([item async for item in streaming])
 
     on_a_loop(collect())
     return None, items
 
 
-@pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
+@EVERY_WAY
 def test_every_driver_carries_out_the_same_call_flow(how: str) -> None:
     service, log = Service(), list[str]()
-    result, items = drive(how, service, log)
+    result, items = drive(how, talk(log), service)
     assert service.asked == [GET, GET]
     assert service.slept == [Wait(3.0, "a pause")]
     assert log == ["broke", "closed"]
     assert result == (None if how == "astream" else "hello")
     assert items == (["first", "second"] if "stream" in how else [])
+
+
+@EVERY_WAY
+def test_an_error_that_is_not_the_transports_ends_the_call_flow(how: str) -> None:
+    log: list[str] = []
+    with pytest.raises(KeyError, match="a defect"):
+        drive(how, talk(log), Defective())
+    assert log == ["closed"]
 
 
 def test_nothing_happens_before_the_first_item_is_asked_for() -> None:
@@ -148,27 +181,6 @@ async def test_a_cancelled_call_flow_is_closed(where: str) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert log == ["closed"]
-
-
-@pytest.mark.parametrize("how", ["run", "arun"])
-def test_an_error_that_is_not_the_transports_ends_the_call_flow(how: str) -> None:
-    log: list[str] = []
-
-    def send(_: Request) -> Response:
-        raise KeyError("a defect")
-
-    async def asend(request: Request) -> Response:
-        return send(request)
-
-    def carry_out() -> object:
-        service = Service()
-        if how == "run":
-            return run(talk(log), send, service.sleep)
-        return on_a_loop(arun(talk(log), asend, service.asleep, in_thread=asyncio.to_thread))
-
-    with pytest.raises(KeyError, match="a defect"):
-        carry_out()
     assert log == ["closed"]
 
 
@@ -247,35 +259,13 @@ def one_action() -> CallFlow[object]:
     return done
 
 
-class TestAnIteratorThatIsExhausted:
-    """Replies from an iterator that ends too early must not read as the end of the call flow."""
-
-    @pytest.mark.parametrize("form", ["run", "arun", "stream"])
-    @pytest.mark.parametrize("flow", [one_request, one_wait, one_action])
-    def test_a_step_that_raises_stop_iteration_is_an_error(
-        self, form: str, flow: Callable[[], CallFlow[object]]
-    ) -> None:
-        replies: Iterator[Response] = iter(())
-
-        async def asend(_: Request) -> Response:
-            return next(replies)
-
-        async def asleep(_: Wait) -> None:
-            next(replies)
-
-        def sleep(_: Wait) -> None:
-            next(replies)
-
-        def carry_out() -> object:
-            if form == "arun":
-                waiting = arun(flow(), asend, asleep, in_thread=asyncio.to_thread)
-                return on_a_loop(asyncio.wait_for(waiting, 10))
-            if form == "stream":
-                return list(stream(flow(), lambda _: next(replies), sleep))
-            return run(flow(), lambda _: next(replies), sleep)
-
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            carry_out()
+@EVERY_WAY
+@pytest.mark.parametrize("flow", [one_request, one_wait, one_action])
+def test_an_iterator_that_ends_too_early_does_not_read_as_the_end_of_the_call_flow(
+    how: str, flow: Callable[[], CallFlow[object]]
+) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        drive(how, flow(), Exhausted())
 
 
 class TestWrapping:

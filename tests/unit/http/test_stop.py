@@ -99,19 +99,6 @@ class TestTheRequest:
 
         assert done == []
 
-    def test_is_only_noted_elsewhere(self, stop: Stop) -> None:
-        terminate()
-
-        assert stop.requested
-        with pytest.raises(TaskStoppedError):
-            stop.check()
-
-    def test_keeps_a_later_block_from_beginning(self, stop: Stop) -> None:
-        terminate()
-
-        with pytest.raises(TaskStoppedError), stop.interruptible():
-            pytest.fail("it began")
-
     def test_raises_once_so_that_what_cleans_up_is_left_alone(self, stop: Stop) -> None:
         cleaned = []
 

@@ -277,13 +277,6 @@ def test_a_proxy_of_the_connection_goes_before_those_of_the_environment(
     assert seen[0].startswith(b"GET http://service.invalid/path?part=id&key=")
 
 
-def test_a_proxy_of_the_environment_is_used(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback(answering(http_reply(200, b"by proxy"))) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.base)
-        monkeypatch.delenv("no_proxy", raising=False)
-        assert opened(PATIENT)(ask("http://service.invalid")).body == b"by proxy"
-
-
 def test_each_host_has_a_way_of_its_own(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with (

@@ -13,7 +13,6 @@ import pytest
 import requests
 import urllib3.exceptions
 
-from airflow_provider_mediaops.http import connections
 from airflow_provider_mediaops.http.exchange import Failure, Request
 from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
@@ -348,18 +347,17 @@ def test_connection_not_made_in_time_is_given_up(opened: Open) -> None:
             assert (error.failure, error.detail) == (Failure.NOT_SENT, "no connection within the time limit")
 
 
-def test_connection_made_at_the_deadline_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_made_at_the_deadline_is_closed(
+    opened: Open, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[socket.socket] = []
-    clock = MovedClock()
 
     def connect(new: socket.socket, _: object) -> None:
         made.append(new)
         clock.ahead += PAST_THE_DEADLINE
 
-    monkeypatch.setattr(connections, "time", clock)
     monkeypatch.setattr(socket.socket, "connect", connect)
-    with Transport(PATIENT) as transport:
-        failure_of(transport.send, ask("http://127.0.0.1:9"))
+    failure_of(opened(PATIENT), ask("http://127.0.0.1:9"))
     assert [each.fileno() for each in made] == [-1]
 
 
