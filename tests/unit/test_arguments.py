@@ -50,7 +50,7 @@ UNDERSTOOD: list[tuple[Read, Any, Any]] = [
     (read_texts, range(2), ("0", "1")),
     (read_texts, [1, "b"], ("1", "b")),
     (read_texts, 7, ("7",)),
-    (read_texts, {"b", "a"}, ("a", "b")),
+    (read_texts, set("edcba"), tuple("abcde")),
     (read_texts, "[::1]", ("[::1]",)),
     (read_texts, "_local", ("_local",)),
     (any_or_all, " any", "any"),
