@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.cpu import CpuWatch, Spike, SpikeVerdict, Streaks, described
 from airflow_provider_mediaops.cluster.models import NodeCpu
-from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 HOT, COOL, UNKNOWN = 95, 10, None
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
 BUSY = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
-DENIED = replied(error(401, "security_exception", "no"), 401)
-GONE = replied(stats({}))
 ONE_HOT, ONE_COOL, ONE_UNKNOWN = ({"node-1": percent} for percent in (HOT, COOL, UNKNOWN))
 FIRST_HOT, SECOND_HOT, BOTH_HOT, NONE_HOT = (
     {"node-1": first, "node-2": second} for first, second in ((HOT, COOL), (COOL, HOT), (HOT, HOT), (COOL, COOL))
@@ -190,92 +187,71 @@ STREAKS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
     "a cluster that stays away ends it": ({"sustained_for": 20}, [ONE_HOT, DOWN, DOWN], [10, 10], []),
     "a first reading that fails ends the poke": ({"sustained_for": 20}, [DOWN], [], []),
 }
+#: The same of a wait that goes on until there is a spike, at a cluster that is read every 30 seconds.
+WAITS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
+    "readings follow one another at the interval": ({}, [ONE_COOL, ONE_COOL, ONE_HOT], [30, 30], ["node-1"]),
+    "nodes that are hot are read more often": (
+        {"sustained_for": 25},
+        [ONE_COOL, *[ONE_HOT] * 4],
+        [30, 10, 10, 5],
+        ["node-1"],
+    ),
+    "an interval shorter than that of a streak stays": (
+        {"sustained_for": 75, "reading_interval": 40},
+        [ONE_HOT] * 4,
+        [30, 30, 15],
+        ["node-1"],
+    ),
+    "a broken streak is followed by the usual pace": (
+        {"sustained_for": 15},
+        [ONE_HOT, ONE_COOL, *[ONE_HOT] * 3],
+        [10, 30, 10, 5],
+        ["node-1"],
+    ),
+    "several nodes are named the hottest first": (
+        {},
+        [{"node-1": 86, "node-2": 10, "node-3": 90}],
+        [],
+        ["node-3", "node-1"],
+    ),
+}
 
 
-@pytest.mark.parametrize(("watch", "readings", "pauses", "nodes"), STREAKS.values(), ids=STREAKS.keys())
-def test_streak_within_a_poke(watch: Any, readings: list[Any], pauses: list[float], nodes: list[str]) -> None:
-    waited = Waited(CpuWatch(85, **watch), *readings, one_poke=True)
-    assert sorted(map(str, waited.nodes)) == nodes
+@pytest.mark.parametrize(
+    ("watch", "readings", "pauses", "nodes", "one_poke"),
+    [*((*row, True) for row in STREAKS.values()), *((*row, False) for row in WAITS.values())],
+    ids=[*STREAKS, *WAITS],
+)
+def test_streak_within_a_poke_or_a_wait(
+    watch: Any, readings: list[Any], pauses: list[float], nodes: list[str], *, one_poke: bool
+) -> None:
+    waited = Waited(CpuWatch(85, **watch), *readings, one_poke=one_poke)
+    assert waited.nodes == nodes
     assert waited.pauses == pauses
 
 
-class TestReadings:
-    def test_readings_follow_one_another_at_the_interval(self) -> None:
-        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": HOT})
-        assert waited.nodes == ["node-1"]
-        assert waited.pauses == [30, 30]
-
-    def test_spike_comes_with_the_reading_that_showed_it_the_hottest_node_first(self) -> None:
-        waited = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10, "node-3": 90})
-        assert waited.nodes == ["node-3", "node-1"]
-        assert waited.spike is not None
-        assert [(node.name, node.percent) for node in waited.spike.stats.nodes] == [
-            ("node-1", 60),
-            ("node-2", 10),
-            ("node-3", 90),
-        ]
-
-    def test_first_pause_comes_before_the_readings(self) -> None:
-        assert Waited(CpuWatch(85), {"node-1": HOT}, first_pause=7).pauses == [7]
+def test_spike_comes_with_the_whole_reading_that_showed_it() -> None:
+    spike = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10}).spike
+    assert spike is not None
+    assert [(node.name, node.percent) for node in spike.stats.nodes] == [("node-1", 60), ("node-2", 10)]
 
 
-class TestStreak:
-    def test_nodes_that_are_hot_are_read_more_often(self) -> None:
-        hot = {"node-1": HOT}
-        waited = Waited(CpuWatch(85, sustained_for=25), {"node-1": COOL}, hot, hot, hot, hot)
-        assert waited.nodes == ["node-1"]
-        assert waited.pauses == [30, 10, 10, 5]
-
-    def test_interval_shorter_than_that_of_a_streak_stays(self) -> None:
-        hot = {"node-1": HOT}
-        assert Waited(CpuWatch(85, sustained_for=8), hot, hot, hot, interval=4).pauses == [4, 4]
-
-    def test_broken_streak_is_followed_by_the_usual_pace(self) -> None:
-        cool, hot = {"node-1": COOL}, {"node-1": HOT}
-        waited = Waited(CpuWatch(85, sustained_for=15), hot, cool, hot, hot, hot)
-        assert waited.pauses == [10, 30, 10, 5]
-
-    def test_streak_outlives_a_wait_that_is_gone_on_with(self) -> None:
-        watch = CpuWatch(85, sustained_for=15)
-        hot, told = {"node-1": HOT}, list[str]()
-        streaks, progress = Streaks(watch), Progress(lambda _, sentence: told.append(sentence))
-        assert Waited(watch, hot, hot, hot, streaks=streaks, progress=progress).pauses == [10, 5]
-        assert Waited(watch, hot, streaks=streaks, progress=progress, first_pause=30).nodes == ["node-1"]
-        assert told == [
-            "Waiting: the CPU is at 85 % or more; is it for 15 s?",
-            "Seen: CPU at 85 % or more: node-1 (its machine)",
-        ]
+def test_streak_outlives_a_wait_that_is_gone_on_with() -> None:
+    watch = CpuWatch(85, sustained_for=15)
+    told = list[str]()
+    streaks, progress = Streaks(watch), Progress(lambda _, sentence: told.append(sentence))
+    assert Waited(watch, *[ONE_HOT] * 3, streaks=streaks, progress=progress).pauses == [10, 5]
+    assert Waited(watch, ONE_HOT, streaks=streaks, progress=progress, first_pause=30).pauses == [30]
+    assert told == [
+        "Waiting: the CPU is at 85 % or more; is it for 15 s?",
+        "Seen: CPU at 85 % or more: node-1 (its machine)",
+    ]
 
 
-class TestTimeLimit:
-    def test_time_limit_ends_the_wait_without_a_spike(self) -> None:
-        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": COOL}, deadline=45)
-        assert waited.spike is None
-        assert len(requests_of(waited.steps)) == 3, "the last of them at the time limit"
-        assert waited.pauses == [30, 15]
-        assert waited.clock.seconds == 45
-
-    def test_spike_at_the_time_limit_is_seen(self) -> None:
-        assert Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": HOT}, deadline=20).nodes == ["node-1"]
-
-    def test_time_limit_that_has_passed_ends_the_wait_after_one_reading(self) -> None:
-        assert Waited(CpuWatch(85), {"node-1": COOL}, deadline=-1).spike is None
-
-    def test_time_limit_is_kept_to_while_the_cluster_is_away(self) -> None:
-        waited = Waited(CpuWatch(85), *[DOWN] * 5, deadline=100)
-        assert waited.spike is None
-        assert waited.clock.seconds == 100
-
-
-class TestFailure:
-    def test_pauses_after_failures_are_the_usual_ones(self) -> None:
-        cool, hot = {"node-1": COOL}, {"node-1": HOT}
-        assert Waited(CpuWatch(85), DOWN, DOWN, cool, DOWN, hot, interval=10).pauses == [10, 10, 10, 10]
-
+class TestTold:
     def test_each_change_of_state_is_told_once(self) -> None:
-        cool = {"node-1": COOL}
         slow = TransportError(Failure.TIMEOUT, "no reply")
-        waited = Waited(CpuWatch(85), cool, cool, DOWN, DOWN, slow, cool, {"node-1": HOT}, interval=10)
+        waited = Waited(CpuWatch(85), ONE_COOL, ONE_COOL, DOWN, DOWN, slow, ONE_COOL, ONE_HOT, interval=10)
         assert [(level, sentence[:23]) for level, sentence in waited.told] == [
             (20, "Waiting: no node's CPU "),
             (30, "The wait goes on in 10 "),
@@ -283,55 +259,28 @@ class TestFailure:
             (20, "Waiting: no node's CPU "),
             (20, "Seen: CPU at 85 % or mo"),
         ]
+        assert waited.pauses == [10] * 6
 
     def test_spike_seen_again_after_a_wait_is_told_again_and_else_once(self) -> None:
         told: list[str] = []
         progress = Progress(lambda _, sentence: told.append(sentence))
-        for readings in ([HOT], [HOT], [COOL, HOT]):
-            Waited(CpuWatch(85), *({"node-1": percent} for percent in readings), progress=progress)
+        for readings in ([ONE_HOT], [ONE_HOT], [ONE_COOL, ONE_HOT]):
+            Waited(CpuWatch(85), *readings, progress=progress)
         seen, waiting = "Seen: CPU at 85 % or more: node-1 (its machine)", "Waiting: no node's CPU is at 85 % or more"
         assert told == [seen, waiting, seen]
 
-    def test_wrong_credentials_end_the_wait_within_a_streak_too(self) -> None:
-        with pytest.raises(AuthenticationError):
-            Waited(CpuWatch(85, sustained_for=20), ONE_HOT, DENIED)
-
-    def test_wrong_credentials_are_waited_out_where_that_is_asked_for(self) -> None:
-        waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
-        assert waited.pauses == [10, 10]
-
-
-class TestNodes:
-    def test_nodes_that_do_not_exist_end_the_wait(self) -> None:
-        with pytest.raises(NotFoundError, match="'node-9'"):
-            Waited(CpuWatch(85, nodes="node-9"), {})
-
-    def test_nodes_that_the_cluster_does_not_know_are_told_once(self) -> None:
-        cool = {"node-1": COOL}
-        waited = Waited(CpuWatch(85, nodes="node-1,node-8,node-9"), cool, cool, {"node-1": HOT})
-        assert [told for told in waited.told if told[0] > 20] == [
-            (30, "Only some of the nodes are watched: the cluster knows no node node-8, node-9.")
-        ]
+    def test_nodes_that_the_cluster_does_not_know_are_told_once_and_some_of_hundreds_named(self) -> None:
+        watch = CpuWatch(85, nodes=["node-1", *(f"gone-{number}" for number in range(300))])
+        ((level, sentence),) = [told for told in Waited(watch, ONE_COOL, ONE_COOL, ONE_HOT).told if told[0] > 20]
+        assert level == 30
+        assert sentence.startswith("Only some of the nodes are watched: the cluster knows no node gone-0, gone-1, ")
+        assert sentence.endswith("gone-19 and 280 more.")
 
     def test_node_that_may_have_failed_is_not_called_unknown(self) -> None:
-        partly = replied(stats({"node-1": HOT}, failures=("Failed node [abc]",)))
-        waited = Waited(CpuWatch(85, nodes="node-1,node-2"), partly)
+        partly = replied(stats(ONE_HOT, failures=("Failed node [abc]",)))
         gap = "the cluster gave no statistics of 1 node; not in its reply: node-2"
-        assert waited.told == [
-            (30, f"Only some of the nodes are watched: {gap}."),
-            (20, "Seen: CPU at 85 % or more: node-1 (its machine)"),
-        ]
-
-    def test_nodes_that_have_answered_may_come_back(self) -> None:
-        watch = CpuWatch(85, nodes=node_id("node-1"))
-        waited = Waited(watch, {"node-1": COOL}, GONE, {"node-1": HOT})
-        assert waited.nodes == ["node-1"]
-        assert [level for level, _ in waited.told] == [20, 30, 20]
-
-    def test_hundreds_of_unknown_nodes_are_counted_and_some_named(self) -> None:
-        watch = CpuWatch(85, nodes=["node-1", *(f"gone-{number}" for number in range(300))])
-        ((_, sentence), _) = Waited(watch, {"node-1": HOT}).told
-        assert sentence.endswith("gone-19 and 280 more.")
+        (remark, _) = Waited(CpuWatch(85, nodes="node-1,node-2"), partly).told
+        assert remark == (30, f"Only some of the nodes are watched: {gap}.")
 
 
 @pytest.mark.parametrize(

@@ -31,85 +31,71 @@ def watching(clear_below: float = 85, sustained_for: float = 0, **watch: Any) ->
     return Hysteresis(CpuWatch(85, sustained_for=sustained_for, **watch), clear_below)
 
 
-class TestAny:
-    def test_a_spike_is_told_once(self) -> None:
-        assert told(watching(), {"a": 5}, {"a": 90}, {"a": 95}, {"a": 99}) == ["", "a", "", ""]
+HOT, COOL, BOTH = {"a": 90.0}, {"a": 5.0}, {"a": 90.0, "b": 95.0}
 
-    def test_a_node_that_cooled_down_can_run_hot_again(self) -> None:
-        assert told(watching(), {"a": 90}, {"a": 84}, {"a": 90}) == ["a", "", "a"]
-
-    def test_hot_node_has_to_fall_below_where_it_clears(self) -> None:
-        readings = [{"a": cpu} for cpu in (90, 70, 90, 69.9, 84, 90)]
-        assert told(watching(clear_below=70), *readings) == ["a", "", "", "", "", "a"]
-
-    def test_another_node_has_a_spike_of_its_own(self) -> None:
-        hysteresis = watching()
-        assert told(hysteresis, {"a": 90, "b": 5}, {"a": 90, "b": 90}, {"a": 5, "b": 90}, {"a": 90, "b": 90}) == [
-            "a",
-            "b",
-            "",
-            "a",
-        ]
-        assert hysteresis.hot == ("id_b", "id_a")
-
-    def test_nodes_that_run_hot_together_are_told_together_the_hottest_first(self) -> None:
-        assert told(watching(), {"a": 90, "b": 95}) == ["b a"]
-
-    @pytest.mark.parametrize("unknown", [{"a": None}, {}, {"b": 5}, None])
-    def test_unknown_cpu_clears_nothing(self, unknown: dict[str, float | None] | None) -> None:
-        assert told(watching(), {"a": 90}, unknown, {"a": 90}) == ["a", "", ""]
-
-    def test_a_streak_goes_on_while_another_spike_is_told(self) -> None:
-        both = {"a": 90.0, "b": 90.0}
-        hysteresis = watching(sustained_for=20)
-        assert told(hysteresis, {"a": 90, "b": 5}, both, both, both, both) == ["", "", "a", "b", ""]
-
-    def test_a_streak_after_a_spike_has_to_be_long_enough_again(self) -> None:
-        hot, cool = {"a": 90.0}, {"a": 5.0}
-        assert told(watching(sustained_for=20), hot, hot, hot, cool, hot, hot, hot) == ["", "", "a", "", "", "", "a"]
-
-    def test_a_failed_reading_breaks_no_streak_and_makes_none(self) -> None:
-        hot = {"a": 90.0}
-        assert told(watching(sustained_for=20), hot, None, hot) == ["", "", "a"]
-        assert told(watching(sustained_for=20), hot, None, None, hot) == ["", "", "", ""]
-
-    @pytest.mark.parametrize("sustained_for", [0, 10])
-    def test_a_spike_of_thousands_of_nodes_is_told_once(self, sustained_for: float) -> None:
-        hysteresis = watching(sustained_for=sustained_for)
-        hot = stats(**{f"node-{number}": 95.0 for number in range(2500)})
-        found = [len(hysteresis.add(hot, 10.0 * reading)) for reading in range(5)]
-        assert sorted(found) == [0, 0, 0, 0, 2500]
-
-    def test_hot_node_says_when_the_next_reading_is_due(self) -> None:
-        hysteresis = watching(sustained_for=20, reading_interval=15)
-        told(hysteresis, {"a": 90})
-        assert hysteresis.running
-        assert hysteresis.pause(0.0) == 15
-        told(hysteresis, {"a": 5})
-        assert not hysteresis.running
+#: By what happens: the watch, the readings, and the nodes that each reading tells of.
+SPIKES: dict[str, tuple[dict[str, Any], list[Any], list[str]]] = {
+    "a spike is told once": ({}, [COOL, HOT, {"a": 95}, {"a": 99}], ["", "a", "", ""]),
+    "a node that cooled down can run hot again": ({}, [HOT, {"a": 84}, HOT], ["a", "", "a"]),
+    "a hot node has to fall below where it clears": (
+        {"clear_below": 70},
+        [HOT, {"a": 70}, HOT, {"a": 69.9}, {"a": 84}, HOT],
+        ["a", "", "", "", "", "a"],
+    ),
+    "another node has a spike of its own": (
+        {},
+        [{"a": 90, "b": 5}, BOTH, {"a": 5, "b": 90}, BOTH],
+        ["a", "b", "", "a"],
+    ),
+    "nodes that run hot together are told together the hottest first": ({}, [BOTH], ["b a"]),
+    "a figure that is unknown clears nothing": ({}, [HOT, {"a": None}, HOT], ["a", "", ""]),
+    "a node that is not in the reading clears nothing": ({}, [HOT, {"b": 5}, HOT], ["a", "", ""]),
+    "a reading that failed clears nothing": ({}, [HOT, None, HOT], ["a", "", ""]),
+    "a streak goes on while another spike is told": (
+        {"sustained_for": 20},
+        [{"a": 90, "b": 5}, *[BOTH] * 4],
+        ["", "", "a", "b", ""],
+    ),
+    "a streak after a spike has to be long enough again": (
+        {"sustained_for": 20},
+        [*[HOT] * 3, COOL, *[HOT] * 3],
+        ["", "", "a", "", "", "", "a"],
+    ),
+    "a failed reading breaks no streak": ({"sustained_for": 20}, [HOT, None, HOT], ["", "", "a"]),
+    "and makes none": ({"sustained_for": 20}, [HOT, None, None, HOT], ["", "", "", ""]),
+    "all nodes have a spike together however long it lasts": (
+        {"require": "all", "sustained_for": 20},
+        [*[BOTH] * 8],
+        ["", "", "b a", *[""] * 5],
+    ),
+    "a spike of all nodes is over when one of them cools down": (
+        {"require": "all", "clear_below": 50},
+        [{"a": 90, "b": 5}, BOTH, {"a": 60, "b": 60}, BOTH, {"a": None}, BOTH, {"a": 49}, BOTH],
+        ["", "b a", "", "", "", "", "", "b a"],
+    ),
+}
 
 
-class TestAll:
-    def test_the_nodes_have_a_spike_together(self) -> None:
-        both, one = {"a": 90.0, "b": 95.0}, {"a": 90.0, "b": 5.0}
-        assert told(watching(require="all"), one, both, both, one, both) == ["", "b a", "", "", "b a"]
+@pytest.mark.parametrize(("watch", "readings", "names"), SPIKES.values(), ids=SPIKES.keys())
+def test_spikes_are_told_once(watch: dict[str, Any], readings: list[Any], names: list[str]) -> None:
+    assert told(watching(**watch), *readings) == names
 
-    def test_spike_of_all_nodes_is_over_when_one_of_them_cools_down(self) -> None:
-        hysteresis = watching(require="all", clear_below=50)
-        both = {"a": 90.0, "b": 95.0}
-        assert told(hysteresis, both, {"a": 60, "b": 60}, both, {"a": None}, both, {"a": 49}, both) == [
-            "b a",
-            "",
-            "",
-            "",
-            "",
-            "",
-            "b a",
-        ]
 
-    def test_a_spike_is_told_once_however_long_it_lasts(self) -> None:
-        both = {"a": 90.0, "b": 95.0}
-        assert told(watching(require="all", sustained_for=20), *[both] * 8) == ["", "", "b a", *[""] * 5]
+@pytest.mark.parametrize("sustained_for", [0, 10])
+def test_a_spike_of_thousands_of_nodes_is_told_once(sustained_for: float) -> None:
+    hysteresis = watching(sustained_for=sustained_for)
+    hot = stats(**{f"node-{number}": 95.0 for number in range(2500)})
+    found = [len(hysteresis.add(hot, 10.0 * reading)) for reading in range(5)]
+    assert sorted(found) == [0, 0, 0, 0, 2500]
+
+
+def test_hot_node_says_when_the_next_reading_is_due() -> None:
+    hysteresis = watching(sustained_for=20, reading_interval=15)
+    told(hysteresis, HOT)
+    assert hysteresis.running
+    assert hysteresis.pause(0.0) == 15
+    told(hysteresis, COOL)
+    assert not hysteresis.running
 
 
 class TestRestart:
