@@ -68,9 +68,8 @@ class Kind:
 _NEWEST = 99
 #: In the order in which they run. The security plugin is not published for the newest OpenSearch.
 KINDS = (
-    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), has_known_load=True),
     Kind("opensearch", "3.8.0.0", range(21, _NEWEST), has_known_load=True),
-    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, is_like_sandbox=True),
+    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, is_like_sandbox=True, has_known_load=True),
     Kind("elasticsearch", "7.17.28", range(11, 22)),
     Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
     Kind(

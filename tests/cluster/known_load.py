@@ -11,7 +11,7 @@ import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import requests
 
@@ -39,20 +39,6 @@ _SETTINGS = {
     "routing.allocation.require._name": BUSY_NODE,
 }
 _FIELDS = {"label": {"type": "keyword"}, "value": {"type": "double"}, "text": {"type": "text"}}
-
-
-class SentRequest(NamedTuple):
-    """
-    A request that was answered.
-
-    :param started: the monotonic time at which it was sent.
-    :param ended: the monotonic time at which the reply had arrived.
-    """
-
-    kind: str
-    opaque_id: str
-    started: float
-    ended: float
 
 
 @dataclass(frozen=True)
@@ -92,9 +78,7 @@ class KnownLoad:
         self._cluster = cluster
         self.index = f"mediaops-known-{uuid.uuid4().hex}"
         self.written = f"mediaops-written-{uuid.uuid4().hex}"
-        self.sent: list[SentRequest] = []
-        """The requests that were answered, in the order of their ends."""
-        self._under_way: dict[int, tuple[str, str, float]] = {}
+        self._under_way: dict[int, tuple[str, float]] = {}
         self._failures: list[Exception] = []
         self._copy_seconds = self._clause_seconds = 1.0
 
@@ -187,7 +171,7 @@ class KnownLoad:
 
     def under_way(self, since: float) -> set[str]:
         """Return the X-Opaque-Ids of the requests that were sent before a time and are not answered yet."""
-        return {opaque_id for _, opaque_id, started in list(self._under_way.values()) if started < since}
+        return {opaque_id for opaque_id, started in list(self._under_way.values()) if started < since}
 
     def listed(self) -> set[str]:
         """Return the X-Opaque-Ids of the tasks that the busy node lists."""
@@ -216,8 +200,7 @@ class KnownLoad:
         with self._cluster.session() as session:
             while not ended.is_set():
                 opaque_id = f"{work.name}#{uuid.uuid4().hex[:8]}" if work.own_ids else work.name
-                started = time.monotonic()
-                self._under_way[threading.get_ident()] = (work.name, opaque_id, started)
+                self._under_way[threading.get_ident()] = (opaque_id, time.monotonic())
                 begun.set()
                 try:
                     self._post(session, work.path, work.body(), opaque_id)
@@ -229,7 +212,6 @@ class KnownLoad:
                     return
                 finally:
                     del self._under_way[threading.get_ident()]
-                self.sent.append(SentRequest(work.name, opaque_id, started, time.monotonic()))
 
     def _post(self, session: requests.Session, path: str, body: bytes, opaque_id: str) -> None:
         post(session, f"{self._cluster.url}/{path}", body, opaque_id)
