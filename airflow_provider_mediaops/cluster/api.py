@@ -40,6 +40,8 @@ _MOST_FAILURES = 20
 _JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 # Each node's section of a report begins so, in every version.
 _SECTION = b":::"
+#: The pause between two readings of counters: the servers measure once a second, and return the same until then.
+BETWEEN_SECONDS = 1.1
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
 # More cores than this are a fault of the reply.
@@ -161,6 +163,24 @@ def _read_cores(body: Mapping[str, Any]) -> dict[str, int]:
             if type(number := machine.get(name)) is int and 0 < number <= _MOST_CORES:
                 cores[node_id] = number
     return cores
+
+
+def cluster_version() -> Call[str | None]:
+    """Ask for product and version, such as ``OpenSearch 2.19.1``, with the permission ``cluster:monitor/main``."""
+    request = Request("GET", "/", headers={"Accept": "application/json"}, is_retried=False, kind="version")
+    return Call(request, lambda response: _read_version(response, read_json(response)))
+
+
+def _read_version(response: Response, body: Mapping[str, Any]) -> str | None:
+    version = body.get("version")
+    if not isinstance(version, dict) or not isinstance(number := version.get("number"), str):
+        return None
+    distribution = version.get("distribution")
+    if isinstance(distribution, str):
+        return f"{'OpenSearch' if distribution == 'opensearch' else distribution} {number}"
+    # Elasticsearch names itself in a header since 7.14.
+    product = response.headers.get("x-elastic-product")
+    return f"{product} {number}" if product else number
 
 
 def _checked(stats: NodeStats, selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from airflow_provider_mediaops.cluster.api import CpuCall
+from airflow_provider_mediaops.cluster.api import BETWEEN_SECONDS, CpuCall
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Wait
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The servers measure once a second, and return the same figures until then.
-_BETWEEN_SECONDS = 1.1
 _BY_COUNTERS = ("auto", "cgroup")
 
 
@@ -44,5 +42,5 @@ class ClusterClient(Client):
         stats = yield from Client.ask(self, call.measured(self.cpu_measure))
         if self.cpu_measure not in _BY_COUNTERS or not stats.containers:
             return stats
-        yield Wait(_BETWEEN_SECONDS)
+        yield Wait(BETWEEN_SECONDS)
         return (yield from Client.ask(self, call.measured(self.cpu_measure, stats.containers)))

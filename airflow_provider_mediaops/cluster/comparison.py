@@ -151,7 +151,8 @@ class ComparisonSums:
         self._measure = measure
         self._added = 0
         self._pools, self._methods, self._nodes, self._ones = (_Sums(reports) for _ in range(4))
-        self._hottest: dict[tuple[str, str], tuple[float, _Details]] = {}
+        # What is kept of a thread: its amount, pool, method, and the other and idle percent.
+        self._hottest: dict[tuple[str, str], tuple[float, str, str, float | None, float | None]] = {}
         self._without_figure = self._left_out = 0
 
     def add(self, report: HotThreadsReport) -> None:
@@ -177,7 +178,8 @@ class ComparisonSums:
         self._pools.add(number, pool_label(thread), amount, *key)
         self._ones.add(number, key, amount, *key)
         if key not in self._hottest or amount > self._hottest[key][0]:
-            self._hottest[key] = (amount, _details_of(thread))
+            method = top_method(thread)
+            self._hottest[key] = amount, pool_label(thread), method, thread.other_percent, thread.idle_percent
 
     def comparison(self) -> Comparison:
         """Return the sums, hottest first."""
@@ -187,18 +189,10 @@ class ComparisonSums:
             pools=self._pools.hottest_first(),
             methods=self._methods.hottest_first(),
             nodes=self._nodes.hottest_first(),
-            threads=tuple(HotOne(heat, *self._hottest[heat.nodes[0], heat.name][1]) for heat in ones),
+            threads=tuple(HotOne(heat, *self._hottest[heat.nodes[0], heat.name][1:]) for heat in ones),
             without_figure=self._without_figure,
             left_out=self._left_out,
         )
-
-
-_Details = tuple[str, str, float | None, float | None]
-
-
-def _details_of(thread: HotThread) -> _Details:
-    """Return the pool, the method, and the other and idle percent of a thread: all that is kept of it."""
-    return pool_label(thread), top_method(thread), thread.other_percent, thread.idle_percent
 
 
 def top_method(thread: HotThread) -> str:

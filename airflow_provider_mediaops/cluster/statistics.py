@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from airflow_provider_mediaops.cluster.api import MOST_SECONDS_FOR_COUNTERS, node_counters
+from airflow_provider_mediaops.cluster.api import BETWEEN_SECONDS, MOST_SECONDS_FOR_COUNTERS, node_counters
 from airflow_provider_mediaops.cluster.plain_values import figure_at, mapping_at, mapping_of, text_of
 from airflow_provider_mediaops.cluster.text import readable
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
-# The servers measure once a second, and return the same figures until then.
-_BETWEEN_SECONDS = 1.1
 #: The longest time that they take.
-MOST_SECONDS = 2 * MOST_SECONDS_FOR_COUNTERS + _BETWEEN_SECONDS
+MOST_SECONDS = 2 * MOST_SECONDS_FOR_COUNTERS + BETWEEN_SECONDS
 # From here on the servers themselves write the collector's share into their logs (monitor.jvm.gc.overhead.info).
 _HOT_COLLECTOR_PERCENT = 25.0
 # The size of the queue of searches, by default.
@@ -151,7 +149,7 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
     try:
         before = yield from ask(node_counters(query.nodes))
         if any(_counters_of(mapping_of(node)).at_ms for node in before.values()):
-            yield Wait(_BETWEEN_SECONDS, "the counters of the collector and the thread pools")
+            yield Wait(BETWEEN_SECONDS, "the counters of the collector and the thread pools")
             after = yield from ask(node_counters(query.nodes))
     except (MediaOpsError, TaskStoppedError):
         if before is None:

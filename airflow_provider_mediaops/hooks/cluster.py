@@ -245,7 +245,7 @@ class SearchClusterHook(ServiceHook):
         return ProbeResult(sentence)
 
     def _version(self, client: Client) -> CallFlow[str | None]:
-        from airflow_provider_mediaops.cluster.version import cluster_version
+        from airflow_provider_mediaops.cluster.api import cluster_version
 
         return (yield from client.ask(cluster_version()))
 

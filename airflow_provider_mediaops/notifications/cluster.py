@@ -85,7 +85,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         self.running_tasks = running_tasks
         self.show_queries = show_queries
         self.cluster_conn_id = cluster_conn_id
-        from airflow_provider_mediaops.cluster.capture.arguments import check_capture
+        from airflow_provider_mediaops.cluster.capture.plan import check_capture
 
         given = self._given()
         # None means the default.
@@ -96,7 +96,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _query(self) -> dict[str, Any]:
         """Read the rendered arguments of the hook's capture."""
-        from airflow_provider_mediaops.cluster.capture.arguments import read_plan
+        from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
         plan, _ = read_plan(self._given())
         return {**asdict(plan.query), "running_tasks": plan.running_tasks, "show_queries": plan.show_queries}

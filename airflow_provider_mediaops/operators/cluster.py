@@ -152,13 +152,13 @@ class CaptureHotThreadsOperator(ServiceOperator):
     template_fields: Sequence[str] = own_arguments
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-        from airflow_provider_mediaops.cluster.capture.arguments import check_capture
+        from airflow_provider_mediaops.cluster.capture.plan import check_capture
 
         check_capture(given, is_unknown, _default_timeout())
 
     def _plan(self) -> tuple[CapturePlan, float]:
         """Return the plan of the captures, and the longest time to wait for a spike, in seconds."""
-        from airflow_provider_mediaops.cluster.capture.arguments import read_plan
+        from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
         return read_plan(self._given(), _default_timeout())
 

@@ -14,8 +14,7 @@ import pytest
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.books.api import BOOK_RULES, get_book, get_books, get_key_usage
 from airflow_provider_mediaops.books.models import Status
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_cores, node_stats
-from airflow_provider_mediaops.cluster.version import cluster_version
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, cluster_version, node_cores, node_stats
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     QuotaExceededError,

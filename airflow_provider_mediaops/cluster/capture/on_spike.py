@@ -10,7 +10,7 @@ import logging
 import re
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
@@ -28,9 +28,9 @@ from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
@@ -48,31 +48,10 @@ _ID = re.compile(r"(?!\.+\Z)[\w.-]+", re.ASCII)
 _LONGEST_IDS = 3000
 
 
-class Keeper(Protocol):
-    """Stores captures; its methods may block."""
-
-    @property
-    def shows_cores(self) -> bool:
-        """Whether :meth:`finish` has a use for the cores of the nodes."""
-
-    @property
-    def shows_statistics(self) -> bool:
-        """Whether :meth:`keep` has a use for the statistics of the nodes."""
-
-    def check(self) -> None:
-        """Raise OSError if nothing can be kept."""
-
-    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
-        """Keep a capture by its place in the series, from 1 on, and return its summary."""
-
-    def finish(self, cores: Mapping[str, int] | None = None) -> None:
-        """Store the files that all captures share; the cores are those of the nodes by their ids, if they are known."""
-
-
 def capture_when_hot(
     ask: Ask,
     plan: CapturePlan,
-    keeper: Keeper,
+    keeper: CaptureFiles,
     *,
     readings: Readings[NodeStats],
     deadline: float = float("inf"),
@@ -122,7 +101,7 @@ def capture_when_hot(
 def capture_at_once(
     ask: Ask,
     plan: CapturePlan,
-    keeper: Keeper,
+    keeper: CaptureFiles,
     *,
     log: Callable[[int, str], None],
     clock: Clock | None = None,
@@ -167,7 +146,7 @@ class _Series:
 
     ask: Ask
     plan: CapturePlan
-    keeper: Keeper
+    keeper: CaptureFiles
     log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False

@@ -29,6 +29,12 @@ _KINDS_IN_LOG = 3
 _LISTED = 50
 _ROOM = {"nodes": 3_000, "cpu": 4_000, "missing": 1_500, "hottest": 2_800, "kinds": 1_800, "groups": 2_400}
 _FAILURES_ROOM = 9_000
+# The entries that the later captures of a series keep, in the steps in which it is shortened.
+_SHORTER: tuple[dict[str, int], ...] = (
+    {},
+    {"nodes": 0, "cpu": 1, "hottest": 1, "kinds": 1, "missing": 0, "groups": 1},
+    dict.fromkeys(_ROOM, 0),
+)
 _LONGEST_NAME = 200
 # A group has three names beside that of its node, and the first one is kept whatever its size is.
 _LONGEST_GROUP_NAME = 80
@@ -117,23 +123,14 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
     if not captures:
         return {"captures": [], "failures": kept}
     room = MOST_BYTES - json_size(kept)
-    steps: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (dict, _with_hottest, _with_counts)
-    for shorten in steps:
-        series = [captures[0], *map(shorten, captures[1:])]
+    for most in _SHORTER:
+        series = [captures[0], *(_shortened(later, most) for later in captures[1:])]
         if json_size(series) <= room:
             return {"captures": series, "failures": kept}
     # The number of those that are left out takes some bytes, too.
     fitted = fitting(series, room - len(', "later_captures": 99')) or series[:1]
     left_out = {**captures[0].get("left_out", {}), "later_captures": len(series) - len(fitted)}
     return {"captures": [{**captures[0], "left_out": left_out}, *fitted[1:]], "failures": kept}
-
-
-def _with_hottest(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "kinds": 1, "missing": 0, "groups": 1})
-
-
-def _with_counts(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "kinds": 0, "missing": 0, "groups": 0})
 
 
 def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, EMPTY_REPORT, hot_threads, node_stats, probe
+from airflow_provider_mediaops.cluster.api import (
+    CLUSTER_RULES,
+    EMPTY_REPORT,
+    cluster_version,
+    hot_threads,
+    node_stats,
+    probe,
+)
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
-from airflow_provider_mediaops.cluster.version import cluster_version
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,

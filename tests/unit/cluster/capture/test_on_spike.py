@@ -93,7 +93,7 @@ class Captured:
     ) -> None:
         self.logged: list[tuple[int, str]] = []
         self.steps: list[Step] = []
-        self.shelf = shelf or Shelf()
+        self.shelf: Any = shelf or Shelf()
         self.outcome: dict[str, Any] = {}
         clock = FakeClock()
         policy = RetryPolicy(max_attempts=1)
