@@ -79,7 +79,13 @@ def test_the_advised_privilege_suffices(connect: Callable[[User], str], cluster:
     with SearchClusterHook(connect(user)) as hook:
         assert hook.test_connection()[0]
         assert {node.name for node in hook.cpu()} == set(cluster.node_names)
-        assert hook.hot_threads(interval="10ms").startswith("::: {")
+        capture = hook.capture(interval="50ms", running_tasks=True)
+    assert capture.text.startswith("::: {")
+    assert capture.running_tasks is not None
+    assert sorted(node.label for node in capture.running_tasks.nodes) == sorted(cluster.node_names)
+    for node in capture.running_tasks.nodes:
+        assert not [remark for remark in node.remarks if "refus" in remark]
+        assert node.looks_ms
 
 
 def test_the_documented_role_suffices_for_readings_captures_and_tasks_and_for_nothing_else(
@@ -111,15 +117,3 @@ def test_a_refused_call_names_its_privilege(connect: Callable[[User], str]) -> N
     assert raised.value.status == 403
     with SearchClusterHook(connect(HOT_THREADS_ONLY)) as hook, pytest.raises(PermissionDeniedError, match=STATS):
         hook.cpu()
-
-
-def test_a_capture_needs_no_privilege_for_the_statistics(connect: Callable[[User], str], tmp_path: Path) -> None:
-    operator = CaptureHotThreadsOperator(
-        task_id="capture",
-        destination=str(tmp_path / "hot.txt"),
-        interval="10ms",
-        cluster_conn_id=connect(HOT_THREADS_ONLY),
-    )
-    summary = operator.execute({})
-    assert summary["cpu"] is None
-    assert (tmp_path / "hot.txt").read_text().startswith("::: {")

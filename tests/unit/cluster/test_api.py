@@ -195,12 +195,6 @@ class TestHotThreadsReply:
         assert caught.value.path == "/_nodes/hot_threads"
         assert caught.value.status == 200
 
-    def test_an_empty_report_names_the_nodes_that_were_asked_for(self) -> None:
-        with pytest.raises(NotFoundError, match=r"timeout=5s.*'node-8' or 'node-9'") as caught:
-            answer(hot_threads(HotThreadsQuery("node-8,node-9", timeout="5s")), replied(""))
-        assert caught.value.service == "search cluster"
-        assert caught.value.path == "/_nodes/node-8,node-9/hot_threads"
-
     @pytest.mark.parametrize(
         ("query", "message"),
         [
@@ -215,18 +209,19 @@ class TestHotThreadsReply:
         with pytest.raises(InvalidArgumentError, match=message):
             HotThreadsQuery(**query)
 
-    @pytest.mark.parametrize("nodes", [None, "node-8"])
     @pytest.mark.parametrize(
-        ("query", "message"),
-        [
-            ({"timeout": "600ms"}, r"Nodes that do not answer within timeout=600ms are left out"),
-            ({}, r"Nodes that do not answer within timeout=30s are left out"),
-        ],
+        ("nodes", "cls", "words"),
+        [(None, InvalidReplyError, ""), ("node-8,node-9", NotFoundError, "'node-8' or 'node-9'")],
     )
-    def test_an_empty_report_names_the_time_limit(self, nodes: str | None, query: dict[str, Any], message: str) -> None:
-        with pytest.raises(MediaOpsError, match=message) as caught:
-            answer(hot_threads(HotThreadsQuery(nodes, **query)), replied(""))
-        assert caught.value.reason == EMPTY_REPORT
+    @pytest.mark.parametrize("timeout", ["30s", "600ms"])
+    def test_an_empty_report_names_the_time_limit_and_the_nodes(
+        self, nodes: str | None, cls: type[MediaOpsError], words: str, timeout: str
+    ) -> None:
+        message = f"Nodes that do not answer within timeout={timeout} are left out.*{words}"
+        with pytest.raises(cls, match=message) as caught:
+            answer(hot_threads(HotThreadsQuery(nodes, timeout=timeout)), replied(""))
+        assert (caught.value.reason, caught.value.service) == (EMPTY_REPORT, "search cluster")
+        assert caught.value.path == f"/_nodes/{f'{nodes}/' if nodes else ''}hot_threads"
         assert "proxy" not in caught.value.message
 
 
@@ -281,11 +276,6 @@ class TestProbe:
 
 
 class TestNodeStats:
-    def test_nodes_are_read_with_their_cpu(self) -> None:
-        found = answer(node_stats(), replied(stats({"node-1": 12, "node-2": None})))
-        assert [(node.name, node.percent) for node in found.nodes] == [("node-1", 12.0), ("node-2", None)]
-        assert found.cluster_name == "docs"
-
     def test_nodes_that_do_not_exist_are_named(self) -> None:
         with pytest.raises(NotFoundError, match="'node-9'") as caught:
             answer(node_stats(["node-9"]), replied(stats({})))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, Comparison, Heat, compare, method_of
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import cpu, section, split, stack, thread, unique
-
-RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 
 
 def compared(*texts: str) -> Comparison:
@@ -114,12 +110,6 @@ class TestOneReport:
     def test_nothing_at_all(self) -> None:
         found = compared("")
         assert (found.pools, found.methods, found.nodes, found.threads) == ((), (), (), ())
-
-    def test_a_recorded_report(self) -> None:
-        found = compared((RECORDED / "opensearch-3.8.0-cpu.txt").read_text(encoding="utf-8"))
-        assert amounts(found.pools) == {"search": [23.6]}
-        assert amounts(found.nodes) == {"Node 1": [20.4], "Node 2": [3.2]}
-        assert next(iter(amounts(found.methods))) == "org.apache.lucene.search.DenseConjunctionBulkScorer.score"
 
 
 class TestSeveralReports:

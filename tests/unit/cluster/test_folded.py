@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import groupby
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from airflow_provider_mediaops.cluster.folded import Measure, folded, measures, 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, split, stack, thread, unique
 
-RECORDED = sorted((Path(__file__).parents[2] / "data" / "hot_threads").glob("*.txt"))
 ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 
@@ -84,24 +81,6 @@ class TestLines:
 
     def test_nothing_hot_is_nothing_written(self) -> None:
         assert fold("", section("n1")) == []
-
-    @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-    def test_recorded_reports(self, path: Path) -> None:
-        report = parse(path.read_text(encoding="utf-8"))
-        (measure,) = measures([report])
-        lines = read(folded([report]))
-        wanted: dict[tuple[str, ...], float] = {}
-        for node in report.nodes:
-            for one in node.threads:
-                for group in one.groups:
-                    key = (str(node.name), str(one.pool), str(one.name), *reversed(group.frames))
-                    wanted[key] = wanted.get(key, 0) + measure.amount(one) * group.snapshots
-        assert [(tuple(frames), weight) for frames, weight in lines] == [
-            (key, max(1, round(weight))) for key, weight in wanted.items() if weight
-        ]
-        assert [node for node, _ in groupby(frames[0] for frames, _ in lines)] == [
-            node.name for node in report.nodes if any(measure.amount(one) for one in node.threads)
-        ]
 
 
 class TestWeights:

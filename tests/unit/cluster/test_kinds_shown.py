@@ -7,7 +7,6 @@ import re
 from html import unescape
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, stack, thread, unique
@@ -126,9 +125,3 @@ def test_result_of_very_many_merges_stays_small() -> None:
     assert 1 <= len(summary["kinds"]) <= 5
     assert all(len(kind["index"]) == 120 for kind in summary["kinds"])
     assert len(json.dumps(summary)) < 16_000
-
-
-def test_folded_stacks_begin_with_their_kinds_if_that_is_asked_for() -> None:
-    report = parse(TEXT)
-    plain, rooted = folded([report]).splitlines(), folded([report], kinds_first=True).splitlines()
-    assert rooted == [f"Script run for each document;{plain[0]}", f"Merging segments;{plain[1]}"]

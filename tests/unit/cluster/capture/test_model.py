@@ -9,8 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination, capture_paths
-from airflow_provider_mediaops.cluster.capture.model import Capture, Reading, take_capture
-from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -79,31 +78,20 @@ class TestTaking:
         with pytest.raises(cls):
             capture(reply)
 
-    def test_nodes_that_exist_and_do_not_report_may_do_so_later(self) -> None:
-        with pytest.raises(ReplyTimeoutError, match=r"node-1.*timeout=600ms") as caught:
-            capture(replied(stats({"node-1": 95})), replied(""), query=HotThreadsQuery("node-1", timeout="600ms"))
-        assert caught.value.path == "/_nodes/node-1/hot_threads"
-
     def test_nodes_that_do_not_exist_never_will(self) -> None:
         with pytest.raises(NotFoundError, match="'node-9'"):
             capture(replied(stats({})), replied(""), query=HotThreadsQuery("node-9"))
 
-    def test_a_report_of_other_nodes_only_is_none(self) -> None:
-        with pytest.raises(ReplyTimeoutError, match=r"\(node-1\).*timeout=30s") as caught:
-            capture(replied(stats({"node-1": 95})), replied(report("node-2")), query=HotThreadsQuery("node-1"))
+    @pytest.mark.parametrize("text", ["", report("node-2")])
+    def test_a_report_without_the_nodes_is_none_yet(self, text: str) -> None:
+        with pytest.raises(ReplyTimeoutError, match=r"\(node-1\).*timeout=600ms") as caught:
+            capture(replied(stats({"node-1": 95})), replied(text), query=HotThreadsQuery("node-1", timeout="600ms"))
         assert caught.value.path == "/_nodes/node-1/hot_threads"
 
     @pytest.mark.parametrize("selectors", ["node-1,node-9", "node-1.example", "10.0.0.1", "_local", "node-*", "zone:a"])
     def test_capture_of_some_of_the_nodes_is_one(self, selectors: str) -> None:
         for told in (replied(stats({"node-1": 95, "node-9": 95})), FORBIDDEN):
             assert capture(told, replied(report("node-1")), query=HotThreadsQuery(selectors)).text == report("node-1")
-
-    def test_after_a_reading_nothing_is_asked_before_the_threads(self) -> None:
-        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1))
-        reading = Reading(NodeStats(()), ("Read before.",))
-        taking = take_capture(client.ask, HotThreadsQuery(), reading, now=lambda: START)
-        taken = replay(taking, [replied(report("node-1"))])
-        assert (taken.stats, taken.remarks, taken.taken) == (reading.stats, ("Read before.",), START)
 
 
 class TestSummary:
@@ -157,8 +145,6 @@ class TestSummary:
         (hottest,) = Capture(text).summary()["hottest"]
         assert hottest["thread"].startswith("opensearch[node-1][sear\ufffdch")
         assert len(hottest["thread"]) == 200
-
-    def test_so_are_those_in_statistics(self) -> None:
         summary = capture(replied(json.dumps(stats({"n\ud800\0": 5}))), replied(report("node-1"))).summary()
         assert summary["cpu"] == [{"node": "n\ufffd\ufffd", "percent": 5.0, "source": "os"}]
         assert summary["missing"] == ["n\ufffd\ufffd"]
@@ -225,17 +211,6 @@ class TestFiles:
         assert {kinds[0]["kind"] for kinds in shown} == {"agg.terms", "search.script", "search.other"}
         assert written == taken.report.to_dict()
 
-    def test_json_begins_with_the_circumstances(self) -> None:
-        taken = Capture(report("node-1"), ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
-        written = json.loads(taken.content("json"))
-        assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
-        assert written["capture"] == {
-            "taken": START.isoformat(timespec="milliseconds"),
-            "reason": "spike",
-            "cause": "CPU ≥ 85 %",
-            "nodes_asked": ["node-1"],
-        }
-
     def test_bytes_that_are_no_text_survive(self) -> None:
         taken = Capture("::: {node\udcff}\n")
         assert taken.content("txt") == b"::: {node\xff}\n"
@@ -273,17 +248,16 @@ class TestFiles:
 
     @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])
     def test_json_is_written_as_by_one_call(self, text: str) -> None:
-        taken = Capture(text)
-        capture = {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
+        taken = Capture(text, ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
         written = json.loads(taken.content("json"))
         assert taken.content("json").decode() == json.dumps(written, indent=1)
         assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
-        assert written["capture"] == capture
-
-    def test_stacks_are_folded(self) -> None:
-        pool = "opensearch[node-1][search][T#1]"
-        frames = "java.lang.Thread.run(Thread.java:833);org.example.Search.run(Search.java:12)"
-        assert Capture(report("node-1")).content("folded") == f"node-1;search;{pool};{frames} 975\n".encode()
+        assert written["capture"] == {
+            "taken": START.isoformat(timespec="milliseconds"),
+            "reason": "spike",
+            "cause": "CPU ≥ 85 %",
+            "nodes_asked": ["node-1"],
+        }
 
     @pytest.mark.parametrize(
         ("destination", "formats", "word"),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks import assessment, groups
@@ -379,16 +376,6 @@ def test_replies_of_real_nodes_claim_the_threads_that_are_certain(
     assert all(group.index for group in node.groups)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner)
-        | st.dictionaries(st.sampled_from(["nodes", "groups", "threads", "seen", "cpu_ms", "remarks", "x"]), inner)
-    ),
-    max_leaves=12,
-)
-
-
 def test_tasks_that_are_written_are_read_again() -> None:
     assert RunningTasks.from_dict(json.loads(json.dumps(TASKS.to_dict()))) == TASKS
 
@@ -399,12 +386,6 @@ def test_tasks_are_written_in_plain_values_by_the_names_that_readers_know() -> N
     names = ["action", "opaque_id", "index", "shape", "seen", "running", "queued", "longest_ms", "cpu_ms"]
     assert {*names, "cpu_share_percent", "pool"} <= set(node["groups"][0])
     assert type(node["groups"]) is list
-
-
-@given(json_values)
-def test_tasks_of_any_value_are_read_or_refused(value: object) -> None:
-    with suppress(ValueError):
-        json.dumps(RunningTasks.from_dict(value).to_dict())
 
 
 @pytest.mark.parametrize("odd", [None, [], {"nodes": 5}, {"nodes": [{"groups": [{"seen": "soon"}]}]}])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import pytest
 
@@ -58,9 +57,11 @@ def test_only_what_cannot_be_another_one_is_claimed(
         assert claims(cpu_ms, list(order)) == claimed
 
 
-def test_a_claim_has_the_error_of_the_match() -> None:
+def test_a_claim_has_the_error_to_the_nearest_task() -> None:
     (found,) = match(threads(477.6), [TaskCpu(476.2, 2)])
     assert (found.group, found.cpu_ms, found.error_ms, found.why_not) == (2, 477.6, 1.4, "")
+    several = match(threads(100.0, 102.0, 104.0), [TaskCpu(104.5, 0), TaskCpu(100.5, 0), TaskCpu(102.5, 0)])
+    assert [one.error_ms for one in several] == [0.5, 0.5, 0.5]
 
 
 def test_threads_that_cannot_be_compared_say_why() -> None:
@@ -72,23 +73,3 @@ def test_any_number_of_tasks_is_matched_in_a_moment() -> None:
     alike = [TaskCpu(100.0, 0)] * 10_000
     assert {one.group for one in match(threads(*[100.0] * 200), alike)} == {0}
     assert {one.why_not for one in match(threads(*[100.0] * 200), alike[:199])} == {AMBIGUOUS}
-
-
-def test_the_error_of_a_claim_is_the_difference_to_the_nearest_task() -> None:
-    found = match(threads(100.0, 102.0, 104.0), [TaskCpu(104.5, 0), TaskCpu(100.5, 0), TaskCpu(102.5, 0)])
-    assert [one.error_ms for one in found] == [0.5, 0.5, 0.5]
-
-
-def test_claims_are_right_under_the_errors_that_were_measured() -> None:
-    """Two kinds of searches on eight threads, of which half serve what was not listed; errors as on real nodes."""
-    chance = random.Random(13)  # noqa: S311 no secret
-    right = claimed = 0
-    for _ in range(400):
-        truth = [(chance.choice([0, 1]), chance.uniform(50, 480)) for _ in range(8)]
-        seen = [(group, cpu + chance.gauss(0, 2.5)) for group, cpu in truth[:4]]
-        for (group, _), said in zip(truth, claims([cpu for _, cpu in truth], seen), strict=True):
-            if isinstance(said, int):
-                claimed += 1
-                right += said == group
-    assert claimed > 800
-    assert right / claimed >= 0.95

@@ -86,11 +86,6 @@ def test_a_task_of_opensearch() -> None:
     assert task.listed_at_ms == REPORT_MS + 100
 
 
-def test_a_task_of_elasticsearch_has_no_cpu() -> None:
-    (task,) = read(task_list(["x"]), task_replies.task_list(listed(12, 0, opaque_id=None), failures=2)).tasks
-    assert (task.cpu_ms, task.executions, task.active_threads, task.opaque_id) == (None, None, None, None)
-
-
 def test_a_coordinating_task_names_what_the_client_named() -> None:
     task = read(single_task("x"), coordinating({"size": 0}, index="logs-*, orders"))
     assert task.task_id == f"{COORDINATOR}:7"
