@@ -38,7 +38,7 @@ def read_tasks(fields: CaptureFields, number: int, text: TextVersion) -> Running
     if text.modified is not None and written is not None and written < text.modified:
         raise NothingToShowError(f"{path} is older than the text beside it, hence of another capture.")
     head = read_head(read.text)
-    if head.is_cut_in("running_tasks"):
+    if head.cut == "running_tasks":
         raise NothingToShowError(f"{path} says more about tasks than this page reads. Open the .html beside it.")
     try:
         return RunningTasks.from_dict(head.values.get("running_tasks"))

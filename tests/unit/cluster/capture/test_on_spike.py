@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -31,6 +31,7 @@ from tests.unit.search_cluster import error, node_id, replied, report, stats
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.http.exchange import Response, Step
 
@@ -93,19 +94,20 @@ class Captured:
     ) -> None:
         self.logged: list[tuple[int, str]] = []
         self.steps: list[Step] = []
-        self.shelf: Any = shelf or Shelf()
+        self.shelf = shelf or Shelf()
+        keeper = cast("CaptureFiles", self.shelf)
         self.outcome: dict[str, Any] = {}
         clock = FakeClock()
         policy = RetryPolicy(max_attempts=1)
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=clock.clock)
         log = lambda *logged: self.logged.append(logged)  # noqa: E731
         if late:
-            how = capture_at_once(client.ask, plan, self.shelf, log=log, clock=clock.clock, timed_out=True)
+            how = capture_at_once(client.ask, plan, keeper, log=log, clock=clock.clock, timed_out=True)
         else:
             how = capture_when_hot(
                 client.ask,
                 plan,
-                self.shelf,
+                keeper,
                 readings=ReplayedReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic),
                 deadline=deadline,
                 log=log,
