@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import BETWEEN_SECONDS, MOST_SECONDS_FOR_COUNTERS, node_counters
@@ -107,34 +106,8 @@ class NodeStatistics(TypedDict):
     throttling: Throttling | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Counters:
-    """The counters of a node, which begin at its start."""
-
-    at_ms: float | None
-    uptime_ms: float | None
-    collections: float | None
-    collected_ms: float | None
-    rejected: Mapping[str, float]
-    periods: float | None
-    throttled: float | None
-
-    def since(self, before: _Counters | None) -> _Counters | None:
-        """Return the differences to earlier counters; None if they are of another start, or of the same moment."""
-        if before is None or None in (self.at_ms, self.uptime_ms, before.at_ms, before.uptime_ms):
-            return None
-        at, uptime = _difference(self.at_ms, before.at_ms), _difference(self.uptime_ms, before.uptime_ms)
-        if not at or not uptime:
-            return None
-        return _Counters(
-            at,
-            uptime,
-            _difference(self.collections, before.collections),
-            _difference(self.collected_ms, before.collected_ms),
-            {pool: max(0.0, number - before.rejected.get(pool, number)) for pool, number in self.rejected.items()},
-            _difference(self.periods, before.periods),
-            _difference(self.throttled, before.throttled),
-        )
+# The counters of a node by name, which begin at its start; None for one that it does not give.
+_Counters = dict[str, "float | None"]
 
 
 def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStatistics, ...] | None]:
@@ -148,7 +121,7 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
     after: Mapping[str, Any] | None = None
     try:
         before = yield from ask(node_counters(query.nodes))
-        if any(_counters_of(mapping_of(node)).at_ms for node in before.values()):
+        if any(_counters_of(mapping_of(node))["at_ms"] for node in before.values()):
             yield Wait(BETWEEN_SECONDS, "the counters of the collector and the thread pools")
             after = yield from ask(node_counters(query.nodes))
     except (MediaOpsError, TaskStoppedError):
@@ -160,10 +133,7 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
 
 def statistics_of(nodes: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[NodeStatistics, ...]:
     """Parse the statistics of nodes, the fullest heap first; without an earlier reply, counters are since the start."""
-    found = [
-        _node(node_id, mapping_of(node), _counters_of(mapping_of(before.get(node_id))))
-        for node_id, node in nodes.items()
-    ]
+    found = [_node(node_id, mapping_of(node), mapping_of(before.get(node_id))) for node_id, node in nodes.items()]
     known = [node for node in found if node["heap"] or node["collector"] or node["pools"] or node["throttling"]]
     return tuple(sorted(known, key=lambda node: -(node["heap"] or {"used_percent": 0.0})["used_percent"]))
 
@@ -189,29 +159,37 @@ def _alarms_of(node: NodeStatistics) -> list[str]:
     return found
 
 
-def _node(node_id: str, node: Mapping[str, Any], before: _Counters) -> NodeStatistics:
+def _node(node_id: str, node: Mapping[str, Any], before: Mapping[str, Any]) -> NodeStatistics:
     own = _counters_of(node)
-    period = own.since(before)
+    period = _between(_counters_of(before), own)
     counted = period or own
     # Since the start, the time that has passed is that for which the node is up.
-    length_ms = counted.uptime_ms
+    length_ms, collected_ms = counted["uptime_ms"], counted["collected_ms"]
+    periods, throttled = counted["periods"], counted["throttled"]
+    pools_before = mapping_at(before, "thread_pool") if period else None
     return {
         "node_id": storable(node_id, _LONGEST_NAME),
         "node": storable(text_of(node.get("name")) or node_id, _LONGEST_NAME),
-        "seconds": None if period is None else round((period.at_ms or 0.0) / 1000, 1),
+        "seconds": None if period is None else round((period["at_ms"] or 0.0) / 1000, 1),
         "heap": _heap(mapping_at(node, "jvm", "mem")),
         "collector": None
-        if counted.collected_ms is None or not length_ms
+        if collected_ms is None or not length_ms
         else {
-            "collections": int(counted.collections or 0),
-            "milliseconds": counted.collected_ms,
-            "share_percent": round(min(100.0, 100 * counted.collected_ms / length_ms), 1),
+            "collections": int(counted["collections"] or 0),
+            "milliseconds": collected_ms,
+            "share_percent": round(min(100.0, 100 * collected_ms / length_ms), 1),
         },
-        "pools": _pools(mapping_at(node, "thread_pool"), counted.rejected),
+        "pools": _pools(mapping_at(node, "thread_pool"), pools_before),
         "throttling": None
-        if counted.periods is None or counted.throttled is None
-        else {"periods": int(counted.periods), "throttled": int(counted.throttled)},
+        if periods is None or throttled is None
+        else {"periods": int(periods), "throttled": int(throttled)},
     }
+
+
+def _between(before: _Counters, after: _Counters) -> _Counters | None:
+    """Return the differences of two readings; None if they are of another start, or of the same moment."""
+    period = {name: _difference(after[name], before[name]) for name in after}
+    return period if period["at_ms"] and period["uptime_ms"] else None
 
 
 def _heap(memory: Mapping[str, Any]) -> Heap | None:
@@ -222,18 +200,26 @@ def _heap(memory: Mapping[str, Any]) -> Heap | None:
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
 
 
-def _pools(pools: Mapping[str, Any], rejected: Mapping[str, float]) -> list[Pool]:
+def _pools(pools: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[Pool]:
     found: list[Pool] = [
         {
             "pool": storable(name, _LONGEST_NAME),
             "active": int(figure_at(pool, "active") or 0),
             "queue": int(figure_at(pool, "queue") or 0),
-            "rejected": int(rejected.get(name, 0)),
+            "rejected": int(_rejected(name, pools, before)),
         }
         for name, pool in pools.items()
     ]
     shown = sorted((pool for pool in found if pool["queue"] or pool["rejected"]), key=_fullest_first)
     return shown[:_MOST_POOLS]
+
+
+def _rejected(name: str, pools: Mapping[str, Any], before: Mapping[str, Any] | None) -> float:
+    rejected = figure_at(pools, name, "rejected") or 0.0
+    if before is None:
+        return rejected
+    # A pool that is new has refused nothing in the period.
+    return max(0.0, rejected - (figure_at(before, name, "rejected") or 0.0)) if name in before else 0.0
 
 
 def _fullest_first(pool: Pool) -> tuple[int, int, str]:
@@ -249,15 +235,14 @@ def _counters_of(node: Mapping[str, Any]) -> _Counters:
     ]
     processor = mapping_at(node, "os", "cgroup", "cpu")
     has_limit = (figure_at(processor, "cfs_quota_micros") or 0.0) > 0
-    return _Counters(
-        at_ms=figure_at(node, "jvm", "timestamp"),
-        uptime_ms=figure_at(node, "jvm", "uptime_in_millis"),
-        collections=_sum(collectors, "collection_count"),
-        collected_ms=_sum(collectors, "collection_time_in_millis"),
-        rejected={name: figure_at(pool, "rejected") or 0.0 for name, pool in mapping_at(node, "thread_pool").items()},
-        periods=figure_at(processor, "stat", "number_of_elapsed_periods") if has_limit else None,
-        throttled=figure_at(processor, "stat", "number_of_times_throttled") if has_limit else None,
-    )
+    return {
+        "at_ms": figure_at(node, "jvm", "timestamp"),
+        "uptime_ms": figure_at(node, "jvm", "uptime_in_millis"),
+        "collections": _sum(collectors, "collection_count"),
+        "collected_ms": _sum(collectors, "collection_time_in_millis"),
+        "periods": figure_at(processor, "stat", "number_of_elapsed_periods") if has_limit else None,
+        "throttled": figure_at(processor, "stat", "number_of_times_throttled") if has_limit else None,
+    }
 
 
 def _sum(collectors: Sequence[Mapping[str, Any]], name: str) -> float | None:

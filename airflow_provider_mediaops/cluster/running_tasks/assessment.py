@@ -138,11 +138,11 @@ def _threads(
     hot: HotNode | None, groups: Sequence[GroupedRequests], window: Window | None, histories: dict[str, TaskHistory]
 ) -> tuple[LikelyGroup, ...]:
     threads = hot.threads[:_MOST_THREADS] if hot else ()
-    says_cpu = any(mark.cpu_ms is not None for history in histories.values() for mark in history.marks)
+    says_cpu = any(mark.cpu_ms is not None for history in histories.values() for mark in history.marks.values())
     is_concurrent = any(thread.pool == _SEARCHER_POOL for thread in threads) or any(
         (mark.executions or 0) > 1 or (mark.active_threads or 0) > 1
         for history in histories.values()
-        for mark in history.marks
+        for mark in history.marks.values()
     )
     why_not = NO_CPU if histories and not says_cpu else NO_WINDOW if window is None else ""
     tasks = [] if window is None or is_concurrent or why_not else _candidates(groups, window)

@@ -235,7 +235,7 @@ def _all_tasks(group: GroupedRequests) -> list[Task]:
 
 
 def _seen(group: GroupedRequests, looks: Sequence[Look]) -> Seen:
-    moments = {looks[number].moment for history in group.histories for number in history.looks}
+    moments = {looks[number].moment for history in group.histories for number in history.marks}
     if moments >= {"start", "end"}:
         return "both"
     if "start" in moments:
@@ -251,7 +251,7 @@ def _counts(group: GroupedRequests) -> tuple[int, int | None]:
     for request in group.requests:
         parents = _listed_parents(request)
         for history in request.tasks:
-            for number, mark in zip(history.looks, history.marks, strict=True):
+            for number, mark in history.marks.items():
                 # A task that only waits for its own children at this look is not counted beside them.
                 if (number, mark.task_id) in parents:
                     continue
@@ -265,7 +265,7 @@ def _listed_parents(request: RequestTasks) -> set[tuple[int, str]]:
     return {
         (number, mark.parent_id)
         for history in request.tasks
-        for number, mark in zip(history.looks, history.marks, strict=True)
+        for number, mark in history.marks.items()
         if mark.parent_id
     }
 

@@ -33,22 +33,20 @@ class TaskHistory:
     """
     A task over all looks.
 
-    :param marks: the task at each look at which it was listed, in order.
-    :param looks: the numbers of these looks, from 0.
+    :param marks: the task at each look at which it was listed, by the number of the look, from 0 on, in order.
     """
 
-    marks: list[Task] = field(default_factory=list)
-    looks: list[int] = field(default_factory=list)
+    marks: dict[int, Task] = field(default_factory=dict)
 
     @property
     def last(self) -> Task:
         """The task as it was listed last."""
-        return self.marks[-1]
+        return next(reversed(self.marks.values()))
 
     @property
     def had_one_thread(self) -> bool:
         """Whether one thread worked for it all the time; with concurrent segment search there are several."""
-        return all(mark.executions == 1 and mark.active_threads == 1 for mark in self.marks)
+        return all(mark.executions == 1 and mark.active_threads == 1 for mark in self.marks.values())
 
     def covers(self, window: Window) -> bool:
         """Return whether it was under way from the start of the window to its end."""
@@ -61,7 +59,7 @@ class TaskHistory:
         :returns: milliseconds; None if the cluster does not say. Of a task that ended within the window, it is too low:
             only its CPU at the last look is known.
         """
-        points = [(mark.listed_at_ms, mark.cpu_ms) for mark in self.marks if mark.cpu_ms is not None]
+        points = [(mark.listed_at_ms, mark.cpu_ms) for mark in self.marks.values() if mark.cpu_ms is not None]
         if not points:
             return None
         return max(0.0, self._cpu_at(window.end_ms, points) - self._cpu_at(window.start_ms, points))
@@ -89,7 +87,5 @@ def histories_of(looks: Iterable[Look], node_id: str) -> dict[str, TaskHistory]:
     for number, look in enumerate(looks):
         for task in look.tasks:
             if task.node_id == node_id:
-                history = histories.setdefault(task.task_id, TaskHistory())
-                history.marks.append(task)
-                history.looks.append(number)
+                histories.setdefault(task.task_id, TaskHistory()).marks[number] = task
     return histories
