@@ -286,14 +286,8 @@ class TestTold:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ({"threshold": -0.1}, "threshold"),
-        ({"threshold": 100.1}, "threshold"),
         ({"threshold": float("nan")}, "threshold"),
-        ({"threshold": 85, "sustained_for": -1}, "sustained_for"),
         ({"threshold": 85, "sustained_for": float("inf")}, "sustained_for"),
-        ({"threshold": 85, "reading_interval": 0}, "reading_interval"),
-        ({"threshold": 85, "require": "some"}, "require"),
-        ({"threshold": 85, "nodes": []}, "nodes"),
     ],
 )
 def test_watch_that_can_never_be_is_refused(arguments: dict[str, Any], word: str) -> None:

@@ -93,19 +93,16 @@ class TestSeveral:
 
 
 class TestCheck:
-    def test_check_of_a_folder_that_can_be_written_leaves_nothing_behind(self, tmp_path: Path) -> None:
-        files(tmp_path).check()
-        assert names_in(tmp_path) == []
-
     @pytest.mark.parametrize(("formats", "shown"), [("txt,json", True), ("html", True), ("txt,folded,kinds", False)])
     def test_only_json_and_page_show_statistics(self, tmp_path: Path, formats: str, *, shown: bool) -> None:
         assert files(tmp_path, formats).shows_statistics is shown
 
-    def test_an_older_file_stays(self, tmp_path: Path) -> None:
+    def test_check_leaves_nothing_behind_and_an_older_file_as_it_is(self, tmp_path: Path) -> None:
         older = tmp_path / "deep" / "hot.txt"
         older.parent.mkdir()
         older.write_text("older")
         files(tmp_path).check()
+        assert names_in(tmp_path) == ["hot.txt"]
         assert older.read_text() == "older"
 
     @pytest.mark.parametrize("format", FORMATS)

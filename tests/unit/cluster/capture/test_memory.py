@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tracemalloc
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,21 +81,15 @@ def test_a_large_report_takes_five_times_of_it(tmp_path: Path, monkeypatch: pyte
     assert peak_of(tmp_path, 1, nodes=5, line=3_000_000) < 5.5
 
 
-@dataclass
-class Parser:
-    """The parser, which counts how often each text is parsed."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def __call__(self, text: str) -> HotThreadsReport:
-        self.texts.append(text)
-        return parse(text)
-
-
 def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = Parser()
+    texts: list[str] = []
+
+    def counted(text: str) -> HotThreadsReport:
+        texts.append(text)
+        return parse(text)
+
     monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parser.parse", counted)
     monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parse", counted)
     files = CaptureFiles(CaptureDestination(f"{tmp_path}/hot.txt", FORMATS, 3), LOG)
@@ -104,7 +97,7 @@ def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
     for number, capture in enumerate(captures, 1):
         files.keep(capture, number)
     files.finish()
-    assert sorted(counted.texts) == sorted(2 * [capture.text for capture in captures])
+    assert sorted(texts) == sorted(2 * [capture.text for capture in captures])
 
 
 def test_labels_of_ever_other_stacks_take_a_few_megabytes() -> None:
