@@ -90,8 +90,8 @@ def connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
     return "test_cluster"
 
 
-@pytest.fixture(scope="class")
+@pytest.fixture(scope="session")
 def known(cluster: Cluster) -> Iterator[KnownLoad]:
-    """Make the indices of a known load, for all tests of a class."""
+    """Make the indices of a known load once a cluster."""
     with known_load(cluster) as load:
         yield load
