@@ -116,6 +116,10 @@ class TestFigures:
             assert statistics_of({"a": broken}, {"a": broken}) == ()
         assert statistics_of({"a": value}, {"a": value}) == ()
 
+    def test_pool_that_is_new_has_refused_nothing_in_the_period(self) -> None:
+        found = between({**node(at=2_000), "thread_pool": {"new": {"queue": 1, "rejected": 9}}})
+        assert found["pools"] == [{"pool": "new", "active": 0, "queue": 1, "rejected": 0}]
+
     def test_fullest_heap_comes_first(self) -> None:
         full = node(name="full")
         full["jvm"]["mem"]["heap_used_percent"] = 97
