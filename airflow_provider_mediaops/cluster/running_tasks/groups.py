@@ -149,42 +149,32 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class _Expression:
-    """The indices as a client named them. A list may have thousands of names, which are not gone through each time."""
-
-    text: str
-    names: frozenset[str]
-    patterns: tuple[str, ...]
-
-    def fits(self, indices: Iterable[str]) -> bool:
-        """Return whether all of the indices are among those that it names."""
-        return all(name in self.names or any(fnmatchcase(name, one) for one in self.patterns) for name in indices)
+# By action and client, the expressions with the names in each, and its patterns.
+_Expressions = dict[tuple[str, "str | None"], dict[str, tuple[frozenset[str], list[str]]]]
 
 
-def _expression_of(text: str) -> _Expression:
-    names = frozenset(text.split(","))
-    patterns = sorted(name for name in names if _WILDCARDS & set(name))
-    return _Expression(text, names, tuple(patterns[:_MOST_PATTERNS]))
-
-
-def _expressions(requests: Iterable[RequestTasks]) -> dict[tuple[str, str | None], list[_Expression]]:
-    found: defaultdict[tuple[str, str | None], set[str]] = defaultdict(set)
+def _expressions(requests: Iterable[RequestTasks]) -> _Expressions:
+    """Return the indices as clients named them. A list may have thousands of names, so each is taken apart once."""
+    found: _Expressions = defaultdict(dict)
     for request in requests:
-        known = found[request.root.kind, request.client]
-        if (named := request.expression) and len(known) < _MOST_EXPRESSIONS:
-            known.add(named)
-    return {kind: list(map(_expression_of, known)) for kind, known in found.items()}
+        known, named = found[request.root.kind, request.client], request.expression
+        if named and named not in known and len(known) < _MOST_EXPRESSIONS:
+            known[named] = _names_and_patterns(named)
+    return found
 
 
-def _index_of(
-    expressions: Mapping[tuple[str, str | None], Sequence[_Expression]],
-    kind: str,
-    client: str | None,
-    indices: tuple[str, ...],
-) -> str | None:
+def _names_and_patterns(expression: str) -> tuple[frozenset[str], list[str]]:
+    names = frozenset(expression.split(","))
+    return names, sorted(name for name in names if _WILDCARDS & set(name))[:_MOST_PATTERNS]
+
+
+def _index_of(expressions: _Expressions, kind: str, client: str | None, indices: tuple[str, ...]) -> str | None:
     """Return what a client named that fits, for a request that does not say so; else the indices themselves."""
-    fitting = [each.text for each in expressions[kind, client] if each.fits(indices)] if indices else []
+    fitting = [
+        expression
+        for expression, (names, patterns) in expressions[kind, client].items()
+        if indices and all(name in names or any(fnmatchcase(name, one) for one in patterns) for name in indices)
+    ]
     return fitting[0] if len(fitting) == 1 else ",".join(indices) or None
 
 

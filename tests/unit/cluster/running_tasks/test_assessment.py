@@ -224,7 +224,7 @@ class TestGroups:
 
             return count
 
-        for name in ("_expression_of", "fnmatchcase"):
+        for name in ("_names_and_patterns", "fnmatchcase"):
             monkeypatch.setattr(groups, name, counted(name))
         lists = [",".join(f"a-{number}-{name}" for name in range(5_000)) for number in range(20)]
         searches = [
@@ -235,7 +235,7 @@ class TestGroups:
         sampling = sampled({0: [*searches, *shards]})
         node = assessed(sampling, report())
         # Each list is taken apart once, and each shard is compared with the one pattern of each list.
-        assert work["_expression_of"] == 20
+        assert work["_names_and_patterns"] == 20
         assert 0 < work["fnmatchcase"] <= 400 * 20
         sizes = {group.requests for group in node.groups}
         assert (len(node.groups), sizes) == (20, {1, 401})
