@@ -15,7 +15,7 @@ from airflow_provider_mediaops.cli.terminal import (
     TextTable,
     absolute_path,
 )
-from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -46,8 +46,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     digest = hashlib.sha256(parameters.encode()).hexdigest()
     # A command that is given again does the work again.
     owner = Owner("airflow mediaops hot-threads --digest", digest, run_start=now.isoformat())
-    attempt = DigestAttempt(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
-    found = attempt.run()
+    found = make_digest(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     return Result(found, _parts(found), problem=bool(found["damaged"]))
 
 

@@ -86,19 +86,18 @@ class HotThreadsDigestOperator(ServiceOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the captures, write the files, and return the summary."""
-        from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt
+        from airflow_provider_mediaops.cluster.digest.attempt import make_digest
 
         with ending_task():
             plan = self._plan()
             given = {"source": plan.sources, "since": plan.period.since, "until": self.until and plan.period.until}
-            attempt = DigestAttempt(
+            result = make_digest(
                 plan,
                 owner_of(context, given),
                 log=self.log.info,
                 warn=self.log.warning,
                 check_stop=self.stop.check,
             )
-            result = attempt.run()
         self._note_in_events(context, result)
         return result
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
-from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
@@ -74,7 +74,7 @@ def digest_of_a_week(folder: Path) -> str:
     write_two_weeks(folder / "reports")
     week = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
     plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), week)
-    result = DigestAttempt(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None).run()
+    result = make_digest(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None)
     return Path(result["path"]).read_text()
 
 

@@ -63,81 +63,69 @@ class DigestPlan:
         return {name: lasting(path_of(path)) if is_local(path_of(path)) else path for name, path in paths.items()}
 
 
-class DigestAttempt:
+def make_digest(
+    plan: DigestPlan,
+    owner: Owner,
+    *,
+    log: Callable[[str], None],
+    warn: Callable[[str], None],
+    check_stop: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """
-    One attempt at a digest.
+    Make a digest, and write its files; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
 
     :param plan: which captures, and where to.
     :param owner: the task instance with its arguments.
     :param check_stop: called before each capture; raises if the task is to end.
     """
-
-    def __init__(
-        self,
-        plan: DigestPlan,
-        owner: Owner,
-        *,
-        log: Callable[[str], None],
-        warn: Callable[[str], None],
-        check_stop: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._plan = plan
-        self._owner = owner
-        self._log = log
-        self._warn = warn
-        self._check_stop = check_stop
-        self._dataset = Dataset(plan.paths["json"], view=_NO_TABLE, format="jsonl")
-
-    def run(self) -> dict[str, Any]:
-        """Make the digest, and write its files; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`."""
-        published = self._dataset.published(self._owner)
-        if published is not None:
-            self._log(f"An earlier attempt of this task has written {self._plan.paths['html']} already.")
-            done: dict[str, Any] = published["digest"]
-            return done
-        files = self._find()
-        if not files:
-            raise _nothing(self._plan.sources, _NO_CAPTURE)
-        with self._dataset.staging(self._owner) as staging:
-            digest = self._read(files)
-            if not digest.captures:
-                # A cleared task is to look again.
-                staging.discard()
-                raise _nothing(self._plan.sources, _why_nothing(digest, len(files)))
-            return self._publish(staging, digest)
-
-    def _find(self) -> list[FoundCapture]:
-        """Return the captures without an earlier digest at the destination; raise if a capture is there."""
-        found = find_captures(self._plan.sources)
-        stem = name_of(self._plan.paths["json"]).removesuffix(".json")
-        if any(each.stem == stem and belongs_to_capture(each) for each in found):
-            raise same_path_error(self._plan.destination)
-        return [each for each in found if each.stem != stem]
-
-    def _read(self, files: Sequence[FoundCapture]) -> Digest:
-        digest, progress = Digest(), ProgressLog(self._log)
-        for done, capture in enumerate(files, 1):
-            self._check_stop()
-            _add(digest, capture, self._plan.period, self._warn)
+    dataset = Dataset(plan.paths["json"], view=_NO_TABLE, format="jsonl")
+    published = dataset.published(owner)
+    if published is not None:
+        log(f"An earlier attempt of this task has written {plan.paths['html']} already.")
+        done: dict[str, Any] = published["digest"]
+        return done
+    files = _find(plan)
+    if not files:
+        raise _nothing(plan.sources, _NO_CAPTURE)
+    with dataset.staging(owner) as staging:
+        digest, progress = Digest(), ProgressLog(log)
+        for read, capture in enumerate(files, 1):
+            check_stop()
+            _add(digest, capture, plan.period, warn)
             progress.count()
-            progress.log_if_due(lambda done=done: f"Read {done:,} of {len(files):,} captures.")  # type: ignore[misc]
-        return digest
-
-    def _publish(self, staging: Staging, digest: Digest) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.page.digest_document import digest_page
-
-        paths = self._plan.paths
-        document = document_of(digest, self._plan.period, self._plan.sources)
-        # The JSON file is the last: an attempt that dies before is made anew.
-        write_whole(path_of(paths["folded"]), folded_of(digest).encode())
-        write_whole(path_of(paths["html"]), digest_page(digest, document, paths["html"]).encode())
-        content = json_line(document) + b"\n"
-        staging.convert = lambda file: _write(file, content)
-        result = result_of(document, paths)
-        staging.summary = {"digest": result}
-        self._log(result["headline"])
-        self._log(f"Wrote {paths['html']}, and beside it .json and .folded.")
+            progress.log_if_due(lambda read=read: f"Read {read:,} of {len(files):,} captures.")  # type: ignore[misc]
+        if not digest.captures:
+            # A cleared task is to look again.
+            staging.discard()
+            raise _nothing(plan.sources, _why_nothing(digest, len(files)))
+        result = _publish(plan, staging, digest)
+        log(result["headline"])
+        log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
         return result
+
+
+def _find(plan: DigestPlan) -> list[FoundCapture]:
+    """Return the captures without an earlier digest at the destination; raise if a capture is there."""
+    found = find_captures(plan.sources)
+    stem = name_of(plan.paths["json"]).removesuffix(".json")
+    if any(each.stem == stem and belongs_to_capture(each) for each in found):
+        raise same_path_error(plan.destination)
+    return [each for each in found if each.stem != stem]
+
+
+def _publish(plan: DigestPlan, staging: Staging, digest: Digest) -> dict[str, Any]:
+    from airflow_provider_mediaops.cluster.page.digest_document import digest_page
+
+    paths = plan.paths
+    document = document_of(digest, plan.period, plan.sources)
+    # The JSON file is the last: an attempt that dies before is made anew.
+    write_whole(path_of(paths["folded"]), folded_of(digest).encode())
+    write_whole(path_of(paths["html"]), digest_page(digest, document, paths["html"]).encode())
+    content = json_line(document) + b"\n"
+    staging.convert = lambda file: _write(file, content)
+    result = result_of(document, paths)
+    staging.summary = {"digest": result}
+    return result
 
 
 def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
@@ -154,8 +142,7 @@ def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[
 
 
 def _write(file: Path, content: bytes) -> None:
-    with file.open("wb") as opened:
-        opened.write(content)
+    file.write_bytes(content)
 
 
 def _nothing(sources: Sequence[str], why: str) -> PermanentError:

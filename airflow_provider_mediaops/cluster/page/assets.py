@@ -26,11 +26,6 @@ _LIBRARIES = (
     *("d3-hierarchy.min.js", "d3-interpolate.min.js", "d3-selection.min.js", "d3-time.min.js", "d3-timer.min.js"),
     *("d3-time-format.min.js", "d3-scale.min.js", "d3-transition.min.js", "d3-flamegraph.umd.min.js"),
 )
-_TEMPLATES = (
-    *("frame.html", "page.html", "digest.html", "captures.html", "flame.html", "tables.html", "footer.html"),
-    # In Airflow.
-    *("report.html", "list.html", "message.html"),
-)
 _LICENSES = {
     "d3-flame-graph": "LICENSE.d3-flame-graph",
     "the parts of D3, without d3-ease": "LICENSE.d3",
@@ -74,11 +69,11 @@ def render(
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import DictLoader, Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     found = Environment(
         autoescape=True,
-        loader=DictLoader({name: _read(name) for name in _TEMPLATES}),
+        loader=FunctionLoader(_read),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

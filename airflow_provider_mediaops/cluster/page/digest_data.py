@@ -26,20 +26,6 @@ _MOST_POOLS, _FULL_STRIPS = 20, 3
 _FIGURE = 12
 
 
-@dataclass(frozen=True, slots=True)
-class DigestData:
-    """
-    What the scripts draw.
-
-    :param json: for the page: ``names``; and for each series its spans of time, its thread pools with their cells, and
-        its stacks with their amounts by span.
-    :param pruned: a sentence about the stacks and captures for which there was no room; empty if there are none.
-    """
-
-    json: str
-    pruned: str
-
-
 @dataclass(slots=True)
 class _Rooms:
     """The room that is left of a series, and what had none."""
@@ -50,8 +36,13 @@ class _Rooms:
     left_out_captures: int = 0
 
 
-def digest_data(digest: Digest, page: str) -> DigestData:
-    """Return the figures of a digest for the scripts of its page."""
+def digest_data(digest: Digest, page: str) -> tuple[str, str]:
+    """
+    Return the figures of a digest for the scripts of its page.
+
+    :returns: the JSON, which has ``names``, and for each series its spans of time, its thread pools with their cells,
+        and its stacks with their amounts by span; and what to say about the stacks and captures that are not in it.
+    """
     keys = keys_of(digest)
     prefix = _common_folder(digest)
     names: dict[str, int] = {}
@@ -71,7 +62,7 @@ def digest_data(digest: Digest, page: str) -> DigestData:
         "names": list(names),
         "series": series,
     }
-    return DigestData(harmless_json(facts), _pruned(rooms))
+    return harmless_json(facts), _pruned(rooms)
 
 
 def _series(profile: Profile, unit: Unit, prefix: str, room: _Rooms, most_pools: int) -> dict[str, Any]:

@@ -48,11 +48,11 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
     from airflow_provider_mediaops.cluster.page import assets
 
     facts = document["digest"]
-    drawn = digest_data(digest, path)
+    data, pruned = digest_data(digest, path)
     before = facts["before"]
-    since, until = facts["since"] or _first(document), facts["until"] or _last(document)
     values = {
-        "title": f"Hot threads, {_day(since)} to {_day(until)}",
+        # What the headline is about.
+        "title": facts["headline"].partition(":")[0],
         "licenses": assets.licenses(),
         "generator": assets.DIGEST_GENERATOR,
         "headline": facts["headline"],
@@ -62,9 +62,9 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
         "series": [_series(profile) for profile in document["profiles"]],
         "before": before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
         "span": _length(facts["span_seconds"]),
-        "pruned": drawn.pruned,
+        "pruned": pruned,
         "flame": harmless_json(_EMPTY_FLAME),
-        "data": drawn.json,
+        "data": data,
         "damaged": _damaged(document),
     }
     scripts = assets.scripts(with_flame_graph=True, of_digest=True)
@@ -118,7 +118,7 @@ def _work_table(profile: dict[str, Any]) -> Table:
     shares: dict[str, dict[str, float]] = {}
     for work in profile["works"]:
         for span in work["spans"]:
-            day = shares.setdefault(_day(span["since"]), {})
+            day = shares.setdefault(span["since"][:10], {})
             day[work["work"]] = day.get(work["work"], 0.0) + span["amount"]
     days = sorted(shares)[-_MOST_DAYS:]
     columns: dict[str, Column] = {
@@ -227,15 +227,3 @@ def _seconds(milliseconds: float) -> str:
 
 def _minute(moment: str | None) -> str:
     return moment[:16].replace("T", " ") if moment else "any time"
-
-
-def _day(moment: str) -> str:
-    return moment[:10]
-
-
-def _first(document: dict[str, Any]) -> str:
-    return min(str(profile["first"]) for profile in document["profiles"])
-
-
-def _last(document: dict[str, Any]) -> str:
-    return max(str(profile["last"]) for profile in document["profiles"])

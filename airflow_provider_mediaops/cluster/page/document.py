@@ -109,24 +109,23 @@ def page(
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
     shown, found, kinds, flame = _read(captures)
     labels = [capture["label"] for capture in shown]
-    drawing = flame.data(labels)
     values = {
         "title": readable(title),
-        "licenses": assets.licenses() if drawing.drawn else {},
+        "licenses": assets.licenses() if flame.drawn else {},
         "generator": assets.GENERATOR,
         "captures": shown,
         "understood": any(capture["understood"] for capture in shown),
         "sampled": next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
         "taken_for": taken_for,
-        "flame": drawing,
-        "flame_left_out": f"{100 * drawing.left_out_part:.1f} %",
+        "flame": flame,
+        "flame_left_out": f"{100 * flame.left_out_part:.1f} %",
         "kind": kinds[0] if kinds else None,
         "whole": "these threads" if found.measure.unit == "threads" else _WHOLE[found.measure.kind],
         "in_what_was_read": in_what_was_read(min(capture["read_percent"] for capture in shown)),
         "kinds": kind_table(kinds),
         **_findings(captures, labels, found, cores or {}),
     }
-    scripts = assets.scripts(with_flame_graph=drawing.drawn > 0)
+    scripts = assets.scripts(with_flame_graph=flame.drawn > 0)
     if in_airflow is None:
         return assets.render("page.html", values, scripts=scripts)
     return assets.render("report.html", {**values, **in_airflow}, scripts=scripts, in_airflow=True)

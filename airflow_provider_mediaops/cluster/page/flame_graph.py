@@ -27,24 +27,6 @@ _NUMBER = 6
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-@dataclass(frozen=True, slots=True)
-class FlameData:
-    """
-    The stacks of several reports.
-
-    :param json: for the page's script: ``names``, and for each report its ``stacks``; a stack is a list of its part of
-        the thread's amount and of positions in ``names``: node, pool, thread, then its frames from the outermost on.
-    :param drawn: how many different stacks are in it.
-    :param left_out: how many there was no room for; the smallest ones.
-    :param left_out_part: the highest part, from 0 to 1, that those make up of a report.
-    """
-
-    json: str
-    drawn: int
-    left_out: int
-    left_out_part: float
-
-
 @dataclass(slots=True)
 class Room:
     """The room that is left for stacks in the JSON, in which each name is once, and stands for its position."""
@@ -80,8 +62,12 @@ class FlameStacks:
         self._room = _ROOM // reports
         self._names: dict[str, int] = {}
         self._kept: list[list[list[float]]] = []
-        self._left_out = 0
-        self._left_out_part = 0.0
+        #: How many different stacks are drawn.
+        self.drawn = 0
+        #: How many there was no room for; the smallest ones.
+        self.left_out = 0
+        #: The highest part, from 0 to 1, that those make up of a report.
+        self.left_out_part = 0.0
 
     def add(self, report: HotThreadsReport) -> None:
         """Add the heaviest stacks of the next report, as far as there is room."""
@@ -94,16 +80,21 @@ class FlameStacks:
                 break
             rows.append([round(part, 3), *positions])
         self._kept.append(rows)
+        self.drawn += len(rows)
         if len(rows) < len(parts):
-            self._left_out += len(parts) - len(rows)
+            self.left_out += len(parts) - len(rows)
             left_out_part = sum(part for _, part in parts[len(rows) :]) / sum(part for _, part in parts)
-            self._left_out_part = max(self._left_out_part, left_out_part)
+            self.left_out_part = max(self.left_out_part, left_out_part)
 
-    def data(self, labels: Sequence[str]) -> FlameData:
-        """Return the stacks for the page's script."""
+    def json(self, labels: Sequence[str]) -> str:
+        """
+        Return the stacks for the page's script.
+
+        It has ``names``, and for each report its ``stacks``; a stack is a list of its part of the thread's amount and
+        of positions in ``names``: node, pool, thread, then its frames from the outermost on.
+        """
         facts = {"labels": labels, "unit": self._measure.unit, "names": list(self._names), "stacks": self._kept}
-        drawn = sum(map(len, self._kept))
-        return FlameData(harmless_json(facts), drawn, self._left_out, self._left_out_part)
+        return harmless_json(facts)
 
 
 def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, ...], float]]:

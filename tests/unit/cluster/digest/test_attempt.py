@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -49,7 +49,7 @@ def make(
 ) -> dict[str, Any]:
     plan = DigestPlan((str(source),), str(destination), period)
     given: dict[str, Any] = {"log": lambda _: None, "warn": lambda _: None, **options}
-    return DigestAttempt(plan, owner or Owner("d/r/t/-1", "p"), **given).run()
+    return make_digest(plan, owner or Owner("d/r/t/-1", "p"), **given)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
