@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from typing import Any, get_args
+from html import unescape
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.capture_sums import Series, sums_of, task_rows
+from airflow_provider_mediaops.cluster.digest.capture_sums import Series, task_rows
 from airflow_provider_mediaops.cluster.digest.findings import document_of, moment
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at
-from tests.unit.cluster.made_digests import PAGE, digest_of, page_of
+from tests.unit.cluster.made_digests import PAGE, digest_from, digest_of, page_of, sums_at
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+
+SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
+TERMS = "org.opensearch.search.aggregations.bucket.terms.GlobalOrdinalsStringTermsAggregator$3.collect(G.java:1)"
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -47,7 +53,7 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
     digest = Digest()
     for kind, usage in usages.items():
         text = section("n", thread("opensearch[n][search][T#1]", usage, stack(10, SEARCH[0])))
-        sums = sums_of(parse(text), path=f"/r/{kind}.txt", time=MONDAY.timestamp())
+        sums = sums_at(MONDAY, text)
         digest.add(sums)
         if kind != "cpu":
             digest.add_before(sums)
@@ -100,13 +106,12 @@ def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
 
 
 def test_pruned_stack_is_in_a_bar_of_its_pool() -> None:
-    digest = Digest()
-    for number in range(40):
+    def sums(number: int) -> CaptureSums:
         at = MONDAY + number * timedelta(hours=1)
         rare = (hot("n", "search", 1.0, (f"o.x.C{number}.m{each}(C.java:1)",)) for each in range(100))
-        text = text_at(at, hot("n", "search", 50, SEARCH), *rare)
-        digest.add(sums_of(parse(text), path=f"/r/{number}.txt", time=at.timestamp()))
-    data = data_of(page_of(digest))
+        return sums_at(at, text_at(at, hot("n", "search", 50, SEARCH), *rare))
+
+    data = data_of(page_of(digest_from(map(sums, range(40)))))
     (one,) = data["series"]
     names = data["names"]
     sums = {tuple(names[each] for each in path): sum(amounts[1::2]) for path, amounts in one["stacks"]}
@@ -136,9 +141,9 @@ def test_names_of_a_cluster_are_text_only() -> None:
     digest = Digest()
     tasks = running(ATTACKS[0], node=ATTACKS[1], action=ATTACKS[2], index=ATTACKS[3], shape=ATTACKS[4], pool=ATTACKS[5])
     for number, attack in enumerate(ATTACKS):
-        time = MONDAY.timestamp() + number
-        rows = task_rows(tasks, time)
-        digest.add(sums_of(parse(hostile()), path=f"/reports/{attack}.txt", time=time, tasks=rows))
+        at = MONDAY + timedelta(seconds=number)
+        rows = task_rows(tasks, at.timestamp())
+        digest.add(sums_at(at, hostile(), f"/reports/{attack}.txt", tasks=rows))
         digest.add_damaged(f"/reports/{attack}", f"its first line is {attack}")
     html = page_of(digest)
     html.encode()
@@ -166,9 +171,45 @@ def test_digest_page_stays_small_whatever_it_shows() -> None:
         threads = [hot(f"node-{each}", f"pool-{each}-{'p' * 80}", 50.0, (own[each], *SEARCH)) for each in range(60)]
         text = text_at(at, hot("n", "search", 90.0, tuple(deep)), *threads)
         for series in get_args(Series):
-            path = f"/reports/{number}-{'d' * 150}/{series}.txt"
-            digest.add(sums_of(parse(text), path=path, time=at.timestamp(), series=series))
+            digest.add(sums_at(at, text, f"/reports/{number}-{'d' * 150}/{series}.txt", series=series))
     html = page_of(digest)
     assert len(html.encode()) < 3_000_000
     assert "The page has no room for" in html
     assert "It has no room for the names of" in html
+
+
+def spike(day: int, *shares: tuple[str, float]) -> CaptureSums:
+    """Return the sums of a capture at the spike of a day, with a thread for each frame and its CPU."""
+    threads = [hot("n1", "search", percent, (frame,), number=number) for number, (frame, percent) in enumerate(shares)]
+    at = MONDAY + timedelta(days=day)
+    return sums_at(at, text_at(at, *threads), series="spike")
+
+
+def test_kinds_of_work_are_summed_up_with_their_shares_of_each_day_that_has_captures() -> None:
+    digest = digest_from(
+        [
+            spike(0, (SCRIPT, 60.0), (TERMS, 20.0)),
+            spike(1, (SCRIPT, 10.0), (TERMS, 30.0)),
+            spike(3, (TERMS, 80.0)),
+        ]
+    )
+    [profile] = document_of(digest, Period(), ["/r"])["profiles"]
+    assert [(work["work"], work["captures"], work["of"], work["share_percent"]) for work in profile["works"]] == [
+        ("agg.terms", 3, 3, 65.0),
+        ("search.script", 2, 3, 35.0),
+    ]
+    assert [(span["since"][:10], span["amount"]) for span in profile["works"][1]["spans"]] == [
+        ("2026-11-16", 60.0),
+        ("2026-11-17", 10.0),
+    ]
+    html = page_of(digest)
+    table = html[html.index('id="works"') : html.index('id="recurring"')]
+    words = " ".join(unescape(re.sub(r"<[^>]*>", " ", table)).split())
+    assert "Kind of work Captures Share 2026-11-16 2026-11-17 2026-11-19" in words
+    assert "Aggregation: terms 3 of 3 65.0 % 25.0 % 75.0 % 100.0 %" in words
+    assert "Script run for each document 2 of 3 35.0 % 75.0 % 25.0 % –" in words  # noqa: RUF001 - a dash
+
+
+def test_page_shows_the_last_ten_days() -> None:
+    html = page_of(digest_from(spike(day, (SCRIPT, 10.0)) for day in range(12)))
+    assert re.findall(r'<th scope="col"[^>]*>(2026-11-\d\d)<', html) == [f"2026-11-{day}" for day in range(18, 28)]

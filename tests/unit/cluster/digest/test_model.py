@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums, Row, Series, sums_of
+from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums, Row, Series
 from airflow_provider_mediaops.cluster.digest.model import (
     MOST_DAMAGED,
     MOST_POOLS,
@@ -18,29 +18,21 @@ from airflow_provider_mediaops.cluster.digest.model import (
     Digest,
 )
 from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, hot, text_at
+from tests.unit.cluster.made_digests import digest_from, sums_at
 
 CPU = Measure("cpu", "percent")
 HOUR = timedelta(hours=1)
-BEGIN = MONDAY.timestamp()
 
 
 def sums(number: int, *, series: Series = "scheduled", hours: float = 1.0, text: str = "") -> CaptureSums:
     at = MONDAY + number * hours * HOUR
     report = text or text_at(at, hot("n", "search", 25.0 + number, SEARCH), hot("n", "write", 12.5, SORT))
-    return sums_of(parse(report), path=f"/r/{number:06}.txt", time=at.timestamp(), series=series)
-
-
-def digest_of(*captures: CaptureSums) -> Digest:
-    digest = Digest()
-    for each in captures:
-        digest.add(each)
-    return digest
+    return sums_at(at, report, f"/r/{number:06}.txt", series=series)
 
 
 def test_series_have_profiles_of_their_own() -> None:
-    digest = digest_of(sums(0), sums(1, series="spike"), sums(2, series="unknown"), sums(3))
+    digest = digest_from([sums(0), sums(1, series="spike"), sums(2, series="unknown"), sums(3)])
     assert {key: profile.frames.captures for key, profile in digest.profiles.items()} == {
         ("scheduled", CPU): 2,
         ("spike", CPU): 1,
@@ -52,7 +44,7 @@ def test_series_have_profiles_of_their_own() -> None:
     ("hours", "width"), [(1 / 6, 600), (1.0, 1800), (3.0, 7200), (24.0, 43_200), (24 * 365.0, 31_449_600)]
 )
 def test_spans_get_longer_with_the_time_and_stay_few(hours: float, width: int) -> None:
-    digest = digest_of(*(sums(number, hours=hours) for number in range(48)))
+    digest = digest_from(sums(number, hours=hours) for number in range(48))
     spans = digest.profiles["scheduled", CPU].spans
     assert digest.width == width
     assert sum(sizes[0] for sizes in spans.values()) == 48
@@ -61,7 +53,7 @@ def test_spans_get_longer_with_the_time_and_stay_few(hours: float, width: int) -
 
 
 def test_a_cell_names_its_hottest_captures() -> None:
-    digest = digest_of(*(sums(number, hours=0.01) for number in range(9)))
+    digest = digest_from(sums(number, hours=0.01) for number in range(9))
     profile = digest.profiles["scheduled", CPU]
     ((span, (captures, _)),) = profile.pools.rows["search"].items()
     assert captures == 9
@@ -105,7 +97,7 @@ def test_of_many_damaged_files_the_first_are_named() -> None:
 def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
     """The first captures were summed up in shorter spans than the last one."""
     captures = [*(sums(number, hours=0.25) for number in range(39)), sums(1000)]
-    profile = digest_of(*captures).profiles["scheduled", CPU]
+    profile = digest_from(captures).profiles["scheduled", CPU]
     total = sum(each.amount for each in captures)
     assert [sum(column) for column in zip(*profile.spans.values(), strict=True)] == [40, total]
     for table in (profile.pools, profile.works, profile.stacks):

@@ -10,142 +10,61 @@ import pytest
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.cluster.hot_threads.short_texts import SAMPLING, only_node, values
 
+ID = "qT7xH2b0Qm6UdXo5cVnK1w"
+ADDRESS = "10.0.0.1:9300"
+NAMED = {"name": "n1", "node_id": ID}
+WHOLE = {**NAMED, "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA", "host": "es1", "address": ADDRESS}
+
+#: What the slots in braces hold, in their order; one without a name is empty.
+IN_BRACES: dict[str, dict[str, Any]] = {
+    "Elasticsearch 2": NAMED | {"host": "10.0.0.1", "address": ADDRESS, "attributes": {"max_local": "1"}},
+    "Elasticsearch 2, name missing": {"node_id": ID, "host": "10.0.0.1", "address": ADDRESS},
+    "Elasticsearch 5 to 7": WHOLE | {"address": "[fe80::1]:9300", "attributes": {"a": "x, y}{z", "b": "2=3"}},
+    "Elasticsearch 7 with roles, no attributes": WHOLE | {"roles": "cdhilmrstw"},
+    "Elasticsearch 9, no external id, no roles": WHOLE | {"version": "9.2.1", "index_versions": "8000099-9033000"},
+    "a name with braces, commas and an equals sign": WHOLE | {"name": "a}{b=c, {d", "roles": "dimr"},
+    "a name of the length of an id": NAMED | {"name": "elasticsearch-master-0", "host": "::1", "address": ADDRESS},
+    "no ephemeral id, and an address of the port alone": NAMED | {"": "", "address": ":9300"},
+    "no ephemeral id beside a host": NAMED | {"": "", "host": "es2", "address": ":9300", "attributes": {"a": "b"}},
+    "an empty host": NAMED | {"ephemeral_id": WHOLE["ephemeral_id"], "": "", "address": ":9300"},
+    "cut by hand to name and id": NAMED,
+    "cut by hand to name, id and attributes": NAMED | {"attributes": {"a": "b"}},
+    "no name": {name: value for name, value in WHOLE.items() if name != "name"},
+}
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Elasticsearch 1, host missing": (
-        "[n1][qT7xH2b0Qm6UdXo5cVnK1w][inet[/10.0.0.1:9300]]",
-        {"name": "n1", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "address": "10.0.0.1:9300"},
-    ),
+    "Elasticsearch 1, host missing": (f"[n1][{ID}][inet[/{ADDRESS}]]", NAMED | {"address": ADDRESS}),
     "Elasticsearch 1, name missing": (
-        "[qT7xH2b0Qm6UdXo5cVnK1w][es1][inet[es1.example/10.0.0.1:9300]]",
-        {"node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "host": "es1", "address": "10.0.0.1:9300"},
+        f"[{ID}][es1][inet[es1.example/{ADDRESS}]]",
+        {"node_id": ID, "host": "es1", "address": ADDRESS},
     ),
     "Elasticsearch 1, host only in the address": (
-        "[n1][qT7xH2b0Qm6UdXo5cVnK1w][inet[es1.example/10.0.0.1:9300]]{data=true,master=false}",
-        {
-            "name": "n1",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "host": "es1.example",
-            "address": "10.0.0.1:9300",
-            "attributes": {"data": "true", "master": "false"},
-        },
+        f"[n1][{ID}][inet[es1.example/{ADDRESS}]]{{data=true,master=false}}",
+        NAMED | {"host": "es1.example", "address": ADDRESS, "attributes": {"data": "true", "master": "false"}},
     ),
     "Elasticsearch 1, brackets in the name": (
-        "[a][b][qT7xH2b0Qm6UdXo5cVnK1w][es1][inet[/10.0.0.1:9300]]",
-        {"name": "a][b", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "host": "es1", "address": "10.0.0.1:9300"},
+        f"[a][b][{ID}][es1][inet[/{ADDRESS}]]",
+        {"name": "a][b", "node_id": ID, "host": "es1", "address": ADDRESS},
     ),
     "Elasticsearch 1, cut by hand to the name": ("[n1]", {"name": "n1"}),
-    "Elasticsearch 2": (
-        "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}{10.0.0.1}{10.0.0.1:9300}{max_local=1}",
-        {
-            "name": "n1",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "host": "10.0.0.1",
-            "address": "10.0.0.1:9300",
-            "attributes": {"max_local": "1"},
-        },
-    ),
-    "Elasticsearch 2, name missing": (
-        "{qT7xH2b0Qm6UdXo5cVnK1w}{10.0.0.1}{10.0.0.1:9300}",
-        {"node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "host": "10.0.0.1", "address": "10.0.0.1:9300"},
-    ),
-    "Elasticsearch 5 to 7": (
-        "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{[fe80::1]:9300}{a=x, y}{z, b=2=3}",
-        {
-            "name": "n1",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "host": "es1",
-            "address": "[fe80::1]:9300",
-            "attributes": {"a": "x, y}{z", "b": "2=3"},
-        },
-    ),
-    "Elasticsearch 7 with roles, no attributes": (
-        "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{cdhilmrstw}",
-        {
-            "name": "n1",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "host": "es1",
-            "address": "10.0.0.1:9300",
-            "roles": "cdhilmrstw",
-        },
-    ),
-    "Elasticsearch 9, no name, no external id, no roles": (
-        "{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{9.2.1}{8000099-9033000}",
-        {
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "host": "es1",
-            "address": "10.0.0.1:9300",
-            "version": "9.2.1",
-            "index_versions": "8000099-9033000",
-        },
-    ),
-    "a name with braces, commas and an equals sign": (
-        "{a}{b=c, {d}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}",
-        {
-            "name": "a}{b=c, {d",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "host": "es1",
-            "address": "10.0.0.1:9300",
-            "roles": "dimr",
-        },
-    ),
-    "a name of the length of an id": (
-        "{elasticsearch-master-0}{qT7xH2b0Qm6UdXo5cVnK1w}{10.0.0.1}{10.0.0.1:9300}",
-        {
-            "name": "elasticsearch-master-0",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "host": "10.0.0.1",
-            "address": "10.0.0.1:9300",
-        },
-    ),
     "a hosted service that hides addresses": (
-        "{0f3a}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{x.x.x.x}{x.x.x.x:9300}{mr}{zone=us-east-1b, }",
-        {
-            "name": "0f3a",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "host": "x.x.x.x",
-            "address": "x.x.x.x:9300",
-            "roles": "mr",
-            "attributes": {"zone": "us-east-1b"},
-        },
-    ),
-    "no ephemeral id, and an address of the port alone": (
-        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{}{:9300}",
-        {"name": "es-2", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "address": ":9300"},
-    ),
-    "no ephemeral id beside a host": (
-        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{}{es2}{:9300}{dimr}{a=b}",
-        {
-            "name": "es-2",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "host": "es2",
-            "address": ":9300",
-            "roles": "dimr",
-            "attributes": {"a": "b"},
-        },
-    ),
-    "an empty host": (
-        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{}{:9300}",
-        {
-            "name": "es-2",
-            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
-            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
-            "address": ":9300",
-        },
-    ),
-    "cut by hand to name and id": (
-        "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}",
-        {"name": "n1", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w"},
-    ),
-    "cut by hand to name, id and attributes": (
-        "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}{a=b}",
-        {"name": "n1", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "attributes": {"a": "b"}},
+        f"{{0f3a}}{{{ID}}}{{{WHOLE['ephemeral_id']}}}{{x.x.x.x}}{{x.x.x.x:9300}}{{mr}}{{zone=us-east-1b, }}",
+        WHOLE
+        | {"name": "0f3a", "host": "x.x.x.x", "address": "x.x.x.x:9300"}
+        | {"roles": "mr", "attributes": {"zone": "us-east-1b"}},
     ),
 }
+
+
+def in_braces(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a header, and what it says."""
+    slots = [
+        ", ".join("=".join(pair) for pair in value.items()) if name == "attributes" else value
+        for name, value in values.items()
+    ]
+    return "".join(f"{{{slot}}}" for slot in slots), {name: value for name, value in values.items() if name}
+
+
+HEADERS |= {name: in_braces(values) for name, values in IN_BRACES.items()}
 
 
 @pytest.mark.parametrize(("header", "expected"), HEADERS.values(), ids=HEADERS.keys())

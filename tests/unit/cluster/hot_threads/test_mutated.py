@@ -6,14 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import content_of
-from airflow_provider_mediaops.cluster.hot_threads.parser import cut, parse
-from airflow_provider_mediaops.cluster.hot_threads.parts import read_node, read_thread
-from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,20 +121,3 @@ def test_a_report_of_the_test_cluster(data: st.DataObject) -> None:
 @given(st.data())
 def test_a_shared_report(shared_data: Path, data: st.DataObject) -> None:
     check(data.draw(mutated(shared_data / "hot_threads")))
-
-
-@given(st.data())
-def test_text_that_is_taken_for_regular_holds_nothing_to_remark(data: st.DataObject) -> None:
-    text = data.draw(mutated(RECORDED))
-    pieces = list(cut(text, Stacks()))
-    assert "".join(source for _, source, *_ in pieces) == text
-
-    def remark(start: int, end: int, reason: str) -> None:
-        pytest.fail(f"{reason}: {source[start:end]!r}")
-
-    for kind, source, start, regular, _ in pieces:
-        assert text.startswith(source, start)
-        if kind == "node" and regular:
-            assert read_node(source, remark)
-        elif kind == "thread" and regular:
-            assert read_thread(source, None, remark).get("kind")
