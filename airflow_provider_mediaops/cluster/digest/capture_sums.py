@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, method_of
 from airflow_provider_mediaops.cluster.folded import Measure, kind_of, measures, stacks
@@ -15,9 +16,9 @@ from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from collections.abc import Callable
 
-KeyT = TypeVar("KeyT")
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 Series = Literal["scheduled", "spike", "unknown"]
 """Captures at high CPU show other things than those of a schedule: they are never summed up together."""
@@ -39,6 +40,7 @@ _DEEPEST = 250
 _LONGEST_NAME = 500
 # With file and line. What is longer was made up, and its beginning counts.
 _LONGEST_FRAME = 2_000
+_amounts: Callable[[], defaultdict[Any, float]] = partial(defaultdict, float)
 
 
 @dataclass(slots=True)
@@ -118,9 +120,9 @@ class CaptureSums:
     measure: Measure
     amount: float = 0.0
     frames: dict[str, Row] = field(default_factory=dict)
-    pools: dict[str, float] = field(default_factory=dict)
-    stacks: dict[tuple[str, ...], float] = field(default_factory=dict)
-    works: dict[str, float] = field(default_factory=dict)
+    pools: dict[str, float] = field(default_factory=_amounts)
+    stacks: dict[tuple[str, ...], float] = field(default_factory=_amounts)
+    works: dict[str, float] = field(default_factory=_amounts)
     tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)
 
 
@@ -142,16 +144,15 @@ def sums_of(
     sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, measure=measure, tasks=tasks or {})
     for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == measure.kind):
         for work in works_of(thread):
-            _add(sums.works, work.label.kind.id, measure.amount(thread) * work.share)
+            sums.works[work.label.kind.id] += measure.amount(thread) * work.share
     for stack in stacks(report, measure):
         part = stack.part
         names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
-        _add(sums.pools, pool, part)
-        _add(sums.stacks, (pool, *names), part)
+        whole = (pool, *names)
+        sums.pools[pool] += part
+        sums.stacks[whole] += part
         top = names[-1] if names else NO_STACK
-        row = sums.frames.get(top)
-        if row is None:
-            row = sums.frames[top] = Row(1, time, time)
+        row = sums.frames.setdefault(top, Row(1, time, time))
         row.amount += part
         row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
         sums.amount += part
@@ -202,7 +203,3 @@ def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
         return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))
     # Frames are remembered, and kept for all captures.
     return tuple(stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
-
-
-def _add(sums: dict[KeyT, float], key: KeyT, amount: float) -> None:
-    sums[key] = sums.get(key, 0.0) + amount

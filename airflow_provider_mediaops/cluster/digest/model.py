@@ -81,13 +81,9 @@ class SpanSums(Generic[KeyT]):
 
     def add(self, key: KeyT, span: int, captures: float, amount: float) -> None:
         """Add the sums of one or more captures."""
-        row = self.rows.setdefault(key, {})
-        sizes = row.get(span)
-        if sizes is None:
-            row[span] = [captures, amount]
-        else:
-            sizes[0] += captures
-            sizes[1] += amount
+        sizes = self.rows.setdefault(key, {}).setdefault(span, [0, 0])
+        sizes[0] += captures
+        sizes[1] += amount
 
     def join(self, span_of: Callable[[float], int]) -> None:
         """Join spans to longer ones."""

@@ -112,26 +112,15 @@ def share_cell(percent: float) -> Cell:
     return Cell(text=f"{share} %", number=share, bar=share)
 
 
-def pool_table(found: Comparison) -> Table:
-    """Return the table of thread pools."""
-    return _hot_table("By thread pool, across nodes", "Thread pool", found, found.pools, name_of_heat)
-
-
-def method_table(found: Comparison) -> Table:
-    """Return the table of the methods at the top of the stacks."""
-    return _hot_table("By top frame, across nodes", "Top frame", found, found.methods, method_of_heat)
-
-
-def _hot_table(
-    caption: str, first: str, found: Comparison, heats: Sequence[Heat], name: Callable[[Heat], Cell]
-) -> Table:
+def hot_table(first: str, found: Comparison, heats: Sequence[Heat]) -> Table:
+    """Return the table of thread pools, or that of the methods at the top of the stacks."""
     columns: dict[str, Callable[[Heat], Cell]] = {
-        first: name,
+        first: _NAME_CELLS[first],
         _peak_heading(found): lambda heat: _amount(heat.peak, heats[0].peak, found.measure),
         "Threads": lambda heat: number_cell(heat.threads),
         "Nodes": lambda heat: _nodes_cell(heat.nodes),
     }
-    return table_of(caption, heats, columns)
+    return table_of(f"By {first.lower()}, across nodes", heats, columns)
 
 
 def thread_table(found: Comparison) -> Table:
@@ -253,16 +242,6 @@ def method_cell(method: str) -> Cell:
     return Cell(text=shown, before=readable(f"{package}{second_dot}"), after="a wait" if method in WAITING else "")
 
 
-def name_of_heat(heat: Heat) -> Cell:
-    """Return the cell of a pool or a thread."""
-    return Cell(text=readable(heat.name))
-
-
-def method_of_heat(heat: Heat) -> Cell:
-    """Return the cell of a method."""
-    return method_cell(heat.name)
-
-
 def _nodes_cell(nodes: Sequence[str]) -> Cell:
     return Cell(text=count(len(nodes), "node") if len(nodes) > 1 else readable(nodes[0]), number=len(nodes))
 
@@ -311,23 +290,17 @@ def columns_of(captures: int) -> list[int]:
 def change_tables(found: Comparison, labels: Sequence[str]) -> tuple[Table, ...]:
     """Return the tables of pools, top frames and threads that changed, most changed first; none is empty."""
     tables = (
-        _change_table("Thread pool", found.measure, found.pools, labels, name_of_heat),
-        _change_table("Top frame", found.measure, found.methods, labels, method_of_heat),
-        _change_table("Thread", found.measure, [one.heat for one in found.threads], labels, _thread),
+        _change_table("Thread pool", found.measure, found.pools, labels),
+        _change_table("Top frame", found.measure, found.methods, labels),
+        _change_table("Thread", found.measure, [one.heat for one in found.threads], labels),
     )
     return tuple(table for table in tables if table.rows)
 
 
-def _change_table(
-    first: str,
-    measure: Measure,
-    heats: Sequence[Heat],
-    labels: Sequence[str],
-    name: Callable[[Heat], Cell],
-) -> Table:
+def _change_table(first: str, measure: Measure, heats: Sequence[Heat], labels: Sequence[str]) -> Table:
     changed = [heat for heat in heats if figure(abs(heat.difference), measure) != figure(0.0, measure)]
     changed.sort(key=lambda heat: -abs(heat.difference))
-    columns: dict[str, Callable[[Heat], Cell]] = {first: name}
+    columns: dict[str, Callable[[Heat], Cell]] = {first: _NAME_CELLS[first]}
     columns |= {labels[number]: partial(_amount_in, measure, number) for number in columns_of(len(labels))}
     columns["Change"] = lambda heat: Cell(
         text=difference(heat.difference, measure),
@@ -347,3 +320,11 @@ def _thread(heat: Heat) -> Cell:
     # Most names contain their node; those of the JVM's own threads are the same on each.
     node = heat.nodes[0]
     return Cell(text=readable(heat.name), before="" if node in heat.name else f"{readable(node)} · ")
+
+
+# The first cell of a row, by the heading of its column.
+_NAME_CELLS: dict[str, Callable[[Heat], Cell]] = {
+    "Thread pool": lambda heat: Cell(text=readable(heat.name)),
+    "Top frame": lambda heat: method_cell(heat.name),
+    "Thread": _thread,
+}
