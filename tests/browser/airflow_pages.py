@@ -166,32 +166,3 @@ def page_within(page: Page) -> Frame:
     assert frame
     frame.wait_for_url(lambda address: address != "about:blank")
     return frame
-
-
-def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
-    """Return the address of Airflow's page of a task instance."""
-    return f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}"
-
-
-def write_in_editor(page: Page, within: Locator, text: str) -> None:
-    """Replace the text of an editor of Airflow's."""
-    # Newer versions of the editor take what is typed in an element of their own, and keep the other one for some keys.
-    within.locator(".monaco-editor").locator(".native-edit-context, textarea.inputarea").first.focus()
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.insert_text(text)
-    # It has closed each bracket and quotation mark itself, too.
-    page.keyboard.press("ControlOrMeta+Shift+End")
-    page.keyboard.press("Delete")
-
-
-def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
-    """Replace what a task has returned, as people do below the page of the task."""
-    page.goto(f"{task}/xcom")
-    # Each key of the value may have an XCom of its own beside it.
-    row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="return_value", exact=True))
-    row.get_by_role("button", name="Edit XCom").click()
-    form = page.get_by_role("dialog")
-    write_in_editor(page, form, json.dumps(value))
-    with page.expect_response(lambda reply: reply.request.method == "PATCH") as reply:
-        form.get_by_role("button", name="Save").click()
-    assert reply.value.ok

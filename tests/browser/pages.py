@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
@@ -20,7 +22,6 @@ from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, t
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 TASKS_RECORDED = RECORDED.parent / "running_tasks"
-TAKEN = datetime(2026, 11, 20, 22, 48, 37, tzinfo=timezone.utc)
 NODES = [
     NodeCpu("1", "Node 1", percent=97.0, source="os", load_average={"1m": 12.3}),
     NodeCpu("2", "Node 2", percent=91.0, source="os"),
@@ -69,13 +70,16 @@ def attacked() -> str:
     return page([one, PageCapture(broken, parse(broken)), one], title=everything)
 
 
-def digest_of_a_week(folder: Path) -> str:
-    """Return the page of a week, of captures that are written below a folder."""
-    write_two_weeks(folder / "reports")
+@cache
+def digest_of_a_week() -> str:
+    """Return the page of a week."""
     week = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
-    plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), week)
-    result = make_digest(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None)
-    return Path(result["path"]).read_text()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_two_weeks(folder / "reports")
+        plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), week)
+        make_digest(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None)
+        return (folder / "week.html").read_text()
 
 
 # Two captures of which all figures are known.

@@ -1,32 +1,17 @@
-"""The page of a digest in Chromium: strips, the chosen time, the flame graph, and its policy."""
+"""The page of a digest in Chromium: strips, the chosen time, and the flame graph."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.browser import pages
+from tests.browser.pages import digest_of_a_week
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Open
 
 
-@pytest.fixture(scope="module")
-def html(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return pages.digest_of_a_week(tmp_path_factory.mktemp("digest"))
-
-
-def test_digest_page_runs_within_its_policy_and_asks_for_nothing(open_page: Open, html: str) -> None:
-    with open_page(html) as opened:
-        assert opened.bars()
-        assert opened.violations() == []
-        assert opened.complaints == []
-        assert len(opened.requests) == 1
-
-
-def test_a_cell_leads_to_its_captures_and_to_the_flame_graph_of_its_time(open_page: Open, html: str) -> None:
-    with open_page(html) as opened:
+def test_a_cell_leads_to_its_captures_and_to_the_flame_graph_of_its_time(open_page: Open) -> None:
+    with open_page(digest_of_a_week()) as opened:
         page = opened.page
         assert page.locator("#flame-range").inner_text().startswith("84 scheduled captures, 2026-11-16 00:00 to")
         assert opened.bar("RunAutomaton.step").count() == 1
@@ -49,8 +34,8 @@ def test_a_cell_leads_to_its_captures_and_to_the_flame_graph_of_its_time(open_pa
         assert page.locator("#flame-range").inner_text().startswith("3 captures at spikes, 2026-11-16 00:00")
 
 
-def test_several_cells_can_be_chosen_with_the_mouse_or_the_form(open_page: Open, html: str) -> None:
-    with open_page(html) as opened:
+def test_several_cells_can_be_chosen_with_the_mouse_or_the_form(open_page: Open) -> None:
+    with open_page(digest_of_a_week()) as opened:
         page = opened.page
         row = page.locator(".strip svg").first
         row.scroll_into_view_if_needed()
@@ -69,17 +54,8 @@ def test_several_cells_can_be_chosen_with_the_mouse_or_the_form(open_page: Open,
         assert page.locator("#cell-title").inner_text().startswith("write: in 4 of 6 scheduled captures")
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_window_has_to_be_scrolled_sideways(open_page: Open, html: str, width: int, scheme: str) -> None:
-    with open_page(html, size=(width, 900), color_scheme=scheme) as opened:
-        opened.bars()
-        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert opened.width(".strip svg >> nth=0") > width / 2
-
-
-def test_without_scripts_the_tables_can_be_read(open_page: Open, html: str) -> None:
-    with open_page(html, java_script_enabled=False) as opened:
+def test_without_scripts_the_tables_can_be_read(open_page: Open) -> None:
+    with open_page(digest_of_a_week(), java_script_enabled=False) as opened:
         # Another table, of those that saw a task, follows.
         assert opened.column("84 scheduled captures", 2)[:3] == ["84 of 84", "42 of 84", "42 of 84"]
         assert opened.page.get_by_text("drawn by scripts of this page").is_visible()

@@ -1,4 +1,4 @@
-"""The page of a capture asks for nothing, and lets nothing run that a hostile text brings along."""
+"""The pages of captures and of a digest ask for nothing, and lets nothing run that a hostile text brings along."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.pages import attacked, made, one, several
+from tests.browser.pages import attacked, digest_of_a_week, made, one, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 class TestQuietPage:
     @pytest.mark.parametrize(
-        "html", [one(), several(), attacked(), made("")], ids=["one", "several", "attacked", "none"]
+        "html",
+        [one(), several(), attacked(), made(""), digest_of_a_week()],
+        ids=["one", "several", "attacked", "none", "digest"],
     )
     def test_nothing_is_asked_for_stopped_or_complained_of(self, open_page: Open, html: str) -> None:
         with open_page(html) as opened:

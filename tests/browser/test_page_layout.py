@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.page import assets as page_assets
-from tests.browser.pages import attacked, made, one, several, with_tasks
+from tests.browser.pages import attacked, digest_of_a_week, made, one, several, with_tasks
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Open
 
 
 class TestTables:
-    def test_they_hold_the_figures_of_the_report(self, open_page: Open) -> None:
-        with open_page(one()) as opened:
-            assert list(zip(*(opened.column("By thread pool", number) for number in (1, 2, 3)), strict=True)) == [
-                ("search", "58.4 %", "5"),
-                ("write", "13.4 %", "4"),
-                ("refresh", "7.0 %", "1"),
-                ("transport_worker", "6.7 %", "4"),
-                ("generic", "0.8 %", "3"),
-                ("management", "0.3 %", "1"),
-            ]
-            assert opened.column("By node", 2) == ["97 % its machine, load 12.3", "91 % its machine"]
-
     def test_a_click_on_a_heading_sorts(self, open_page: Open) -> None:
         with open_page(one()) as opened:
             table = opened.page.locator("table", has=opened.page.locator("caption", has_text="By thread pool"))
@@ -78,7 +66,9 @@ class TestWithoutScripts:
 
 class TestLayout:
     @pytest.mark.parametrize(
-        "html", [one(), several(), with_tasks(), attacked()], ids=["one", "several", "tasks", "attacked"]
+        "html",
+        [one(), several(), with_tasks(), attacked(), digest_of_a_week()],
+        ids=["one", "several", "tasks", "attacked", "digest"],
     )
     def test_no_window_has_to_be_scrolled_sideways(self, open_page: Open, html: str) -> None:
         with open_page(html) as opened:

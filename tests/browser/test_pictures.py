@@ -14,7 +14,6 @@ from tests.browser.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -115,8 +114,8 @@ def test_the_list_of_captures(sign_in_as: SignIn, airflow: LocalAirflow, example
     pictures.keep("captures_list", page.screenshot())
 
 
-def test_the_page_of_a_digest(open_page: Open, tmp_path: Path) -> None:
-    with open_page(pages.digest_of_a_week(tmp_path), size=(1160, 900), device_scale_factor=0.6) as opened:
+def test_the_page_of_a_digest(open_page: Open) -> None:
+    with open_page(pages.digest_of_a_week(), size=(1160, 900), device_scale_factor=0.6) as opened:
         opened.bars()
         opened.page.locator(".strip").nth(1).locator("rect.hot").nth(1).click()
         opened.bars()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -55,6 +57,12 @@ class Document(HTMLParser):
     def text(self, *tags: str) -> str:
         shown = [data for tag, data in self.texts if (tag in tags if tags else tag not in {"script", "style"})]
         return " ".join("".join(shown).split())
+
+
+def words_of(html: str) -> str:
+    """Return the words of a page or of a part of one, with a blank between elements, without scripts and raw texts."""
+    body = re.sub(r"<(script|style|pre)\b.*?</\1>", " ", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
 def capture(text: str, **facts: Any) -> PageCapture:

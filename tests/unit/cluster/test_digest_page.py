@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from html import unescape
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -17,6 +16,7 @@ from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.folded import Measure
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at
 from tests.unit.cluster.made_digests import PAGE, digest_from, digest_of, page_of, sums_at
+from tests.unit.cluster.made_pages import words_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
 
 
 def test_pruned_stack_is_in_a_bar_of_its_pool() -> None:
-    def sums(number: int) -> CaptureSums:
+    def with_rare_stacks(number: int) -> CaptureSums:
         at = MONDAY + number * timedelta(hours=1)
         rare = (hot("n", "search", 1.0, (f"o.x.C{number}.m{each}(C.java:1)",)) for each in range(100))
         return sums_at(at, text_at(at, hot("n", "search", 50, SEARCH), *rare))
 
-    data = data_of(page_of(digest_from(map(sums, range(40)))))
+    data = data_of(page_of(digest_from(map(with_rare_stacks, range(40)))))
     (one,) = data["series"]
     names = data["names"]
     sums = {tuple(names[each] for each in path): sum(amounts[1::2]) for path, amounts in one["stacks"]}
@@ -203,8 +203,7 @@ def test_kinds_of_work_are_summed_up_with_their_shares_of_each_day_that_has_capt
         ("2026-11-17", 10.0),
     ]
     html = page_of(digest)
-    table = html[html.index('id="works"') : html.index('id="recurring"')]
-    words = " ".join(unescape(re.sub(r"<[^>]*>", " ", table)).split())
+    words = words_of(html[html.index('id="works"') : html.index('id="recurring"')])
     assert "Kind of work Captures Share 2026-11-16 2026-11-17 2026-11-19" in words
     assert "Aggregation: terms 3 of 3 65.0 % 25.0 % 75.0 % 100.0 %" in words
     assert "Script run for each document 2 of 3 35.0 % 75.0 % 25.0 % –" in words  # noqa: RUF001 - a dash

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.page.document import page
+from tests.unit.cluster.made_pages import capture, words_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, stack, thread, unique
 
 SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
@@ -21,15 +21,12 @@ TEXT = section(
 )
 
 
-def words_of(*texts: str) -> str:
-    """Return the words of the page of some reports, without its scripts and the reports themselves."""
-    html = page([PageCapture(text, parse(text)) for text in texts], title="Hot threads")
-    html = re.sub(r"<(script|style|pre)\b.*?</\1>", " ", html, flags=re.DOTALL)
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+def shown(*texts: str) -> str:
+    return words_of(page(list(map(capture, texts)), title="Hot threads"))
 
 
 def test_page_says_share_kind_place_and_next_step_in_its_head() -> None:
-    head = words_of(TEXT).partition("What is hot")[0]
+    head = shown(TEXT).partition("What is hot")[0]
     assert (
         "75 % of the CPU of these threads: Script run for each document , in 1 thread on n1. "
         "GET _tasks?detailed&actions=*search shows the queries that run; compute the value when indexing."
@@ -37,7 +34,7 @@ def test_page_says_share_kind_place_and_next_step_in_its_head() -> None:
 
 
 def test_page_has_a_row_for_each_kind_with_the_frame_that_told_it() -> None:
-    table = words_of(TEXT).partition("By kind of work, across nodes")[2].partition("By thread")[0]
+    table = shown(TEXT).partition("By kind of work, across nodes")[2].partition("By thread")[0]
     script, _, merge = table.partition("Merging segments: logs, shard 3")
     assert "Script run for each document 75.0 % 1 n1 org.opensearch.painless. PainlessScript$Script.execute" in script
     assert merge.startswith(" from one snapshot 25.0 % 1 n1")
@@ -45,19 +42,19 @@ def test_page_has_a_row_for_each_kind_with_the_frame_that_told_it() -> None:
 
 def test_page_of_several_captures_sums_their_kinds() -> None:
     other = section("n2", thread("opensearch[n2][search][T#1]", cpu(20.0), stack(10, SCRIPT)))
-    words = words_of(TEXT, other)
+    words = shown(TEXT, other)
     assert "80 % of the CPU of these threads: Script run for each document , in 2 threads on n1 and n2." in words
 
 
 def test_page_says_of_waiting_threads_what_they_wait_in() -> None:
     usage = "50.0% (250ms out of 500ms) wait usage"
-    assert "100 % of the waiting: Script run" in words_of(section("n1", thread(SEARCH, usage, stack(10, SCRIPT))))
+    assert "100 % of the waiting: Script run" in shown(section("n1", thread(SEARCH, usage, stack(10, SCRIPT))))
     nothing = usage.replace("50.0%", "0.0%")
-    assert "100 % of these threads: Script" in words_of(section("n1", thread(SEARCH, nothing, stack(10, SCRIPT))))
+    assert "100 % of these threads: Script" in shown(section("n1", thread(SEARCH, nothing, stack(10, SCRIPT))))
 
 
 def test_page_of_a_report_in_which_nothing_was_hot_names_no_kind() -> None:
-    words = words_of(section("n1"))
+    words = shown(section("n1"))
     assert "By kind of work, across nodes Kind of work Share of report Threads Nodes Told by" in words
     assert "What to look at next Nothing." in words
     assert " of the CPU of these threads:" not in words
@@ -67,7 +64,7 @@ def test_index_of_a_merge_cannot_be_markup_on_the_page() -> None:
     for attack in ATTACKS[:6]:
         name = f"opensearch[n1][[{attack.replace('[', '(').replace(']', ')')}][3]: Lucene Merge Thread #7]"
         text = section("n1", thread(name, cpu(20.0), stack(10, MERGE)))
-        html = page([PageCapture(text, parse(text))], title="Hot threads")
+        html = page([capture(text)], title="Hot threads")
         body = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
         assert "<img" not in body
         assert "<svg/" not in body

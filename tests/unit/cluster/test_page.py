@@ -92,6 +92,7 @@ class TestContent:
         assert "search 96.1 % 20.0 % 20.0 % −76.1 points" in changes  # noqa: RUF001
         assert "a.b.C.new – 30.0 % 30.0 % +30.0 points new" in changes  # noqa: RUF001
         assert "Capture 3 · 20:00:10, " in changes
+        assert "write 30.0 % – −30.0 points gone" in made(capture(later), capture(BUSY)).text()  # noqa: RUF001
         assert flame(document)["labels"] == ["1 · 20:00:00", "2 · 20:00:10", "3 · 20:00:10"]
 
     def test_a_capture_at_no_known_time(self) -> None:

@@ -169,56 +169,50 @@ def test_plain_text_has_no_wrapping(text: str) -> None:
     assert figures(text) == figures(PLAIN)
 
 
-@pytest.mark.parametrize("missing", [1, 2])
-def test_compressed_log_without_one_of_its_parts_is_named(missing: int) -> None:
-    lines = chunked()
-    del lines[missing - 1]
+def with_other_sign(line: str) -> str:
+    """Return a line of a compressed log with one sign changed."""
+    place = line.index("]: ") + 40
+    return f"{line[:place]}{'B' if line[place] == 'A' else 'A'}{line[place + 1 :]}"
+
+
+FEW, MANY = chunked(), chunked(PLAIN * 20)
+HALF = len(MANY) // 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_begun"),
+    [
+        pytest.param(FEW[1:], False, id="the first part is missing"),
+        # What is before the gap is read.
+        pytest.param([FEW[0], *FEW[2:]], True, id="the second part is missing"),
+        pytest.param(FEW[:-3], True, id="cut"),
+        pytest.param([*MANY[:HALF], with_other_sign(MANY[HALF]), *MANY[HALF + 1 :]], True, id="damaged"),
+    ],
+)
+def test_compressed_log_is_read_up_to_the_damage_and_the_rest_is_named(lines: list[str], *, is_begun: bool) -> None:
     text = "".join(lines)
 
     report = parse(text)
 
     assert report.render() == text
+    assert report.nodes[0].name == (parse(PLAIN).nodes[0].name if is_begun else None)
     assert "a part of a compressed log message whose other parts are missing or damaged" in {
         piece.reason for piece in report.unparsed
     }
-    assert report.read_percent < 60
-    # What is before the gap is read.
-    assert report.nodes[0].name == (None if missing == 1 else parse(PLAIN).nodes[0].name)
+    assert report.read_percent < 90
 
 
-def test_compressed_log_that_is_cut_is_read_up_to_there() -> None:
-    lines = chunked()[:-3]
-    report = parse("".join(lines))
-
-    assert report.nodes[0].name == parse(PLAIN).nodes[0].name
-    assert len(report.nodes[0].threads) > 0
-
-
-def test_compressed_log_with_a_damaged_part_is_read_up_to_the_damage_and_named() -> None:
-    lines = chunked(PLAIN * 20)
-    damaged = len(lines) // 2
-    place = lines[damaged].index("]: ") + 40
-    lines[damaged] = (
-        lines[damaged][:place] + ("B" if lines[damaged][place] == "A" else "A") + lines[damaged][place + 1 :]
-    )
-    report = parse("".join(lines))
-
-    assert report.nodes[0].name == parse(PLAIN).nodes[0].name
-    assert len(report.nodes[0].threads) > 0
-    assert "a part of a compressed log message whose other parts are missing or damaged" in {
-        piece.reason for piece in report.unparsed
-    }
-
-
-def test_report_that_a_logger_keeps_under_two_names_counts_once() -> None:
-    text = json.dumps({"message": PLAIN, "event": {"original": PLAIN}}) + "\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"message": PLAIN, "event": {"original": PLAIN}}) + "\n",
+        "".join(json.dumps({"log": line, "message": line}) + "\n" for line in PLAIN.splitlines()),
+    ],
+    ids=["report", "lines"],
+)
+def test_what_a_logger_keeps_under_two_names_counts_once(text: str) -> None:
     assert figures(text) == figures(PLAIN)
     assert len(parse(text).captures()) == 1
-
-
-def test_lines_that_a_logger_keeps_under_two_names_count_once() -> None:
-    text = "".join(json.dumps({"log": line, "message": line}) + "\n" for line in PLAIN.splitlines())
-    assert figures(text) == figures(PLAIN)
 
 
 def test_half_of_a_sign_in_an_escaped_text_is_replaced() -> None:
