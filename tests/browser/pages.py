@@ -7,18 +7,22 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
-from tests.unit.cluster.task_values import NODE, TASKS, hostile_tasks
-from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
+from tests.unit.cluster.made_pages import capture
+from tests.unit.cluster.task_values import NODE, TASKS
+from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.page.document import PageCapture
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 TASKS_RECORDED = RECORDED.parent / "running_tasks"
@@ -28,22 +32,21 @@ NODES = [
 ]
 
 
-def capture(name: str) -> PageCapture:
-    text = (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
-    return PageCapture(text, parse(text), cpu=NODES)
+def recorded(name: str, **facts: Any) -> PageCapture:
+    return capture((RECORDED / f"{name}.txt").read_text(encoding="utf-8"), cpu=NODES, **facts)
 
 
 def made(*texts: str) -> str:
-    return page([PageCapture(text, parse(text)) for text in texts], title="Hot threads")
+    return page(list(map(capture, texts)), title="Hot threads")
 
 
 def one() -> str:
-    return page([capture("opensearch-3.8.0-cpu-with-idle-threads")], title="Hot threads of search-prod")
+    return page([recorded("opensearch-3.8.0-cpu-with-idle-threads")], title="Hot threads of search-prod")
 
 
 def with_tasks() -> str:
     tasks = RunningTasks(nodes=(NODE, replace(NODE, node="n2", unexplained_percent=None)), remarks=TASKS.remarks)
-    shown = replace(capture("opensearch-3.8.0-cpu-with-idle-threads"), running_tasks=tasks)
+    shown = recorded("opensearch-3.8.0-cpu-with-idle-threads", running_tasks=tasks)
     return page([shown], title="Hot threads of search-prod")
 
 
@@ -52,22 +55,12 @@ def recorded_with_tasks() -> str:
         (TASKS_RECORDED / f"opensearch-2.19.{name}").read_text(encoding="utf-8") for name in ("txt", "json")
     )
     tasks = RunningTasks.from_dict(read_head(document).values["running_tasks"])
-    shown = PageCapture(text, parse(text), running_tasks=tasks)
-    return page([shown], title="Hot threads of search-prod")
+    return page([capture(text, running_tasks=tasks)], title="Hot threads of search-prod")
 
 
 def several() -> str:
     names = ("cpu-with-idle-threads", "cpu", "cpu-with-idle-threads")
-    return page([capture(f"opensearch-2.19.1-{name}") for name in names], title="Hot threads of search-prod")
-
-
-def attacked() -> str:
-    everything = "".join(ATTACKS)
-    text = hostile()
-    broken = f"::: {{{everything}}}{{id}}\n   hot threads is not supported on {everything}\n"
-    nodes = [NodeCpu(everything, everything, percent=50.0)]
-    one = PageCapture(text, parse(text), cpu=nodes, remarks=ATTACKS, path=everything, running_tasks=hostile_tasks(500))
-    return page([one, PageCapture(broken, parse(broken)), one], title=everything)
+    return page([recorded(f"opensearch-2.19.1-{name}") for name in names], title="Hot threads of search-prod")
 
 
 @cache

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.pages import attacked, digest_of_a_week, made, one, several
+from tests.browser.pages import digest_of_a_week, made, one, several
+from tests.unit.cluster.made_pages import attacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

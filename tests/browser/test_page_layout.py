@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.page import assets as page_assets
-from tests.browser.pages import attacked, digest_of_a_week, made, one, several, with_tasks
+from tests.browser.pages import digest_of_a_week, made, one, several, with_tasks
+from tests.unit.cluster.made_pages import attacked
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Open

@@ -9,8 +9,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
-from tests.unit.hot_threads_text import cpu, section, stack, thread
+from tests.unit.cluster.task_values import hostile_tasks
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
 TAKEN = datetime(2026, 3, 14, 21, 0, 5, tzinfo=timezone(timedelta(hours=1)))
 
@@ -74,3 +76,12 @@ def made(*captures: PageCapture, title: str = "Hot threads") -> Document:
     html.encode()
     assert html.startswith("<!DOCTYPE html>")
     return Document(html)
+
+
+def attacked() -> str:
+    """Return a page with attacks wherever a cluster or a user may have put them."""
+    everything = "".join(ATTACKS)
+    broken = f"::: {{{everything}}}{{id}}\n   hot threads is not supported on {everything}\n"
+    nodes = [NodeCpu(everything, everything, percent=50.0)]
+    one = capture(hostile(), cpu=nodes, remarks=ATTACKS, path=everything, running_tasks=hostile_tasks(500))
+    return page([one, capture(broken), one], title=everything)

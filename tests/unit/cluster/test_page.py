@@ -16,10 +16,10 @@ from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
 from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
 from tests.unit.cluster.made_digests import digest_of, page_of
-from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, capture, made
+from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, attacked, capture, made
 from tests.unit.cluster.task_values import TASKS
 from tests.unit.garbage import garbage_of
-from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, thread, unique
+from tests.unit.hot_threads_text import cpu, hostile, section, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 
@@ -154,15 +154,6 @@ class TestContent:
         assert "No thread was hot" not in words
         assert "understood" in words
 
-    @pytest.mark.parametrize(("before", "headed"), [("$ curl localhost:9200/_nodes/hot_threads\n", True), ("", False)])
-    def test_prompt_is_no_node_and_a_piece_without_header_is_of_the_node_in_its_threads(
-        self, before: str, *, headed: bool
-    ) -> None:
-        threads = thread("opensearch[n1][search][T#1]", cpu(60.0))
-        words = made(capture(before + (section("n1", threads) if headed else threads))).text()
-        assert "1 thread on n1" in words
-        assert "(no node)" not in words
-
     def test_the_text_is_there_as_it_came(self) -> None:
         text = (RECORDED / "opensearch-2.19.1-cpu.txt").read_text(encoding="utf-8")
         document = made(capture(text))
@@ -205,15 +196,8 @@ class TestStructure:
 
 
 class TestHostileText:
-    def everything(self) -> Document:
-        attack = "".join(ATTACKS)
-        nodes = [NodeCpu(attack, attack, percent=50.0)]
-        one = capture(hostile(), cpu=nodes, remarks=ATTACKS, path=attack)
-        broken = f"::: {{{attack}}}{{id}}\n   hot threads is not supported on {attack}\n"
-        return made(one, one, capture(broken), title=attack)
-
     def test_no_element_is_made_of_it(self) -> None:
-        plain, hostile_one = made(*[capture(BUSY)] * 3), self.everything()
+        plain, hostile_one = made(*[capture(BUSY, running_tasks=TASKS)] * 3), Document(attacked())
         own = {tag for tag, _ in plain.elements} | {"span", "li", "code", "ul"}
         assert {tag for tag, _ in hostile_one.elements} <= own
         scripts = page_assets.scripts(with_flame_graph=True)
@@ -223,7 +207,7 @@ class TestHostileText:
             assert not [name for name in attributes if name.startswith("on") or name in {"src", "href", "style"}]
 
     def test_the_scripts_are_the_own_ones_to_the_last_character(self) -> None:
-        texts = [data for tag, data in self.everything().texts if tag == "script" and data]
+        texts = [data for tag, data in Document(attacked()).texts if tag == "script" and data]
         assert [text for text in texts if not text.startswith('{"labels"')] == list(
             page_assets.scripts(with_flame_graph=True)
         )
@@ -236,7 +220,7 @@ class TestHostileText:
         assert "node </script><img src=x onerror=window.ran=1>" in names
 
     def test_templates_in_it_stay_text(self) -> None:
-        shown = self.everything().text()
+        shown = Document(attacked()).text()
         assert "{{7*7}}{% raw %}${7*7}" in shown
         assert "49" not in re.sub("[0-9.]+ (%|characters)", "", shown.partition("Raw text")[0])
 

@@ -31,7 +31,7 @@ from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ALL = Period()
 WEEK = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
@@ -185,14 +185,8 @@ class TestEnds:
     def test_attempt_that_is_stopped_writes_nothing_and_the_next_ends_with_the_same_files(
         self, days: Path, tmp_path: Path, undisturbed: dict[str, bytes]
     ) -> None:
-        calls = count()
-
-        def stop() -> None:
-            if next(calls) == 30:
-                raise TaskStoppedError
-
         with pytest.raises(TaskStoppedError):
-            make(days, tmp_path / "digest.html", WEEK, check_stop=stop)
+            make(days, tmp_path / "digest.html", WEEK, check_stop=_stop_at(30))
         assert not contents(tmp_path)
         make(days, tmp_path / "digest.html", WEEK)
         assert contents(tmp_path) == undisturbed
@@ -270,26 +264,20 @@ def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> N
         assert (result["captures"], result["damaged"], result["outside"]) == (1, 0, 0)
 
 
-@pytest.fixture
-def store() -> Iterator[FakeStore]:
-    """Attach a store as `memory://digests@…`."""
-    with attached(FakeStore(), "digests") as store:
-        yield store
-
-
-def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore) -> None:
+def test_a_store_has_the_same_files(tmp_path: Path) -> None:
     """And an attempt that ended there is followed by a whole one."""
     for number in range(5):
         at = MONDAY + timedelta(hours=number)
         write_capture(tmp_path / "in", at, text_at(at, hot("n", "search", 50, SEARCH)))
     make(tmp_path / "in", tmp_path / "digest.html")
-    for path in (tmp_path / "in").iterdir():
-        store.pipe_file(f"/in/{path.name}", path.read_bytes())
     places = ("memory://digests@in/", "memory://digests@out/digest.html")
-    with pytest.raises(TaskStoppedError):
-        make(*places, check_stop=_stop_at(3))
-    assert not [path for path in store.find("/out") if "/." not in path]
-    result = make(*places)
+    with attached(FakeStore(), "digests") as store:
+        for path in (tmp_path / "in").iterdir():
+            store.pipe_file(f"/in/{path.name}", path.read_bytes())
+        with pytest.raises(TaskStoppedError):
+            make(*places, check_stop=_stop_at(3))
+        assert not [path for path in store.find("/out") if "/." not in path]
+        result = make(*places)
     local = contents(tmp_path)
     assert (result["path"], result["captures"]) == (places[1], 5)
     assert store.cat_file("/out/digest.folded") == local["digest.folded"]

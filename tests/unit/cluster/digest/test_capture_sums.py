@@ -19,7 +19,7 @@ from airflow_provider_mediaops.cluster.digest.capture_sums import (
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cluster.digest.captured_days import running
-from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
+from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,21 +68,6 @@ def test_names_of_any_length_take_bounded_room() -> None:
     names += [name for row in sums.frames.values() for name in (*row.pools, *row.nodes)]
     assert max(map(len, names)) <= 2_000
     assert names
-
-
-def test_a_frame_has_the_part_of_its_snapshots() -> None:
-    text = section(
-        "n",
-        thread("opensearch[n][search][T#1]", cpu(50), stack(6, "o.x.A.a(A.java:1)"), stack(4, "o.x.B.b(B.java:1)")),
-        thread("opensearch[n][write][T#1]", cpu(10), unique("o.x.A.a(A.java:2)")),
-    )
-    sums = of(text)
-    # The unique snapshot of the second thread is its only one.
-    assert {name: row.captures for name, row in sums.frames.items()} == {"o.x.A.a": 1, "o.x.B.b": 1}
-    assert {name: row.amount for name, row in sums.frames.items()} == pytest.approx({"o.x.A.a": 40.0, "o.x.B.b": 20.0})
-    assert set(sums.frames["o.x.A.a"].pools) == {"search", "write"}
-    assert sums.pools["search"] == 50.0
-    assert sums.amount == 60.0
 
 
 def test_a_thread_without_a_stack_counts_as_one() -> None:
@@ -135,18 +120,15 @@ def test_tasks_of_another_shape_are_none(odd: Any) -> None:
     assert task_rows(odd, 5.0) == {}
 
 
-class TestRow:
-    def test_row_is_the_sum_of_its_captures(self) -> None:
-        row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 900.0, 450.0)
-        other = Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 0, 1200.0, 50.0)
-        row.merge(other)
-        places = ({"search": 2, "write": 1}, {"n1": 1, "n2": 1})
-        assert row == Row(2, 5.0, 10.0, *places, 5.0, 5, 1, 1200.0, 500.0)
-        assert other.captures == 1
+def test_row_is_the_sum_of_its_captures() -> None:
+    row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 900.0, 450.0)
+    row.merge(Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 0, 1200.0, 50.0))
+    assert row == Row(2, 5.0, 10.0, {"search": 2, "write": 1}, {"n1": 1, "n2": 1}, 5.0, 5, 1, 1200.0, 500.0)
 
-    def test_the_names_of_places_are_bounded(self) -> None:
-        row = Row()
-        row.merge(Row(nodes={f"node-{each}": 1 for each in range(10 * MOST_PLACES)}))
-        row.merge(Row(nodes={"node-0": 2, "late": 1}))
-        assert len(row.nodes) == MOST_PLACES
-        assert row.nodes["node-0"] == 3
+
+def test_the_names_of_the_places_of_a_row_are_bounded() -> None:
+    row = Row()
+    row.merge(Row(nodes={f"node-{each}": 1 for each in range(10 * MOST_PLACES)}))
+    row.merge(Row(nodes={"node-0": 2, "late": 1}))
+    assert len(row.nodes) == MOST_PLACES
+    assert row.nodes["node-0"] == 3

@@ -48,13 +48,6 @@ def test_the_json_file_says_when_and_why(tmp_path: Path, reason: Any, series: st
     assert [row.first for row in found.tasks.values()] == [LATER.timestamp()]
 
 
-def test_json_alone_is_the_same_capture(tmp_path: Path) -> None:
-    write_capture(tmp_path / "both", LATER, TEXT)
-    write_capture(tmp_path / "json", LATER, TEXT, formats=("json",))
-    one, other = sums(tmp_path / "both"), sums(tmp_path / "json")
-    assert (one.time, one.series, one.frames, one.stacks) == (other.time, other.series, other.frames, other.stacks)
-
-
 @pytest.mark.parametrize("name", ["2.19.1-cpu", "3.8.0-cpu-with-idle-threads", "3.8.0-wait", "3.8.0-block"])
 def test_json_of_a_real_report_has_the_sums_of_its_text(tmp_path: Path, data: Path, name: str) -> None:
     text = (data / "hot_threads" / f"opensearch-{name}.txt").read_text()

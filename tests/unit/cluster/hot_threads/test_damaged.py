@@ -69,6 +69,7 @@ UNKNOWN = "not a line of a hot-threads report"
         (HEADER + SAMPLING + SAMPLING, [(3, "a second 'Hot threads at' line")]),
         (THREAD[:20] + "\n" + STACK, [(1, "a thread's line that ends before the thread's name")]),
         (THREAD[:-3] + "\n" + STACK, [(1, "a thread's name without its closing quote")]),
+        (THREAD[:-2] + "\n" + STACK + THREAD + STACK, [(1, "a thread's name without its closing quote")]),
         (THREAD.replace("cpu", "gpu") + STACK, [(1, "a thread's line in an unknown form")]),
         (THREAD, [(1, "the text ends before this thread's stack")]),
         (THREAD + STACK[:-6], [(2, "2 stack frames announced, 1 found"), (4, UNKNOWN)]),
@@ -102,11 +103,6 @@ def test_a_page_instead_of_a_report_stands_under_a_nameless_node() -> None:
     assert [(node.name, node.header, node.threads) for node in report.nodes] == [(None, None, ())]
     (found,) = report.unparsed
     assert (found.line, found.text) == (2, "<html>\n\n  <p>Log in</p>\n</html>")
-
-
-def test_a_failure_between_other_lines_is_the_node_s() -> None:
-    (node,) = parse(HEADER + "~\n" + FREEBSD + "~\n").nodes
-    assert (node.name, node.failure) == ("n1", FREEBSD.strip())
 
 
 @pytest.mark.long
@@ -167,13 +163,6 @@ def test_an_unknown_line_stays_where_it_stood() -> None:
     assert group.frames == ("a.B.c(B.java:1)", "a.B.d(B.java:2)")
     assert "  (elided)\n" in group.source
     assert [(found.line, found.text, found.reason) for found in report.unparsed] == [(7, "  (elided)", UNKNOWN)]
-
-
-def test_a_name_is_not_joined_over_lines_that_say_something_else() -> None:
-    text = THREAD[:-2] + "\n" + STACK + THREAD + STACK
-    report = parse(text)
-    assert [len(thread.groups) for thread in report.nodes[0].threads] == [1, 1]
-    assert remarks(report) == [(1, "a thread's name without its closing quote")]
 
 
 @given(

@@ -226,13 +226,12 @@ def test_node_with_nothing_hot() -> None:
     assert report.unparsed == ()
 
 
-def test_node_that_cannot_measure() -> None:
-    report = parse("::: {n1}{id1}\n   hot_threads is not supported on FreeBSD\n\n::: {n2}{id2}\n" + SAMPLING)
-    assert [(node.name, node.failure) for node in report.nodes] == [
-        ("n1", "hot_threads is not supported on FreeBSD"),
-        ("n2", None),
-    ]
-    assert report.unparsed == ()
+@pytest.mark.parametrize("before", ["", "~\n"])
+def test_node_that_cannot_measure(before: str) -> None:
+    failure = "hot_threads is not supported on FreeBSD"
+    report = parse(f"::: {{n1}}{{id1}}\n{before}   {failure}\n\n::: {{n2}}{{id2}}\n{SAMPLING}")
+    assert [(node.name, node.failure) for node in report.nodes] == [("n1", failure), ("n2", None)]
+    assert [found.text for found in report.unparsed] == before.split()
 
 
 def test_thread_that_died_before_its_stack_was_taken() -> None:
