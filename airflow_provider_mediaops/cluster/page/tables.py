@@ -112,8 +112,17 @@ def share_cell(percent: float) -> Cell:
     return Cell(text=f"{share} %", number=share, bar=share)
 
 
-def hot_table(first: str, found: Comparison, heats: Sequence[Heat]) -> Table:
-    """Return the table of thread pools, or that of the methods at the top of the stacks."""
+def pool_table(found: Comparison) -> Table:
+    """Return the table of thread pools."""
+    return _hot_table("Thread pool", found, found.pools)
+
+
+def method_table(found: Comparison) -> Table:
+    """Return the table of the methods at the top of the stacks."""
+    return _hot_table("Top frame", found, found.methods)
+
+
+def _hot_table(first: str, found: Comparison, heats: Sequence[Heat]) -> Table:
     columns: dict[str, Callable[[Heat], Cell]] = {
         first: _NAME_CELLS[first],
         _peak_heading(found): lambda heat: _amount(heat.peak, heats[0].peak, found.measure),
