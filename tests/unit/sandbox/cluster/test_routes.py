@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -42,21 +41,6 @@ def sections(reply: httpx.Response) -> set[str]:
 async def cpu(sandbox: Sandbox) -> dict[str, tuple[int, int]]:
     nodes = (await ask(sandbox, "/_nodes/stats/os,process")).json()["nodes"].values()
     return {node["name"]: (node["os"]["cpu"]["percent"], node["process"]["cpu"]["percent"]) for node in nodes}
-
-
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        "Basic " + base64.b64encode(":".join(OPERATOR).encode()).decode(),
-        f"ApiKey {cluster.API_KEY}",
-        f"Bearer {cluster.BEARER_TOKEN}",
-    ],
-)
-async def test_three_kinds_of_credentials_are_good(sandbox: Sandbox, authorization: str) -> None:
-    reply = await sandbox.get("/cluster/", headers={"Authorization": authorization})
-
-    assert reply.status_code == 200
-    assert reply.json()["version"]["distribution"] == "opensearch"
 
 
 @pytest.mark.parametrize(
@@ -147,6 +131,7 @@ async def test_unknown_nodes_give_an_empty_body_at_once(sandbox: Sandbox) -> Non
         ({}, 0.6),
         ({"interval": "1s", "snapshots": 50}, 1.5),
         ({"interval": "250000micros", "snapshots": 1}, 0.26),
+        ({"interval": "1m", "timeout": "1d", "master_timeout": "0ms"}, 5.0),
         ({"interval": "1h", "timeout": "2h"}, 5.0),
     ],
 )
@@ -189,12 +174,6 @@ async def test_a_wrong_or_unknown_parameter_is_refused(sandbox: Sandbox, request
 
     assert (status, type_) == (400, "illegal_argument_exception")
     assert words in reason
-
-
-async def test_every_unit_of_time_is_taken(sandbox: Sandbox) -> None:
-    for time in ("1000000nanos", "1000micros", "1ms", "1s", "1m", "1h", "1d", "0ms"):
-        query = {"interval": "1ms", "master_timeout": time}
-        assert (await ask(sandbox, "/_nodes/hot_threads", **query)).status_code == 200
 
 
 async def test_counters_of_nodes_grow_with_the_time(sandbox: Sandbox) -> None:

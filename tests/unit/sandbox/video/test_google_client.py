@@ -142,10 +142,12 @@ def test_google_client_reads_public_data_with_a_key(google: Google) -> None:
 def test_google_client_posts_bulletins(server: SandboxServer, google: Google) -> None:
     resource = {"kind": "youtube#video", "videoId": bulletins.VIDEOS[0]}
     body = {"snippet": {"description": "Look"}, "contentDetails": {"bulletin": {"resourceId": resource}}}
-    posted = google.by_token().activities().insert(part=["snippet", "contentDetails"], body=body).execute()
+    insert = google.by_token().activities().insert
+    first, second = [insert(part=["snippet", "contentDetails"], body=body).execute() for _ in range(2)]
 
-    assert posted["snippet"]["description"] == "Look"
-    assert posted == server.state.bulletins[0]
+    assert (first["kind"], first["snippet"]["description"]) == ("youtube#activity", "Look")
+    assert [first, second] == server.state.bulletins
+    assert (first["id"], first["etag"]) != (second["id"], second["etag"])
 
 
 def test_google_client_reads_name_and_reason_of_a_refused_bulletin(google: Google) -> None:
