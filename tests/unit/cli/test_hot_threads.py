@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,6 @@ from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, split, stack, thread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STACK = (
     "     10/10 snapshots sharing following 2 elements\n       app//org.x.Search.score(Search.java:1)\n"
@@ -31,36 +29,29 @@ FIRST = section(
 LATER = section("node-1", thread("opensearch[node-1][search][T#1]", cpu(20.0), STACK), at="2026-03-14T20:05:00.000Z")
 
 
-@pytest.fixture
-def first(tmp_path: Path) -> Path:
-    file = tmp_path / "first.txt"
-    file.write_text(FIRST)
-    return file
+Write = Callable[..., Path]
 
 
 @pytest.fixture
-def later(tmp_path: Path) -> Path:
-    file = tmp_path / "later.txt"
-    file.write_text(LATER)
-    return file
+def write(tmp_path: Path) -> Write:
+    """Write a file."""
+
+    def written(name: str, text: str) -> Path:
+        file = tmp_path / name
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        return file
+
+    return written
 
 
-def test_a_report_is_summarized(first: Path) -> None:
-    ended = command("hot-threads", first)
+@pytest.fixture
+def first(write: Write) -> Path:
+    return write("first.txt", FIRST)
 
-    assert (ended.code, ended.messages) == (0, "")
-    assert ended.output.splitlines()[:2] == [
-        f"{first}: 1 node, 2 threads, taken 2026-03-14 20:00:00 UTC, over 500ms",
-        "Hottest pool: search, 80.0 % in 1 thread on 1 node. Hottest thread: opensearch[node-1][search][T#1], 80.0 %.",
-    ]
-    assert ended.row("opensearch[node-1][search][T#1]", "opensearch[node-1][write][T#2]") == [
-        ["opensearch[node-1][search][T#1]", "80.0 %", "node-1", "o.x.Search.score"],
-        ["opensearch[node-1][write][T#2]", "5.5 %", "node-1", "o.x.Search.score"],
-    ]
-    assert "Changes" not in ended.output
-    # Numbers stand on the right.
-    ends = {line.index(" %") for line in ended.output.splitlines() if line.startswith("opensearch[node-1]")}
-    assert len(ends) == 1
+
+@pytest.fixture
+def later(write: Write) -> Path:
+    return write("later.txt", LATER)
 
 
 def test_several_are_compared_in_their_order(first: Path, later: Path) -> None:
@@ -74,6 +65,9 @@ def test_several_are_compared_in_their_order(first: Path, later: Path) -> None:
     ]
     assert "Changes: thread pools" in ended.output
     assert "1 · 20:00:00  2 · 20:05:00" in ended.output
+    # Numbers stand on the right.
+    lines = [line for line in ended.output.splitlines() if line.startswith(("search  ", "write  "))]
+    assert [line.index(" %") for line in lines[:2]] == [lines[0].index(" %")] * 2
     backwards = command("hot-threads", later, first)
     assert backwards.row("search")[0] == ["search", "20.0 %", "80.0 %", "+60.0 points"]
 
@@ -165,32 +159,23 @@ def test_file_that_is_no_report_is_reported_in_words(tmp_path: Path, content: by
     assert (ended.code, ended.output, ended.messages) == (1, "", f"hot-threads: {file}: {said}\n")
 
 
-def test_a_missing_file_and_a_folder_are_reported_in_words(tmp_path: Path) -> None:
-    ended = command("hot-threads", tmp_path / "none.txt", tmp_path, "--output", "json")
-
-    assert ended.code == 1
-    assert ended.document == {
-        "files": [
-            {"file": f"{tmp_path}/none.txt", "error": "there is no such file"},
-            {"file": str(tmp_path), "error": "it is a folder"},
-        ]
-    }
-    assert "Traceback" not in ended.messages
-
-
-def test_the_other_files_are_summarized(first: Path, tmp_path: Path) -> None:
-    ended = command("hot-threads", tmp_path / "none.txt", first)
+def test_missing_file_and_folder_are_reported_in_words_and_the_others_summarized(first: Path, tmp_path: Path) -> None:
+    ended = command("hot-threads", tmp_path / "none.txt", first, tmp_path)
 
     assert (ended.code, ended.output) == (1, command("hot-threads", first).output)
-    assert ended.messages == f"hot-threads: {tmp_path}/none.txt: there is no such file\n"
+    assert ended.messages.splitlines() == [
+        f"hot-threads: {tmp_path}/none.txt: there is no such file",
+        f"hot-threads: {tmp_path}: it is a folder",
+    ]
+    alone = command("hot-threads", tmp_path / "none.txt", "--output", "json")
+    assert alone.document == {"files": [{"file": f"{tmp_path}/none.txt", "error": "there is no such file"}]}
 
 
-def test_a_file_that_is_too_large_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_no_report(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_files, "MAX_REPORT_BYTES", 1 << 20)
-    file = tmp_path / "large.txt"
-    file.write_bytes(b"::: {n}\n" + bytes(1 << 20))
+    large = write("large.txt", "::: {n}\n" + "\0" * (1 << 20))
 
-    assert "it is larger than 1 MB, which no report is" in command("hot-threads", file).messages
+    assert "it is larger than 1 MB, which no report is" in command("hot-threads", large).messages
 
 
 def test_a_report_of_another_store(first: Path) -> None:
@@ -211,29 +196,24 @@ def test_a_report_of_another_store(first: Path) -> None:
         (section("node-1"), "No thread was hot."),
     ],
 )
-def test_what_a_report_lacks_is_a_warning(tmp_path: Path, first: Path, text: str, said: str) -> None:
-    file = tmp_path / "report.txt"
-    file.write_text(text)
-
-    ended = command("hot-threads", file)
+def test_what_a_report_lacks_is_a_warning(write: Write, first: Path, text: str, said: str) -> None:
+    ended = command("hot-threads", write("report.txt", text))
 
     assert ended.code == 0
     assert re.search(said, ended.output)
     assert not re.search(said, command("hot-threads", first).output)
 
 
-def test_other_kinds_are_left_out_and_said(first: Path, tmp_path: Path) -> None:
-    block = tmp_path / "block.txt"
-    block.write_text(section("node-1", thread("t", "3.0% (15ms out of 500ms) block usage", STACK)))
+def test_other_kinds_are_left_out_and_said(first: Path, write: Write) -> None:
+    block = write("block.txt", section("node-1", thread("t", "3.0% (15ms out of 500ms) block usage", STACK)))
 
     assert "Left out: 1 thread of another kind of sampling" in command("hot-threads", first, block).output
 
 
-def test_long_tables_are_cut(tmp_path: Path) -> None:
-    file = tmp_path / "report.txt"
-    file.write_text("".join(section(f"node-{number}", thread("t", cpu(9.0), STACK)) for number in range(40)))
+def test_long_tables_are_cut(write: Write) -> None:
+    text = "".join(section(f"node-{number}", thread("t", cpu(9.0), STACK)) for number in range(40))
 
-    ended = command("hot-threads", file)
+    ended = command("hot-threads", write("report.txt", text))
 
     assert len(ended.output.splitlines()) < 60
     # Threads and nodes; there is one pool and one top frame.
@@ -275,24 +255,18 @@ def test_a_file_that_cannot_be_written_is_reported_in_words(first: Path, tmp_pat
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_names_do_not_steer_the_terminal(tmp_path: Path, attack: str) -> None:
-    file = tmp_path / "report.txt"
-    file.write_bytes(section(attack, thread(attack, cpu(9.0), STACK)).encode("utf-8", "surrogatepass"))
-
-    ended = command("hot-threads", file)
+def test_names_do_not_steer_the_terminal(write: Write, attack: str) -> None:
+    ended = command("hot-threads", write("report.txt", section(attack, thread(attack, cpu(9.0), STACK))))
 
     assert all(sign.isprintable() or sign == "\n" for sign in ended.output)
     assert not {"\x1b", "\u202e"} & set(ended.output)
 
 
-def test_memory_holds_one_report_at_a_time(tmp_path: Path) -> None:
+def test_memory_holds_one_report_at_a_time(write: Write) -> None:
     """Twenty reports take as much memory as two."""
     names = (f"opensearch[node-1][search][T#{number}]" for number in range(200))
     text = section("node-1", *(thread(name, cpu(9.0), STACK) for name in names))
-    files = []
-    for number in range(20):
-        files.append(tmp_path / f"{number}.txt")
-        files[-1].write_text(text)
+    files = [write(f"{number}.txt", text) for number in range(20)]
 
     def peak(*given: Path) -> int:
         tracemalloc.start()
@@ -306,24 +280,19 @@ def test_memory_holds_one_report_at_a_time(tmp_path: Path) -> None:
     assert peak(*files) < 2 * peak(*files[:2])
 
 
-def test_kinds_of_work_come_first_and_begin_folded_stacks_if_asked(tmp_path: Path) -> None:
-    file = tmp_path / "hot.txt"
+def test_kinds_of_work_are_in_the_document_and_begin_folded_stacks_if_asked(write: Write) -> None:
     frame = "org.opensearch.painless.PainlessScript$Script.execute(a:7)"
-    file.write_text(section("n1", thread("opensearch[n1][search][T#1]", cpu(80.0), stack(10, frame))), "utf-8")
+    file = write("hot.txt", section("n1", thread("opensearch[n1][search][T#1]", cpu(80.0), stack(10, frame))))
 
-    shown = command("hot-threads", str(file)).output
-    assert "Hottest kind of work: Script run for each document. Next: GET _tasks" in shown
-    assert shown.index("By kind of work\n") < shown.index("By thread\n")
-    document = json.loads(command("hot-threads", str(file), "-o", "json").output)
+    document = command("hot-threads", file, "-o", "json").document
     assert [kind["kind"] for kind in document["kinds"]] == ["search.script"]
-    folded = command("hot-threads", str(file), "--folded", "-", "--kinds").output
+    folded = command("hot-threads", file, "--folded", "-", "--kinds").output
     assert folded.startswith("Script run for each document;n1;search;")
-    assert command("hot-threads", str(file), "--folded", "-").output.startswith("n1;search;")
+    assert command("hot-threads", file, "--folded", "-").output.startswith("n1;search;")
 
 
-def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp_path: Path) -> None:
-    file = tmp_path / "all.log"
-    file.write_text(f"Mon Mar 16\n{FIRST}what is this?\n{LATER}and this?\n", "utf-8")
+def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(write: Write) -> None:
+    file = write("all.log", f"Mon Mar 16\n{FIRST}what is this?\n{LATER}and this?\n")
 
     ended = command("hot-threads", file, "--output", "json")
 
@@ -338,26 +307,24 @@ def test_file_with_several_captures_of_one_node_is_compared_as_so_many_files(tmp
     assert "80.0 %" in command("hot-threads", file).output
 
 
-def test_text_out_of_a_log_says_what_was_taken_off(tmp_path: Path) -> None:
-    file = tmp_path / "pod.log"
-    file.write_text(
-        "".join(f"2026-03-14T20:00:0{n % 10}Z {line}" for n, line in enumerate(FIRST.splitlines(keepends=True)))
-    )
+def test_text_out_of_a_log_says_what_was_taken_off(write: Write, tmp_path: Path) -> None:
+    lines = FIRST.splitlines(keepends=True)
+    text = "".join(f"2026-03-14T20:00:0{number % 10}Z {line}" for number, line in enumerate(lines))
     page = tmp_path / "page.html"
 
-    ended = command("hot-threads", file, "--html", page)
+    ended = command("hot-threads", write("pod.log", text), "--html", page)
 
     assert "\n  Taken off before the text was read: a prefix before each line.\n" in ended.output
     assert "Taken off before the text was read: a prefix before each line." in page.read_text()
     assert "2 threads" in ended.output
 
 
-def test_other_time_and_threads_without_a_figure_are_explained(first: Path, tmp_path: Path) -> None:
-    split_file, waiting = tmp_path / "split.txt", tmp_path / "wait.txt"
-    split_file.write_text(section("n", thread("es[n][search][T#1]", split(80.0, 78.7, other=1.3), STACK)))
-    waiting.write_text(section("n", thread("es[n][search][T#1]", "0.0% (0s out of 500ms) wait usage", STACK)))
-
-    with_split, seen, plain = (command("hot-threads", file).output for file in (split_file, waiting, first))
+def test_other_time_and_threads_without_a_figure_are_explained(write: Write) -> None:
+    uses = (split(80.0, 78.7, other=1.3), "0.0% (0s out of 500ms) wait usage", cpu(80.0))
+    with_split, seen, plain = (
+        command("hot-threads", write("report.txt", section("n", thread("es[n][search][T#1]", use, STACK)))).output
+        for use in uses
+    )
 
     assert "(other 1.3 %)" in with_split
     assert "(other …) and (idle …) are the share of the interval in which a thread was off the processor" in with_split
@@ -366,13 +333,11 @@ def test_other_time_and_threads_without_a_figure_are_explained(first: Path, tmp_
     assert "Seen" not in plain + with_split
 
 
-def test_advice_on_merges_names_the_version_without_index_only_for_threads_without_one(tmp_path: Path) -> None:
+def test_advice_on_merges_names_the_version_without_index_only_for_threads_without_one(write: Write) -> None:
     merge = stack(10, "app//org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(X.java:1)")
-    outputs = []
-    for number, name in enumerate(("[logs][2]: Lucene Merge Thread #1", "merge][T#1")):
-        file = tmp_path / f"{number}.txt"
-        file.write_text(section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)))
-        outputs.append(command("hot-threads", file).output)
+    names = ("[logs][2]: Lucene Merge Thread #1", "merge][T#1")
+    texts = [section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)) for name in names]
+    outputs = [command("hot-threads", write("report.txt", text)).output for text in texts]
 
     assert re.search("Hottest kind of work: [^:]*: logs, shard 2. Next: ", outputs[0])
     assert ["name no index in the thread" in output for output in outputs] == [False, True]
