@@ -17,28 +17,20 @@ BOOKS = "mediaops_books"
 DEFAULT_RATE_STORE = "sqlite:///{AIRFLOW_HOME}/mediaops_rate_limits.db"
 
 
-def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
-    return {
-        "label": label,
-        "description": description,
-        "schema": {"type": ["string", "null"], **schema},
-    }
+def _field(label: str, description: str, kind: str = "string", **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": [kind, "null"], **schema}}
 
 
 def _secret(label: str, description: str) -> dict[str, Any]:
-    return _text(label, description, format="password")
+    return _field(label, description, format="password")
 
 
 def _rate(description: str) -> dict[str, Any]:
-    return {
-        "label": "Requests per second",
-        "description": description,
-        "schema": {"type": ["number", "null"], "minimum": 0.001, "maximum": 100_000},
-    }
+    return _field("Requests per second", description, "number", minimum=0.001, maximum=100_000)
 
 
 def _rate_store(description: str) -> dict[str, Any]:
-    return _text(
+    return _field(
         "Rate store",
         f"{description}: memory://, sqlite:////folder/file.db or redis://host. Default: rate_limit_store of Airflow's "
         "section [mediaops], where an address with a password belongs: this is shown.",
@@ -51,32 +43,28 @@ def _port(port: int) -> str:
 
 
 _SHARED: dict[str, Any] = {
-    "timeout": _text(
+    "timeout": _field(
         "Time limits",
         "Seconds to connect and to wait for a reply, as 'connect, read'; one figure serves for both. Default: 10, 60.",
     ),
-    "max_attempts": {
-        "label": "Tries",
-        "description": "How often one call is tried in all. Default: 5.",
-        "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 100},
-    },
-    "max_wait": {
-        "label": "Time for one call",
-        "description": "Seconds after which no further try of a call begins. Default: 120.",
-        "schema": {"type": ["number", "null"], "minimum": 0},
-    },
-    "proxies": _text(
+    "max_attempts": _field(
+        "Tries", "How often one call is tried in all. Default: 5.", "integer", minimum=1, maximum=100
+    ),
+    "max_wait": _field(
+        "Time for one call", "Seconds after which no further try of a call begins. Default: 120.", "number", minimum=0
+    ),
+    "proxies": _field(
         "Proxies",
         'One proxy address for all requests, or a JSON object such as {"https": "http://proxy:3128"}.',
     ),
-    "headers": _text(
+    "headers": _field(
         "Headers",
         "A JSON object of headers to send with every request. Not for credentials: they are shown here.",
     ),
 }
 
 _VIDEO_FIELDS: dict[str, Any] = {
-    "auth": _text(
+    "auth": _field(
         "Authentication",
         "bearer: access token in Password. refresh_token: client id in Login, client secret in Password. "
         "api_key: key in Password, public data only. none: no credentials. Default: bearer.",
@@ -84,9 +72,9 @@ _VIDEO_FIELDS: dict[str, Any] = {
         default="bearer",
     ),
     "refresh_token": _secret("Refresh token", "The long-lived token of the user who gave access."),
-    "token_url": _text("Token address", "Where refresh tokens are exchanged for access tokens.", format="url"),
-    "scopes": _text("Scopes", "Scopes to ask for at refresh, separated by blanks; empty keeps those granted."),
-    "kind_prefix": _text("Kind prefix", "What stands before # in kinds: svc#video. Default: svc."),
+    "token_url": _field("Token address", "Where refresh tokens are exchanged for access tokens.", format="url"),
+    "scopes": _field("Scopes", "Scopes to ask for at refresh, separated by blanks; empty keeps those granted."),
+    "kind_prefix": _field("Kind prefix", "What stands before # in kinds: svc#video. Default: svc."),
     "requests_per_second": _rate(
         "The rate that all who use the credential share, and with it a spent quota. Default: each asks for itself."
     ),
@@ -95,58 +83,58 @@ _VIDEO_FIELDS: dict[str, Any] = {
 }
 
 _CLUSTER_FIELDS: dict[str, Any] = {
-    "auth": _text(
+    "auth": _field(
         "Authentication",
         "basic: Login and Password. api_key or bearer: the key or token in Password. aws: requests signed for Amazon "
         "OpenSearch Service. none: no credentials. Empty: basic if Login is given, none if Login and Password are "
         "empty.",
         enum=["basic", "api_key", "bearer", "aws", "none"],
     ),
-    "aws_conn_id": _text(
+    "aws_conn_id": _field(
         "AWS connection",
         "With aws: the connection of type aws whose credentials sign. Empty: those of the machine.",
     ),
-    "region": _text(
+    "region": _field(
         "AWS region",
         "With aws: the region of the domain. Empty: that in the base address, or that of the AWS connection.",
     ),
-    "cloud_id": _text("Cloud id", "The id of a deployment of Elastic Cloud, instead of Base addresses."),
-    "client_cert": _text(
+    "cloud_id": _field("Cloud id", "The id of a deployment of Elastic Cloud, instead of Base addresses."),
+    "client_cert": _field(
         "Client certificate", "Path of a file (PEM) with the certificate to show, on every worker and triggerer."
     ),
-    "client_key": _text("Client key", "Path of the certificate's private key (PEM), if it is in a file of its own."),
+    "client_key": _field("Client key", "Path of the certificate's private key (PEM), if it is in a file of its own."),
     "client_key_password": _secret("Client key password", "The password of the private key, if it is encrypted."),
-    "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
-    "verify": {
-        "label": "Verify TLS",
-        "description": "Whether the cluster's certificate is checked.",
-        "schema": {"type": ["boolean", "null"], "default": True},
-    },
-    "cpu_measure": _text(
+    "ca_cert": _field(
+        "CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."
+    ),
+    "verify": _field("Verify TLS", "Whether the cluster's certificate is checked.", "boolean", default=True),
+    "cpu_measure": _field(
         "CPU measure",
         "os: the machine. process: the node's own process. cgroup: the container against its limit. auto: the highest "
         "of these that is known. Default: auto.",
         enum=["auto", "os", "process", "cgroup"],
         default="auto",
     ),
-    "max_report_mb": {
-        "label": "Largest report (MB)",
-        "description": "The largest report of hot threads that is read, in MB. A capture may take five times of it in "
-        "memory. Default: 256.",
-        "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4096},
-    },
+    "max_report_mb": _field(
+        "Largest report (MB)",
+        "The largest report of hot threads that is read, in MB. A capture may take five times of it in memory. "
+        "Default: 256.",
+        "integer",
+        minimum=1,
+        maximum=4096,
+    ),
     **_SHARED,
 }
 
 _BOOKS_FIELDS: dict[str, Any] = {
-    "plan": _text(
+    "plan": _field(
         "Plan",
         "The key's plan, which sets the rate: default 1, premium 3, pro 5 requests a second. Default: default.",
         enum=["default", "premium", "pro"],
         default="default",
     ),
     "requests_per_second": _rate("The key's rate, if it is not that of its plan."),
-    "canary_isbn": _text(
+    "canary_isbn": _field(
         "Canary ISBN",
         "An ISBN known to be in the database: asked again to distinguish 'no such book' from 'limit reached'.",
     ),

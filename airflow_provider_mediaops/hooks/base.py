@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from abc import abstractmethod
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response, Wait
@@ -76,46 +77,20 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
-    """
-    The daily quota of a key.
-
-    :param left: the requests that are left today.
-    :param total: the requests of a day.
-    """
-
-    left: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """
-    What a service answered to the test of a connection.
-
-    :param sentence: one sentence for the connection page.
-    :param quota: the key's quota, if the service has a call for it.
-    """
-
-    sentence: str
-    quota: Quota | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectionCheck:
     """
     What the check of a connection found.
 
+    :param message: sentences that say that it works, or name the fault and the correction; free of secrets.
     :param works: whether it works, and no field is misspelt.
-    :param message: sentences that say so, or name the fault and the correction; free of secrets.
     :param quota: the key's quota; None if the service has no call for it, or the connection does not work.
     :param version: the product and version of the service; None if it does not say.
     :param version_problem: why the version is not known, if the service was asked and did not say.
     """
 
-    works: bool
     message: str
-    quota: Quota | None = None
+    works: bool = True
+    quota: KeyUsage | None = None
     version: str | None = None
     version_problem: str | None = None
 
@@ -170,7 +145,7 @@ class ServiceHook(BaseHook):
         """Make the service from the connection's fields; raise InvalidConnectionError for one that cannot be used."""
 
     @abstractmethod
-    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         """
         Make the cheapest request that shows whether the connection works.
 
@@ -178,7 +153,7 @@ class ServiceHook(BaseHook):
         for all who use the key.
 
         :param client: the client, which asks each host once.
-        :returns: a call flow whose result has one sentence for the connection page.
+        :returns: a call flow whose result has one sentence for the connection page, and the key's quota.
         """
 
     def _version(self, client: Client) -> CallFlow[str | None]:
@@ -208,10 +183,15 @@ class ServiceHook(BaseHook):
         from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 
         use_airflow_metrics()
-        with self._naming_the_connection():
+        try:
             connection = self._connection or self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            raise InvalidConnectionError(
+                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
+            ) from None
         service = self._service_of(connection)
-        self._mask_new_secrets()
+        while self._new_secrets:
+            self._mask(self._new_secrets.pop())
         return service
 
     async def aservice(self) -> Service:
@@ -315,23 +295,23 @@ class ServiceHook(BaseHook):
         return self
 
     def _test(self, *, asks_version: bool = False) -> ConnectionCheck:
-        answered, version, problem = None, None, None
+        found, version, problem = None, None, None
         try:
             client = self.service.client.probing()
-            answered = self.run(self._probe(client))
+            found = self.run(self._probe(client))
             if asks_version:
                 version = self.run(self._version(client))
         except MediaOpsError as error:
             problem = error.message
         finally:
             self.close()
-        answers = [answered.sentence if answered else problem or "", *(warning.text for warning in self._warnings)]
+        answers = [found.message if found else problem or "", *(warning.text for warning in self._warnings)]
         return ConnectionCheck(
-            works=answered is not None and not any(warning.is_mistake for warning in self._warnings),
-            message=self._shown(" ".join(answers)),
-            quota=answered.quota if answered else None,
+            self._shown(" ".join(answers)),
+            works=found is not None and not any(warning.is_mistake for warning in self._warnings),
+            quota=found.quota if found else None,
             version=version and self._shown(version),
-            version_problem=self._shown(problem) if answered and problem else None,
+            version_problem=self._shown(problem) if found and problem else None,
         )
 
     def _shown(self, answer: str) -> str:
@@ -353,15 +333,6 @@ class ServiceHook(BaseHook):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @contextmanager
-    def _naming_the_connection(self) -> Iterator[None]:
-        try:
-            yield
-        except AirflowNotFoundException:
-            raise InvalidConnectionError(
-                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
-            ) from None
 
     def _session(self) -> Transport:
         with self._opening:
@@ -385,21 +356,18 @@ class ServiceHook(BaseHook):
             )
         fields = ConnectionFields.of(connection, self.conn_type)
         # A misspelt field must not break a connection that has worked so far.
-        self._warnings = connection_warnings(fields, self.conn_type)
+        self._warnings = connection_warnings(fields)
         for warning in self._warnings:
             self.log.warning("Connection %r: %s", self.conn_id, warning.text)
         service = self._configure(fields)
         self.fields = fields
         proxies = service.transport.proxies or getproxies()
         others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
-        self._new_secrets += others
+        limiter = service.client.limiter
+        self._new_secrets += (*others, *(limiter.backend.secrets if limiter else ()))
         # In place: what the service was configured with, such as the finder of books, holds the same client.
         service.client.other_secrets = others
         return service
-
-    def _mask_new_secrets(self) -> None:
-        while self._new_secrets:
-            self._mask(self._new_secrets.pop())
 
     @staticmethod
     def _mask(secret: str) -> None:

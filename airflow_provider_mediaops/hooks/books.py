@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import ordered
 from airflow_provider_mediaops.connection_fields import BOOKS
-from airflow_provider_mediaops.hooks.base import ProbeResult, Quota, Service, ServiceHook
+from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
@@ -213,7 +213,6 @@ class BookDatabaseHook(ServiceHook):
         self._canary = _canary_of(fields)
         self._bulk_size = PLANS[plan].bulk_size
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
-        self._new_secrets += limiter.backend.secrets
         client = Client(
             base_urls(fields),
             BOOK_RULES,
@@ -224,7 +223,7 @@ class BookDatabaseHook(ServiceHook):
         service = Service(client, transport_settings(fields))
         return replace(service, checked_ask=self._finder_of(service).ask)
 
-    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"
@@ -232,9 +231,9 @@ class BookDatabaseHook(ServiceHook):
         if usage is None or usage.left > 0:
             yield from client.restore_quota()
         if usage is None:
-            return ProbeResult(f"{works}.")
+            return ConnectionCheck(f"{works}.")
         sentence = f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
-        return ProbeResult(sentence, Quota(usage.left, usage.total))
+        return ConnectionCheck(sentence, quota=usage)
 
 
 def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
-from airflow_provider_mediaops.hooks.base import ProbeResult, Service, ServiceHook
+from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.of_cluster import (
     api_key,
@@ -17,6 +17,7 @@ from airflow_provider_mediaops.hooks.connection.of_cluster import (
 )
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
+from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 _NO_USERS = " For a cluster without users write auth=none."
-_MAX_REPORT_MB = 256
 
 
 class HotThreadsArguments(TypedDict, total=False):
@@ -207,11 +207,11 @@ class SearchClusterHook(ServiceHook):
         self._new_secrets += auth.secrets
         measure = cast("CpuMeasure", fields.choice("cpu_measure"))
         client = ClusterClient(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields), cpu_measure=measure)
-        limit = fields.number("max_report_mb", _MAX_REPORT_MB)
+        limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES >> 20)
         transport = replace(
             transport_settings(fields, verify=_verify(fields)),
             client_certificate=client_certificate(fields),
-            max_large_reply_bytes=int(limit) * 1024 * 1024,
+            max_large_reply_bytes=int(limit) << 20,
         )
         if transport.client_certificate:
             self._new_secrets.append(transport.client_certificate.password)
@@ -227,7 +227,7 @@ class SearchClusterHook(ServiceHook):
                 raise fields.error(name, "it has an effect with auth=aws only: write that, or leave it empty.")
         return _plain_auth(fields)
 
-    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.cluster.api import probe
 
         # The root page would need neither of the privileges.
@@ -242,7 +242,7 @@ class SearchClusterHook(ServiceHook):
                 f" But the node that answered does not give its CPU by cpu_measure={stats.measure}: a wait for high "
                 "CPU would not see it."
             )
-        return ProbeResult(sentence)
+        return ConnectionCheck(sentence)
 
     def _version(self, client: Client) -> CallFlow[str | None]:
         from airflow_provider_mediaops.cluster.api import cluster_version

@@ -8,7 +8,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
-from airflow_provider_mediaops.hooks.base import ProbeResult, Service, ServiceHook
+from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
@@ -192,8 +192,6 @@ class VideoPlatformHook(ServiceHook):
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
         limiter = optional_rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
-        if limiter:
-            self._new_secrets += limiter.backend.secrets
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
         return Service(client, transport_settings(fields))
 
@@ -243,17 +241,14 @@ class VideoPlatformHook(ServiceHook):
             self.conn_id,
         )
 
-    def _probe(self, client: Client) -> CallFlow[ProbeResult]:
+    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
-        mine = not isinstance(client.auth, _WITHOUT_USER)
-        query = (
-            SubscriptionQuery(mine=True, part=("id",), max_results=1)
-            if mine
-            else SubscriptionQuery(ids=("connection-test",), part=("id",), max_results=1)
-        )
-        page = yield from client.ask(query.page())
+        whose: SubscriptionArguments = {"mine": True}
+        if isinstance(client.auth, _WITHOUT_USER):
+            whose = {"ids": ("connection-test",)}
+        page = yield from client.ask(SubscriptionQuery(part=("id",), max_results=1, **whose).page())
         yield from client.restore_quota()
         # The service says by itself what stands before # in its kinds.
         prefix, separator, _ = (page.kind or "").partition("#")
@@ -262,7 +257,7 @@ class VideoPlatformHook(ServiceHook):
                 f"Connection {self.conn_id!r}, field 'kind_prefix': it is {shown(self._kind_prefix)}, but the service "
                 f"answers with kinds such as {shown(page.kind)}. Write {shown(prefix)}."
             )
-        return ProbeResult("The video platform answers and accepts the credentials.")
+        return ConnectionCheck("The video platform answers and accepts the credentials.")
 
     def _version(self, client: Client) -> CallFlow[str | None]:
         # Of the service itself nothing is said; the test has shown that it answers below this path.

@@ -41,13 +41,13 @@ class ConnectionWarning:
     is_mistake: bool = True
 
 
-def connection_warnings(fields: ConnectionFields, conn_type: str) -> tuple[ConnectionWarning, ...]:
+def connection_warnings(fields: ConnectionFields) -> tuple[ConnectionWarning, ...]:
     """Return the warnings about a connection."""
-    return (*_unknown_fields(fields, conn_type), *_unused_parts(fields))
+    return (*_unknown_fields(fields), *_unused_parts(fields))
 
 
-def _unknown_fields(fields: ConnectionFields, conn_type: str) -> Iterator[ConnectionWarning]:
-    known = list(CONNECTION_TYPES[conn_type]["conn-fields"])
+def _unknown_fields(fields: ConnectionFields) -> Iterator[ConnectionWarning]:
+    known = list(CONNECTION_TYPES[fields.conn_type]["conn-fields"])
     others = []
     for name in fields.extra:
         if name in known:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.book_database import LIMIT_404, NO_SUCH_BOOK
+from tests.unit.book_database import NO_SUCH_BOOK
 
 BASE = "https://books.example/premium"
-DOUBT: dict[str, Any] = {"status_code": 404, "json": LIMIT_404}
 MISSING: dict[str, Any] = {"status_code": 404, "json": NO_SUCH_BOOK}
 
 

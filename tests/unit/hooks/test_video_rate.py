@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
+from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, carry_out, http
-from tests.unit.loopback import Loopback, answering, closed_port
+from tests.unit.loopback import Loopback, answering
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
@@ -83,13 +83,6 @@ class TestWhoShares:
         assert len(names) == 2
         assert not any(secret in name for secret in ("t1", "t2", "k1", "k2", "client") for name in names)
 
-    def test_the_store_is_the_configured_one_unless_the_connection_names_one(
-        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv(OPTION, "redis://redis.example/3")
-        assert limiter_of(connect_video, rate_limit_store="").backend.where == "redis://redis.example:6379/3"
-        assert limiter_of(connect_video).backend.where == "memory://"
-
 
 class TestTheRate:
     def test_rate_is_kept_between_two_hooks(self, connect_video: Callable[..., None], pauses: list[float]) -> None:
@@ -154,29 +147,3 @@ class TestASpentQuota:
         requests_mock.get(SUBSCRIPTIONS, json=page(1))
         assert VideoPlatformHook().test_connection()[0]
         assert carry_out("list_subscriptions", mine=True).items
-
-    def test_spent_quota_stops_nobody_who_has_another_credential(
-        self, connect_video: Callable[..., None], requests_mock: Mocker
-    ) -> None:
-        connect_video(**FAST)
-        requests_mock.get(SUBSCRIPTIONS, [{"status_code": 403, "json": SPENT}, {"json": page(1)}])
-        with pytest.raises(QuotaExceededError):
-            carry_out("list_subscriptions", mine=True)
-        connect_video(**FAST, password="another")
-        assert carry_out("list_subscriptions", mine=True).items
-
-
-def test_a_store_that_cannot_be_reached_sends_nothing_and_its_password_is_masked(
-    connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    masked: list[str] = []
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
-    monkeypatch.setenv(OPTION, f"redis://:s3%2Fcr3t@127.0.0.1:{closed_port()}")
-    seen: list[bytes] = []
-    with Loopback(answering(http(page(1)), seen=seen)) as server:
-        connect_video(server.base, requests_per_second=5)
-        with pytest.raises(RateStoreError) as caught:
-            carry_out("list_subscriptions", mine=True)
-    assert "s3/cr3t" not in str(caught.value)
-    assert sorted(masked) == ["s3%2Fcr3t", "s3/cr3t"]
-    assert seen == []

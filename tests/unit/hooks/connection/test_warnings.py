@@ -26,14 +26,14 @@ CLUSTER_URL = "http://cluster.example:9200"
 VIDEO_URL = "http://video.example"
 
 
-def texts(of: ConnectionFields, conn_type: str = CLUSTER) -> list[str]:
-    return [warning.text for warning in connection_warnings(of, conn_type)]
+def texts(of: ConnectionFields) -> list[str]:
+    return [warning.text for warning in connection_warnings(of)]
 
 
 @pytest.mark.parametrize("conn_type", CONNECTION_TYPES)
 def test_a_known_field_is_no_reason_to_warn(conn_type: str) -> None:
     known: dict[str, Any] = dict.fromkeys(CONNECTION_TYPES[conn_type]["conn-fields"], "1")
-    assert texts(replace(fields(), host="https://host", extra=known), conn_type) == []
+    assert texts(replace(fields(), host="https://host", extra=known, conn_type=conn_type)) == []
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_a_known_field_is_no_reason_to_warn(conn_type: str) -> None:
     ],
 )
 def test_a_misspelt_field_is_named_with_the_nearest_known_one(conn_type: str, name: str, meant: str) -> None:
-    (warning,) = connection_warnings(extra(**{name: "s3cr3t"}), conn_type)
+    (warning,) = connection_warnings(replace(extra(**{name: "s3cr3t"}), conn_type=conn_type))
     assert warning.is_mistake
     assert warning.text == f"Extra field {name!r} is unknown and has no effect: write {meant!r}."
 
 
 def test_a_field_that_resembles_none_may_be_a_note() -> None:
-    (warning,) = connection_warnings(extra(team="search", cost_centre="s3cr3t"), CLUSTER)
+    (warning,) = connection_warnings(extra(team="search", cost_centre="s3cr3t"))
     assert not warning.is_mistake
     assert warning.text.startswith("Extra without effect: 'team', 'cost_centre'. Known fields are auth, aws_conn_id,")
     assert "s3cr3t" not in warning.text
@@ -77,7 +77,7 @@ def test_thousands_of_unknown_fields_are_a_short_text() -> None:
     ],
 )
 def test_a_port_that_contradicts_the_one_in_host(host: str, port: int, used: str) -> None:
-    (warning,) = connection_warnings(replace(fields(), host=host, port=port), CLUSTER)
+    (warning,) = connection_warnings(replace(fields(), host=host, port=port))
     assert warning.is_mistake
     assert warning.text == f"Port {port} is not used: Host says {used}. Make both the same."
 

@@ -1,0 +1,153 @@
+"""Connections of the three services: the fields that cannot be used, and the button that tests one.
+
+What the button says of each refusal of a service, the tests of ``wrong_connections`` and of the wrong worlds of books
+have; the tests of ``connection`` have the values that no field of a kind may hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from tests.unit.book_database import PROGRAMMING
+from tests.unit.hooks import book_hook
+from tests.unit.hooks.cluster_hook import PROBE, PROBED_THREADS
+from tests.unit.hooks.video_hook import REFRESH, SUBSCRIPTIONS, http
+from tests.unit.loopback import Loopback, answering, closed_port
+from tests.unit.search_cluster import report, stats
+from tests.unit.video_platform import KEY, error, page
+
+if TYPE_CHECKING:
+    from requests_mock import Mocker
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+HOOKS: dict[str, Any] = {"video": VideoPlatformHook, "cluster": SearchClusterHook, "books": BookDatabaseHook}
+RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@h"}
+
+
+@pytest.mark.parametrize(
+    ("service", "fields", "name", "why"),
+    [
+        ("video", {"host": ""}, "host", "is empty"),
+        ("video", {"auth": "oauth"}, "auth", "bearer, refresh_token, api_key, none"),
+        ("video", {"password": "s3cr3t\n"}, "password", "the access token, with auth=bearer"),
+        ("video", {"auth": "api_key", "password": ""}, "password", "the API key, with auth=api_key"),
+        ("video", {**REFRESH, "password": ""}, "password", "the client secret"),
+        ("video", {**REFRESH, "login": ""}, "login", "the client id"),
+        ("video", {**REFRESH, "refresh_token": " "}, "refresh_token", "the user's refresh token"),
+        ("video", {**REFRESH, "token_url": ""}, "token_url", "the address that exchanges tokens"),
+        ("video", {**REFRESH, "token_url": "accounts.example/token"}, "token_url", "http or https"),
+        ("video", {"timeout": "soon"}, "timeout", "seconds"),
+        ("video", {"max_attempts": "0"}, "max_attempts", "a whole number, 1 to 100"),
+        ("video", {"requests_per_second": 0}, "requests_per_second", "a number, 0.001 to 100000"),
+        ("video", {"rate_limit_store": "memory://"}, "rate_limit_store", "set requests_per_second as well"),
+        ("video", RATE_IN_REDIS, "rate_limit_store", "a password"),
+        ("cluster", {"password": "s3cr3t"}, "auth", "write api_key or bearer"),
+        ("cluster", {"auth": "kerberos"}, "auth", "basic, api_key, bearer, aws, none"),
+        ("cluster", {"login": "elastic"}, "password", "with auth=basic it holds the password"),
+        ("cluster", {"auth": "basic", "password": "s3cr3t"}, "login", "with auth=basic it holds the user name"),
+        ("cluster", {"auth": "api_key"}, "password", "the API key, as encoded or as id:api_key"),
+        ("cluster", {"auth": "api_key", "password": '{"id": "s3cr3t"}'}, "password", "neither encoded nor id"),
+        ("cluster", {"auth": "api_key", "password": '{"id": "s3cr3t", '}, "password", "neither encoded nor id"),
+        ("cluster", {"auth": "bearer", "login": "x"}, "password", "the token, with auth=bearer"),
+        ("cluster", {"verify": "perhaps"}, "verify", "true or false"),
+        ("cluster", {"ca_cert": "/nowhere/ca.pem"}, "ca_cert", "cannot be used on this machine"),
+        ("cluster", {"cpu_measure": "container"}, "cpu_measure", "auto, os, process, cgroup"),
+        ("cluster", {"max_report_mb": 4097}, "max_report_mb", "a whole number, 1 to 4096"),
+        ("cluster", {"host": "ftp://cluster.example"}, "host", "http or https"),
+        ("books", {"password": ""}, "password", "the REST key"),
+        ("books", {"plan": "gold"}, "plan", "default, premium, pro"),
+        ("books", {"requests_per_second": 1e9}, "requests_per_second", "a number, 0.001 to 100000"),
+        ("books", {"canary_isbn": "9780140449137"}, "canary_isbn", "check digit"),
+        ("books", {"host": ""}, "host", "is empty"),
+    ],
+)
+def test_field_that_cannot_be_used_is_named(
+    request: pytest.FixtureRequest, service: str, fields: dict[str, Any], name: str, why: str
+) -> None:
+    request.getfixturevalue(f"connect_{service}")(**fields)
+    with pytest.raises(InvalidConnectionError, match=f"field '{name}': .*{why}") as caught:
+        _ = HOOKS[service]().service
+    assert "s3cr3t" not in str(caught.value)
+
+
+class TestButtonOfVideoPlatform:
+    @pytest.mark.parametrize(
+        ("fields", "asked"),
+        [({}, {"mine": ["true"]}), ({"auth": "api_key"}, {"id": ["connection-test"], "key": [KEY]})],
+    )
+    def test_good_connection_costs_one_unit(
+        self, connect_video: Any, requests_mock: Mocker, fields: dict[str, str], asked: dict[str, list[str]]
+    ) -> None:
+        connect_video(**fields)
+        requests_mock.get(SUBSCRIPTIONS, json=page())
+        assert VideoPlatformHook().test_connection()[0]
+        query = parse_qs(urlsplit(requests_mock.request_history[-1].url).query)
+        assert query == {"part": ["id"], "maxResults": ["1"], **asked}
+
+    def test_api_key_that_the_service_repeats_is_not_said(self, connect_video: Any, requests_mock: Mocker) -> None:
+        connect_video(auth="api_key")
+        requests_mock.get(SUBSCRIPTIONS, status_code=400, json=error(400, "badRequest", f"API key {KEY} not valid."))
+        works, said = VideoPlatformHook().test_connection()
+        assert not works
+        assert "API key *** not valid." in said
+        assert KEY not in said
+
+    def test_host_that_is_down_is_passed_over(self, connect_video: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", lambda _: None)
+        with Loopback(answering(http(page()))) as server:
+            connect_video(f"http://127.0.0.1:{closed_port()}, {server.base}")
+            assert VideoPlatformHook().test_connection()[0]
+
+
+class TestButtonOfSearchCluster:
+    @pytest.mark.parametrize(
+        ("reply", "words"),
+        [
+            ({"text": "<html>Sign in"}, ["a web page", "base address"]),
+            ({"status_code": 302, "headers": {"Location": "https://sso.example/"}}, ["redirects", "sso.example"]),
+        ],
+    )
+    def test_page_where_people_sign_in_is_named_after_one_request(
+        self, connect_cluster: Any, requests_mock: Mocker, reply: dict[str, Any], words: list[str]
+    ) -> None:
+        connect_cluster(max_attempts=5)
+        requests_mock.get(PROBE, **reply)
+        works, said = SearchClusterHook().test_connection()
+        assert not works
+        assert all(word in said for word in words), said
+        assert requests_mock.call_count == 1
+
+    def test_name_of_a_cluster_of_any_length_makes_a_short_sentence(
+        self, connect_cluster: Any, requests_mock: Mocker
+    ) -> None:
+        connect_cluster(login="elastic", password="s3cr3t/k3y")
+        body = {**stats({"a": 1}), "cluster_name": f"s3cr3t&#47;k3y <b>{'x' * 5_000_000}"}
+        requests_mock.get(PROBE, json=body)
+        requests_mock.get(PROBED_THREADS, text=report("a"))
+        works, said = SearchClusterHook().test_connection()
+        assert works
+        assert said.startswith("The search cluster '*** <b>xxx")
+        assert len(said) <= 1_000
+
+
+class TestButtonOfBookDatabase:
+    def test_quota_that_is_used_up_leaves_the_canary_alone(self, connect_books: Any, requests_mock: Mocker) -> None:
+        connect_books(canary_isbn=PROGRAMMING)
+        requests_mock.get(f"{book_hook.BASE}/key", json={"plan_limit": {"total": 5000, "left": 0}})
+        asked = requests_mock.get(book_hook.address(PROGRAMMING), status_code=403)
+        assert BookDatabaseHook().test_connection()[0]
+        assert not asked.called
+
+
+def test_connection_that_does_not_exist_is_named() -> None:
+    works, said = SearchClusterHook("mediaops_cluster_nowhere").test_connection()
+    assert not works
+    assert "There is no connection 'mediaops_cluster_nowhere'" in said
