@@ -53,22 +53,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
 def _parts(found: dict[str, Any]) -> list[Part]:
     counts = {f"{name} captures": number for name, number in found["series"].items()}
     counts |= {"of another time": found["outside"], "left out": found["damaged"]}
-    frames = [
-        (
-            frame["series"],
-            frame["frame"],
-            f"{frame['captures']:,} of {frame['of']:,}",
-            f"{frame['share_percent']:.1f} %",
-        )
-        for frame in found["frames"]
-    ]
-    works = [
-        (work["series"], work["label"], f"{work['captures']:,} of {work['of']:,}", f"{work['share_percent']:.1f} %")
-        for work in found["works"]
-    ]
     return [
         Line(found["headline"], "title"),
         TextTable((), [(f"  {name}", number) for name, number in counts.items() if number]),
-        TextTable(("Captures", "Kind of work", "Seen in", "Share"), works),
-        TextTable(("Captures", "Top frame", "Seen in", "Share"), frames),
+        TextTable(("Captures", "Kind of work", "Seen in", "Share"), _rows(found["works"], "label")),
+        TextTable(("Captures", "Top frame", "Seen in", "Share"), _rows(found["frames"], "frame")),
+    ]
+
+
+def _rows(recurring: list[dict[str, Any]], name: str) -> list[tuple[str, ...]]:
+    return [
+        (each["series"], each[name], f"{each['captures']:,} of {each['of']:,}", f"{each['share_percent']:.1f} %")
+        for each in recurring
     ]

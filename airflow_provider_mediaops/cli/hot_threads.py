@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
+from airflow_provider_mediaops.cli.report_summary import report_facts, summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
@@ -15,7 +14,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from airflow_provider_mediaops.cli.terminal import Terminal
 
@@ -48,9 +47,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
     if verbatim is not None:
         return Result(None, problem=problem, verbatim=verbatim)
-    found = comparison_document(reports.captures)
-    document = {"files": reports.files, **found.document}
-    return Result(document, comparison_parts(reports.files, found), problem=problem)
+    return Result(*summary_of(reports.files, reports.captures), problem=problem)
 
 
 def _targets(options: argparse.Namespace) -> dict[str, str]:
@@ -84,7 +81,7 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
     for file in files:
         name = "standard input" if file == STANDARD_INPUT else file
         try:
-            found = read_reports(_content(file, terminal))
+            found = read_reports(_bytes_of(file, terminal))
         except (NoReportError, OSError) as error:
             reason = _reason(error, file)
             terminal.say(f"hot-threads: {name}: {reason}", "bad")
@@ -98,7 +95,7 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
     return reports
 
 
-def _content(file: str, terminal: Terminal) -> bytes:
+def _bytes_of(file: str, terminal: Terminal) -> bytes:
     # One byte more than a report may have shows that there are more.
     most = MAX_REPORT_BYTES + 1
     if file == STANDARD_INPUT:
@@ -129,13 +126,8 @@ def _reason(error: Exception, file: str) -> str:
 def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal, *, kinds_first: bool) -> str | None:
     """Write the files that were asked for; return the one for the standard output, if there is one."""
     verbatim = None
-    contents: dict[str, Callable[[_Reports], str]] = {
-        "html": _page,
-        "folded": partial(_folded, kinds_first=kinds_first),
-        "json": _json,
-    }
     for format, path in targets.items():
-        content = contents[format](reports)
+        content = _content_as(format, reports, kinds_first=kinds_first)
         if path == STANDARD_OUTPUT:
             verbatim = content
         else:
@@ -146,22 +138,17 @@ def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal, *, ki
     return verbatim
 
 
-def _page(reports: _Reports) -> str:
-    from airflow_provider_mediaops.cluster.page.document import page
+def _content_as(format: str, reports: _Reports, *, kinds_first: bool) -> str:
+    if format == "html":
+        from airflow_provider_mediaops.cluster.page.document import page
 
-    number = len(reports.names)
-    return page(
-        reports.captures, title=f"Hot threads of {reports.names[0]}" if number == 1 else f"{number} hot-threads reports"
-    )
+        number = len(reports.names)
+        title = f"Hot threads of {reports.names[0]}" if number == 1 else f"{number} hot-threads reports"
+        return page(reports.captures, title=title)
+    if format == "folded":
+        from airflow_provider_mediaops.cluster.folded import folded
 
-
-def _folded(reports: _Reports, *, kinds_first: bool) -> str:
-    from airflow_provider_mediaops.cluster.folded import folded
-
-    return folded((capture.report for capture in reports.captures), kinds_first=kinds_first)
-
-
-def _json(reports: _Reports) -> str:
-    """Return the report as a capture writes it; several in a list."""
+        return folded((capture.report for capture in reports.captures), kinds_first=kinds_first)
+    # As a capture writes it; several in a list.
     written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         lookup_cost(check.books, plan, bulk=bulk, daily_quota=options.quota) for plan in plans for bulk in (False, True)
     ]
     figures = check.figures
-    names = _names(sources, reading, options.files)
+    names = [_named(facts.path, sources, options.files) for facts in reading.facts]
     document = {
         "files": [
             {"file": name, **{key: getattr(facts, key) for key in _FACTS}}
@@ -100,10 +100,6 @@ def _named(message: str, sources: list[str], files: list[str]) -> str:
     for source, file in zip(sources, files, strict=True):
         message = message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
     return message
-
-
-def _names(sources: list[str], reading: ListReading, files: list[str]) -> list[str]:
-    return [_named(facts.path, sources, files) for facts in reading.facts]
 
 
 def _rows(reading: ListReading, options: argparse.Namespace, terminal: Terminal) -> Iterator[tuple[int | str, IsbnRow]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from datetime import timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.terminal import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
@@ -41,14 +41,6 @@ _SPLIT = (
 _SEEN = "Seen: the number of threads, each of which counts 1, for the cluster gave a figure for none of them."
 
 
-class Summary(NamedTuple):
-    """What several reports say together, also in plain values, at most 100 of each."""
-
-    found: Comparison
-    kinds: tuple[HotKind, ...]
-    document: dict[str, Any]
-
-
 def report_facts(capture: Capture, first_line: int = 1) -> dict[str, Any]:
     """Return when and where a report was taken, and what of it was not understood, in plain values."""
     report = capture.report
@@ -73,8 +65,16 @@ def _iso(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
-    """Compare reports, one after the other; none is kept."""
+def summary_of(
+    files: Sequence[Mapping[str, Any]], captures: Sequence[PackedCapture]
+) -> tuple[dict[str, Any], list[Part]]:
+    """
+    Compare reports, one after the other; none is kept.
+
+    :param files: what is known of each file.
+    :param captures: the reports of those that could be read.
+    :returns: the summary in plain values, at most 100 of each, and the same for people.
+    """
     measure = measures_of(capture.tally for capture in captures)[0]
     sums, kind_sums = ComparisonSums(measure, len(captures)), KindSums(measure)
     for capture in captures:
@@ -83,21 +83,19 @@ def comparison_document(captures: Sequence[PackedCapture]) -> Summary:
         kind_sums.add(report)
     found, kinds = sums.comparison(), kind_sums.hottest_first()
     lists = {"pools": found.pools, "methods": found.methods, "nodes": found.nodes}
-    return Summary(
-        found,
-        kinds,
-        {
-            "measure": asdict(measure),
-            "kinds": [kind.to_dict() for kind in kinds[:_MOST_LISTED]],
-            **{name: [_heat(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
-            "threads": [_thread(one) for one in found.threads[:_MOST_LISTED]],
-            "left_out": {
-                name: len(entries) - _MOST_LISTED
-                for name, entries in {"kinds": kinds, **lists, "threads": found.threads}.items()
-                if len(entries) > _MOST_LISTED
-            },
+    document = {
+        "files": files,
+        "measure": asdict(measure),
+        "kinds": [kind.to_dict() for kind in kinds[:_MOST_LISTED]],
+        **{name: [_heat(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
+        "threads": [_thread(one) for one in found.threads[:_MOST_LISTED]],
+        "left_out": {
+            name: len(entries) - _MOST_LISTED
+            for name, entries in {"kinds": kinds, **lists, "threads": found.threads}.items()
+            if len(entries) > _MOST_LISTED
         },
-    )
+    }
+    return document, _parts([file for file in files if "error" not in file], found, kinds)
 
 
 def _heat(heat: Heat) -> dict[str, Any]:
@@ -121,26 +119,23 @@ def _thread(one: HotOne) -> dict[str, Any]:
     }
 
 
-def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> list[Part]:
-    """Return the summary for people."""
-    found, readable_files = summary.found, [file for file in files if "error" not in file]
+def _parts(files: Sequence[Mapping[str, Any]], found: Comparison, kinds: Sequence[HotKind]) -> list[Part]:
     parts: list[Part] = []
-    for number, file in enumerate(readable_files, 1):
-        parts += _file_lines(file, f"{number}: " if len(readable_files) > 1 else "")
+    for number, file in enumerate(files, 1):
+        parts += _file_lines(file, f"{number}: " if len(files) > 1 else "")
     parts.append(_headline(found))
-    if summary.kinds:
-        first = summary.kinds[0]
-        part = in_what_was_read(min(file["read_percent"] for file in readable_files))
-        parts.append(Line(f"Hottest kind of work{part}: {readable(first.label)}. Next: {first.look}"))
+    if kinds:
+        part = in_what_was_read(min(file["read_percent"] for file in files))
+        parts.append(Line(f"Hottest kind of work{part}: {readable(kinds[0].label)}. Next: {kinds[0].look}"))
     if found.left_out:
         what = "of another kind of sampling, which do not add up with these; compare reports of one type"
         parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))
     if found.without_figure:
         parts.append(Line(f"Counted as 1: {count(found.without_figure, 'thread')} whose use is unknown.", "warning"))
-    labels = [_label(number, file) for number, file in enumerate(readable_files, 1)]
+    labels = [_label(number, file) for number, file in enumerate(files, 1)]
     changes = change_tables(found, labels) if len(labels) > 1 else ()
     tables = [
-        ("By kind of work", _without_advice(kind_table(summary.kinds))),
+        ("By kind of work", _without_advice(kind_table(kinds))),
         *((f"Changes: {table.caption.lower()}", table) for table in changes),
         *((table.caption, table) for table in (thread_table(found), pool_table(found), method_table(found))),
         ("By node", node_table(found, {}, {})),
