@@ -19,16 +19,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
 
-@pytest.mark.airflow(">=3.3")
-def test_a_mapped_task_that_is_retried_after_success_returns_its_own_activity(sandbox: SandboxServer) -> None:
+@pytest.mark.parametrize(
+    "journal",
+    [pytest.param(False, marks=pytest.mark.airflow(">=3.3"), id="state store"), pytest.param(True, id="journal")],
+)
+def test_a_mapped_task_that_is_retried_after_success_returns_its_own_activity(
+    sandbox: SandboxServer, tmp_path: Path, *, journal: bool
+) -> None:
+    text = ["one", "two"]
     with DAG("posts_once", schedule=None) as dag:
-        FailsAfterPosting.partial(task_id="post", retries=1, retry_delay=timedelta(0)).expand(text=["one", "two"])
+        FailsAfterPosting.partial(
+            task_id="post", retries=1, retry_delay=timedelta(0), journal=str(tmp_path) if journal else None
+        ).expand(text=text)
 
     run = dag_runs.run(dag)
 
     assert run.tasks == {"post[0]": "success", "post[1]": "success"}
-    assert sorted(texts_of(sandbox)) == ["one", "two"]
-    assert [run.values[f"post[{number}]"]["snippet"]["description"] for number in (0, 1)] == ["one", "two"]
+    assert sorted(bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins) == text
+    assert [run.values[f"post[{number}]"]["snippet"]["description"] for number in (0, 1)] == text
 
 
 @pytest.mark.airflow("<3.3")
@@ -40,23 +48,3 @@ def test_below_airflow_3_3_a_retry_posts_again(sandbox: SandboxServer) -> None:
 
     assert run.tasks == {"post": "success"}
     assert len(sandbox.state.bulletins) == 2
-
-
-def test_with_a_journal_a_retry_returns_its_own_activity_on_every_airflow(
-    sandbox: SandboxServer, tmp_path: Path
-) -> None:
-    text = ["one", "two"]
-    with DAG("posts_by_a_journal", schedule=None) as dag:
-        FailsAfterPosting.partial(task_id="post", retries=1, retry_delay=timedelta(0), journal=str(tmp_path)).expand(
-            text=text
-        )
-
-    run = dag_runs.run(dag)
-
-    assert run.tasks == {"post[0]": "success", "post[1]": "success"}
-    assert sorted(texts_of(sandbox)) == text
-    assert [run.values[f"post[{number}]"]["snippet"]["description"] for number in (0, 1)] == text
-
-
-def texts_of(sandbox: SandboxServer) -> list[str]:
-    return [bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins]

@@ -41,8 +41,6 @@ TASKS = {
     "running_tasks": ["capture"],
     "subscription_sensor": ["wait", "post"],
 }
-# The DAGs of a file with several.
-DAGS = {"books_of_the_day": ["books_of_the_day", "report_on_books"]}
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -67,9 +65,7 @@ def test_a_dag_file_has_its_tasks(name: str) -> None:
 
 @pytest.mark.usefixtures("airflow_db", "sandbox")
 def test_the_dag_of_an_export_writes_all_subscriptions(tmp_path: Path) -> None:
-    [dag] = dag_runs.dags_of(SNIPPETS / "export.py").values()
-
-    run = dag_runs.run(dag, run_conf={"folder": str(tmp_path)})
+    run = dag_runs.run_file(SNIPPETS / "export.py", folder=str(tmp_path))
 
     lines = Path(run.values["export"]["path"]).read_text().splitlines()
     assert len({json.loads(line)["id"] for line in lines}) == run.values["export"]["rows"] == 120
@@ -77,12 +73,11 @@ def test_the_dag_of_an_export_writes_all_subscriptions(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("airflow_db", "sandbox")
 def test_the_event_of_an_asset_tells_the_next_dag_what_was_written(tmp_path: Path) -> None:
-    dags = dag_runs.dags_of(SNIPPETS / "books_of_the_day.py")
-    assert sorted(dags) == DAGS["books_of_the_day"]
+    file = SNIPPETS / "books_of_the_day.py"
     (tmp_path / "wanted.csv").write_text("\n".join(["isbn", *sample_isbns(2), "none"]))
 
-    run = dag_runs.run(dags["books_of_the_day"], logical_date=None, run_conf={"folder": tmp_path.as_uri()})
-    told = dag_runs.run(dags["report_on_books"], logical_date=None)
+    run = dag_runs.run_file(file, "books_of_the_day", folder=tmp_path.as_uri())
+    told = dag_runs.run_file(file, "report_on_books")
 
     assert told.values["report"] == f"2 books in {run.values['enrich']['path']}"
 
@@ -99,7 +94,7 @@ def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
 
 
 def test_every_snippet_is_run() -> None:
-    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS, *DAGS}
+    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS, "books_of_the_day"}
 
 
 def test_every_snippet_is_shown_somewhere() -> None:

@@ -62,11 +62,8 @@ def test_a_dag_of_the_guide_looks_up_the_books_of_its_list(
     else:
         workbook(source, {"Stock": content})
     monkeypatch.setattr(SQLExecuteQueryOperator, "execute", lambda *_, **__: [[CRIME], [CALENDAR]])
-    [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
-    for task in dag.tasks:
-        task.retries = 0
 
-    run = dag_runs.run(dag, run_conf={"folder": str(tmp_path)})
+    run = dag_runs.run_file(SNIPPETS / f"{name}.py", folder=str(tmp_path))
 
     rows = written(Path(run.values["enrich"]["path"]))
     assert [row["isbn13"] or None for row in rows] == books

@@ -111,19 +111,11 @@ def test_only_the_keys_for_later_versions_are_ignored() -> None:
     assert ignored_keys(get_provider_info()) == READ_SINCE_3_2
 
 
-@pytest.mark.parametrize("path", class_paths(get_provider_info()))
-def test_every_class_is_there(path: str) -> None:
-    assert isinstance(resolve_name(path), type)
-
-
-@pytest.mark.parametrize("path", get_provider_info()["cli"])
-def test_every_function_of_commands_is_there(path: str) -> None:
-    assert callable(resolve_name(path))
-
-
-@pytest.mark.parametrize("path", module_paths(get_provider_info()))
-def test_every_module_is_there(path: str) -> None:
-    assert importlib.import_module(path).__doc__
+def test_every_class_function_and_module_is_there() -> None:
+    info = get_provider_info()
+    assert all(isinstance(resolve_name(path), type) for path in class_paths(info))
+    assert all(callable(resolve_name(path)) for path in info["cli"])
+    assert all(importlib.import_module(path).__doc__ for path in module_paths(info))
 
 
 @pytest.mark.parametrize("entry", get_provider_info()["asset-uris"], ids=lambda entry: entry["schemes"][0])
@@ -164,10 +156,3 @@ def test_the_hook_says_of_itself_what_the_metadata_says(entry: dict[str, Any]) -
     assert hook.default_conn_name == f"{hook.conn_type}_default"
     # Airflow makes a hook of a connection in this way, for a test of the connection for one.
     assert getattr(hook(**{hook.conn_name_attr: "mine"}), hook.conn_name_attr) == "mine"
-
-
-def test_connection_types_survive_the_form_and_the_uri() -> None:
-    for entry in get_provider_info()["connection-types"]:
-        # The form's code splits on two underscores; a URI's scheme has dashes that become underscores.
-        assert "__" not in entry["connection-type"]
-        assert "-" not in entry["connection-type"]

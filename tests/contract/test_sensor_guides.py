@@ -26,8 +26,7 @@ def hot_node(sandbox: SandboxServer) -> None:
 
 
 def run(name: str, **params: Any) -> Run:
-    [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
-    return dag_runs.run(dag, logical_date=None, run_conf=params)
+    return dag_runs.run_file(SNIPPETS / f"{name}.py", **params)
 
 
 def posted(sandbox: SandboxServer) -> list[str]:

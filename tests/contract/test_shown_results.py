@@ -104,8 +104,7 @@ def test_digest(tmp_path: Path) -> None:
 class TestVideo:
     @pytest.mark.usefixtures("airflow_db")
     def test_tasks_and_how_one_uses_another(self, sandbox: SandboxServer, tmp_path: Path) -> None:
-        [dag] = dag_runs.dags_of(Path(__file__).with_name("subscriptions_dag.py")).values()
-        run = dag_runs.run(dag, logical_date=None, run_conf={"folder": tmp_path.as_uri()})
+        run = dag_runs.run_file(Path(__file__).with_name("subscriptions_dag.py"), folder=tmp_path.as_uri())
 
         assert run.state == "success"
         with create_session() as session:

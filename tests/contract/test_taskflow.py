@@ -33,14 +33,7 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("airflow_db")]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    def run_file(name: str, dag_id: str) -> Run:
-        dag = dag_runs.dags_of(SNIPPETS / f"{name}.py")[dag_id]
-        # A failure fails the test at once, not after three pauses of five minutes.
-        for task in dag.tasks:
-            task.retries = 0
-        return dag_runs.run(dag, logical_date=None, run_conf={"folder": tmp_path.as_uri()})
-
-    return run_file
+    return lambda name, dag_id: dag_runs.run_file(SNIPPETS / f"{name}.py", dag_id, folder=tmp_path.as_uri())
 
 
 def assert_has_type(type: Any, value: Any) -> None:

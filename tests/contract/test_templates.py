@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,44 +31,6 @@ def dag(tmp_path: Path) -> DAG:
     for name in FILES + TEMPLATES:
         (tmp_path / name).write_text("Content of {{ wanted }}.\n")
     return DAG("contract", schedule=None, template_searchpath=str(tmp_path))
-
-
-def with_template(task: Task, field: str, template: str) -> Any:
-    """Make the task with a template in the argument that becomes this field."""
-    arguments = {**task.arguments, field: template}
-    if task.instead and task.instead[0] == field:
-        del arguments[task.instead[1]]
-    if field == "once_per":
-        # Without a journal, it is refused.
-        arguments["journal"] = "/journal"
-    return task.kind(task_id="task", **arguments)
-
-
-@pytest.mark.parametrize("task", TASKS, ids=name_of)
-def test_template_fields_are_arguments_kept_under_their_names(task: Task) -> None:
-    arguments = {name for kind in task.kind.__mro__[:2] for name in inspect.signature(kind).parameters}
-    assert set(task.kind.template_fields) <= arguments
-    assert {task.connection} - {""} <= arguments
-    made = task.make()
-    for name in set(task.kind.template_fields) & set(task.arguments):
-        assert getattr(made, name) == task.arguments[name]
-
-
-@pytest.mark.parametrize(
-    ("task", "field"), CASES, ids=lambda value: value if isinstance(value, str) else name_of(value)
-)
-def test_a_templated_field_is_rendered(task: Task, field: str) -> None:
-    # The suffix of a destination names the format, which is checked before the rest is known.
-    with DAG("contract", schedule=None):
-        made = with_template(task, field, "{{ wanted }}/x.jsonl")
-    assert getattr(rendered(made), field) == "rendered/x.jsonl"
-
-
-@pytest.mark.parametrize("task", [task for task in TASKS if task.connection], ids=name_of)
-def test_the_connection_may_be_templated(task: Task) -> None:
-    with DAG("contract", schedule=None):
-        made = rendered(task.make(**{task.connection: "{{ wanted }}_conn"}))
-    assert getattr(made, task.connection) == "rendered_conn"
 
 
 @pytest.mark.parametrize("task", TASKS, ids=name_of)
