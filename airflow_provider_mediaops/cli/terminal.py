@@ -106,8 +106,8 @@ class Terminal:
 
     def show(self, result: Result, form: str) -> None:
         """Write the result to the standard output, in a form of the option ``--output``."""
-        if form in _DOCUMENTS:
-            self.output.write(_DOCUMENTS[form](self._without_secrets(result.document)))
+        if form in ("json", "yaml"):
+            self.output.write(_written(self._without_secrets(result.document), form))
         else:
             self._write(self.output, result.parts, coloured=form != "plain")
             self.output.write(self._without_secrets(result.verbatim))
@@ -171,18 +171,13 @@ def absolute_path(file: str) -> str:
     return file if "://" in file else str(Path(file).expanduser().absolute())
 
 
-def _json(document: Any) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def _yaml(document: Any) -> str:
+def _written(document: Any, form: str) -> str:
+    if form == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     import yaml
 
     text: str = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
     return text
-
-
-_DOCUMENTS = {"json": _json, "yaml": _yaml}
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

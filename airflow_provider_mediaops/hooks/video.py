@@ -245,10 +245,10 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
-        whose: SubscriptionArguments = {"mine": True}
+        asked: SubscriptionArguments = {"mine": True, "part": ("id",), "max_results": 1}
         if isinstance(client.auth, _WITHOUT_USER):
-            whose = {"ids": ("connection-test",)}
-        page = yield from client.ask(SubscriptionQuery(part=("id",), max_results=1, **whose).page())
+            asked = {"ids": ("connection-test",), "part": ("id",), "max_results": 1}
+        page = yield from client.ask(SubscriptionQuery(**asked).page())
         yield from client.restore_quota()
         # The service says by itself what stands before # in its kinds.
         prefix, separator, _ = (page.kind or "").partition("#")

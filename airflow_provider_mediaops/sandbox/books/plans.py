@@ -25,11 +25,6 @@ PLANS = (DEFAULT, PREMIUM, PRO)
 INACTIVE_KEY = "sandbox-books-inactive-key"
 
 
-def plan_of_key(key: str) -> Plan | None:
-    """Return the plan to which a key belongs; None if no account has it."""
-    return next((plan for plan in PLANS if plan.key == key), None)
-
-
 def plan_of_path(path: str) -> Plan:
     """Return the plan to whose base address a request went."""
     return next((plan for plan in (PREMIUM, PRO) if path.startswith(f"{plan.root}/")), DEFAULT)

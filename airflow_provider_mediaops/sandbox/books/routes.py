@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.books import catalogue
 from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13
-from airflow_provider_mediaops.sandbox.books.plans import INACTIVE_KEY, Plan, plan_of_key, plan_of_path
+from airflow_provider_mediaops.sandbox.books.plans import INACTIVE_KEY, PLANS, Plan, plan_of_path
 from airflow_provider_mediaops.sandbox.refusals import books_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
 
@@ -33,7 +33,7 @@ async def _admit(request: Request, sandbox: Sandbox) -> Plan:
         raise books_refusal(401, "The Authorization header is missing. A key in the address is not looked at.")
     if key == INACTIVE_KEY:
         raise books_refusal(401, "The key is not active.")
-    owner = plan_of_key(key)
+    owner = next((known for known in PLANS if known.key == key), None)
     if owner is None:
         raise books_refusal(403, "Access denied: the key is not known.")
     if owner is not plan:

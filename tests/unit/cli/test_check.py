@@ -102,15 +102,6 @@ def test_a_cluster_has_a_version(requests_mock: requests_mock.Mocker, connect: C
     assert "not limited by this connection" in command("check", "cluster").output
 
 
-def test_a_measure_of_the_cpu_that_gives_no_figure_is_said(
-    requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]
-) -> None:
-    connect("cluster", search_cluster.connection(CLUSTER, cpu_measure="cgroup"))
-    answer_cluster(requests_mock, json={"version": {"number": "8.19.0"}})
-    output = command("check", "cluster").output
-    assert "does not give its CPU by cpu_measure=cgroup: a wait for high CPU would not see it." in output
-
-
 def test_a_version_that_is_refused_is_no_fault_of_the_connection(
     requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]
 ) -> None:

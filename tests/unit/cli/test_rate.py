@@ -158,7 +158,9 @@ def test_a_reset_lets_tasks_go_on(backend: SqliteBackend, books: Callable[..., s
     assert backend.names() == [other]
 
 
-@pytest.mark.parametrize(("answer", "forgotten"), [("y\n", True), ("n\n", False)])
+@pytest.mark.parametrize(
+    ("answer", "forgotten"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
+)
 def test_a_reset_is_asked_for(
     backend: SqliteBackend, books: Callable[..., str], answer: str, *, forgotten: bool
 ) -> None:
@@ -172,7 +174,11 @@ def test_a_reset_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [(["nightly", "--reset"], "--yes"), (["--reset", "--yes"], "rate CONN_ID --reset")]
+    ("given", "said"),
+    [
+        (["nightly", "--reset"], "nightly? Nobody can answer here: add --yes"),
+        (["--reset", "--yes"], "rate CONN_ID --reset"),
+    ],
 )
 def test_a_reset_of_everything_or_without_an_answer_is_wrong_use(
     backend: SqliteBackend, books: Callable[..., str], given: list[str], said: str

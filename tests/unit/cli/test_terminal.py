@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal, TextTable
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +57,6 @@ def on_screen(result: Result, monkeypatch: pytest.MonkeyPatch, **environment: st
     screen = Screen()
     Terminal(screen, io.StringIO()).show(result, "text")
     return screen.getvalue()
-
-
-def test_a_pipe_gets_plain_text() -> None:
-    assert shown(RESULT) == PLAIN
 
 
 def test_a_pipe_gets_whole_lines_however_long() -> None:
@@ -150,22 +145,3 @@ def test_messages_do_not_mix_with_the_result() -> None:
     terminal.hide(["s3cr3t-key"])
     terminal.say("asking with s3cr3t-key")
     assert (output.getvalue(), messages.getvalue()) == ("", "asking with ***\n")
-
-
-@pytest.mark.parametrize(
-    ("answer", "agreed"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
-)
-def test_a_question_is_asked_and_the_answer_counts(answer: str, agreed: bool) -> None:  # noqa: FBT001
-    messages = io.StringIO()
-    assert Terminal(io.StringIO(), messages, Screen(answer)).confirm("Delete 3 files?", yes=False) is agreed
-    assert messages.getvalue() == "Delete 3 files? [y/N] "
-
-
-def test_yes_answers_in_advance_and_nobody_there_is_no_yes() -> None:
-    messages = io.StringIO()
-    terminal = Terminal(io.StringIO(), messages, io.StringIO("y\n"))
-
-    assert terminal.confirm("Delete 3 files?", yes=True)
-    assert messages.getvalue() == ""
-    with pytest.raises(InvalidArgumentError, match=r"Delete 3 files\? .* --yes"):
-        terminal.confirm("Delete 3 files?", yes=False)

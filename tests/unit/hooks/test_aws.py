@@ -22,6 +22,7 @@ from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Call, Request
 from tests.contract import fresh_python
 from tests.unit.hooks.amazon_domain import Domain
+from tests.unit.hooks.cluster_hook import cpu
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 from tests.unit.search_cluster import error, http, replied, stats
 
@@ -89,8 +90,7 @@ class TestSignature:
     ) -> None:
         connect(server.base)
         domain.answer = lambda _: replied(stats({"a": 1}))
-        with SearchClusterHook() as hook:
-            assert hook.cpu(nodes)[0].name == "a"
+        assert cpu(nodes)[0].name == "a"
         assert len(domain.targets) == 1
 
     @pytest.mark.parametrize("base", ["", "/search", "/a%2cb/%c3%b6", "/größe", "/a b", "/a*,b", "/%7Euser"])
@@ -127,14 +127,12 @@ class TestSignature:
     ) -> None:
         supervisor.connect("aws_default", aws(aws_session_token=TOKEN))
         connect(server.base)
-        with SearchClusterHook() as hook:
-            hook.cpu()
+        cpu()
         assert domain.headers[0]["x-amz-security-token"] == TOKEN
 
     def test_headers_of_the_connection_are_sent_unsigned(self, server: Loopback, domain: Domain, connect: Any) -> None:
         connect(server.base, headers={"X-Team": "media"})
-        with SearchClusterHook() as hook:
-            hook.cpu()
+        cpu()
         assert domain.headers[0]["x-team"] == "media"
 
     def test_next_host_gets_a_signature_of_its_own(self, domain: Domain, connect: Any) -> None:
@@ -143,16 +141,14 @@ class TestSignature:
             patch.setattr("time.sleep", lambda _: None)
             first, second = (stack.enter_context(Loopback(each.serve)) for each in (failing, domain))
             connect(f"{first.base}, {second.base}", max_attempts=3)
-            with SearchClusterHook() as hook:
-                assert hook.cpu()[0].name == "a"
+            assert cpu()[0].name == "a"
         assert len(failing.targets) == len(domain.targets) == 1
         assert failing.headers[0]["authorization"] != domain.headers[0]["authorization"]
 
     def test_request_through_a_proxy_is_signed_for_the_domain(self, domain: Domain, connect: Any) -> None:
         with Loopback(domain.serve) as proxy:
             connect("http://domain.test", proxies=proxy.base)
-            with SearchClusterHook() as hook:
-                assert hook.cpu("a b,*")[0].name == "a"
+            assert cpu("a b,*")[0].name == "a"
         assert domain.headers[0]["host"] == "domain.test"
 
     async def test_request_of_a_triggerer_is_signed_alike(self, server: Loopback, domain: Domain, connect: Any) -> None:
@@ -175,8 +171,7 @@ class TestRegion:
     def test_region_is_that_of_the_address(self, host: str, region: str, connect: Any, requests_mock: Any) -> None:
         connect(host, region="")
         requests_mock.get(f"{host}/_nodes/stats/os,process", json=stats({"a": 1}))
-        with SearchClusterHook() as hook:
-            hook.cpu()
+        cpu()
         assert f"/{region}/es/aws4_request" in requests_mock.last_request.headers["Authorization"]
 
     def test_region_of_another_address_is_that_of_the_aws_connection(
@@ -184,8 +179,7 @@ class TestRegion:
     ) -> None:
         supervisor.connect("aws_default", aws(region_name="eu-central-1"))
         connect(server.base, region="")
-        with SearchClusterHook() as hook:
-            assert hook.cpu()
+        assert cpu()[0].name == "a"
 
     def test_unknown_region_is_asked_for(self, server: Loopback, domain: Domain, connect: Any) -> None:
         connect(server.base, region="")
@@ -225,8 +219,7 @@ class TestCredentials:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         connect(server.base, aws_conn_id="")
-        with SearchClusterHook() as hook:
-            assert hook.cpu()
+        assert cpu()[0].name == "a"
 
     def test_machine_without_credentials_is_named(self, server: Loopback, domain: Domain, connect: Any) -> None:
         connect(server.base, aws_conn_id="")
@@ -370,8 +363,7 @@ WITHOUT_AWS = """
 import sys
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
-with SearchClusterHook() as hook:
-    hook.cpu()
+cpu()
 result = [name for name in sys.modules if name.split(".")[0] in ("boto3", "botocore") or ".amazon.aws" in name]
 """
 

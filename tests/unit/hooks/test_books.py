@@ -39,22 +39,22 @@ pytestmark = pytest.mark.usefixtures("supervisor")
 
 @pytest.mark.usefixtures("connect_books")
 class TestTheQuotaOfToday:
-    def test_quota_of_today_is_read_where_the_service_tells(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}})
-
-        with BookDatabaseHook() as hook:
-            assert hook.key_usage() == KeyUsage(total=5000, left=4990)
-
     @pytest.mark.parametrize(
-        "reply", [{"status_code": 404, "json": {}}, {"status_code": 403, "json": {}}, {"json": {"x": 1}}]
+        ("reply", "usage"),
+        [
+            ({"json": {"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}}}, KeyUsage(total=5000, left=4990)),
+            ({"status_code": 404, "json": {}}, None),
+            ({"status_code": 403, "json": {}}, None),
+            ({"json": {"x": 1}}, None),
+        ],
     )
-    def test_a_service_without_that_call_is_no_error(
-        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any]
+    def test_quota_of_today_is_read_where_the_service_tells(
+        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any], usage: KeyUsage | None
     ) -> None:
         requests_mock.get(f"{BASE}/key", **reply)
 
         with BookDatabaseHook() as hook:
-            assert hook.key_usage() is None
+            assert hook.key_usage() == usage
 
     def test_a_key_that_is_not_accepted_is_one(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(f"{BASE}/key", status_code=401)
@@ -88,8 +88,7 @@ class TestOneBook:
         with BookDatabaseHook() as hook:
             hook.book(CRIME)
 
-        request = requests_mock.last_request
-        assert request is not None
+        request = requests_mock.request_history[-1]
         assert request.headers["Authorization"] == KEY
         assert request.url == address(CRIME)
 

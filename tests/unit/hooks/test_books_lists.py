@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, asked, book
@@ -55,17 +54,6 @@ class TestLists:
         assert [lookup.requests for lookup in lookups] == [1, 0, 1, 0]
         assert sorted(asked(requests_mock)) == sorted([CALENDAR, CRIME])
 
-    def test_nothing_is_asked_before_it_is_wanted(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), json=book(CRIME))
-        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
-
-        with BookDatabaseHook() as hook:
-            lookups = hook.books([CRIME, CALENDAR])
-            assert not requests_mock.called
-            assert next(lookups).isbn13 == CRIME
-
-        assert CRIME in asked(requests_mock)
-
     def test_a_list_that_has_no_end_is_looked_up_as_far_as_it_is_wanted(
         self, requests_mock: requests_mock.Mocker
     ) -> None:
@@ -92,19 +80,6 @@ class TestLists:
         assert limiter
         assert limiter.per_second == rate
 
-    def test_lists_are_looked_up_at_that_rate(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
-        # The key is this test's alone: a slot that another test left unused would be one more at once.
-        connect_books(requests_per_second=25, password="a key that nobody has used")
-        isbns = sample_isbns(10)
-        for isbn13 in isbns:
-            requests_mock.get(address(isbn13), json=book(isbn13))
-
-        with BookDatabaseHook() as hook:
-            started = time.monotonic()
-            assert len(list(hook.books(isbns))) == 10
-
-        assert time.monotonic() - started >= 9 / 25
-
     def test_failures_within_bounds_are_results(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), status_code=503)
         requests_mock.get(address(CALENDAR), json=book(CALENDAR))
@@ -114,30 +89,6 @@ class TestLists:
             assert [lookup.status for lookup in lookups] == ["failed", "found"]
             with pytest.raises(ServiceUnavailableError):
                 list(hook.books([CRIME]))
-
-    def test_a_service_that_stumbles_is_asked_again_later(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any
-    ) -> None:
-        connect_books(max_attempts=2)
-        down = {"status_code": 503, "headers": {"Retry-After": "0.01"}}
-        requests_mock.get(address(CRIME), [down, down, {"json": book(CRIME)}])
-
-        with BookDatabaseHook() as hook:
-            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], options=BatchOptions(retry_after=(0.01,))))
-
-        assert [done.status for update in updates for done in update.done] == ["found"]
-
-    def test_error_about_the_key_ends_the_list_after_the_books_that_were_found(
-        self, requests_mock: requests_mock.Mocker
-    ) -> None:
-        requests_mock.get(address(CRIME), json=book(CRIME))
-        requests_mock.get(address(CALENDAR), status_code=403, json={"message": "Daily quota exceeded"})
-
-        with BookDatabaseHook() as hook:
-            lookups = hook.books([CRIME, CALENDAR], max_failures=9)
-            assert next(lookups).status == "found"
-            with pytest.raises(QuotaExceededError):
-                next(lookups)
 
     def test_a_caller_that_is_interrupted_leaves_nothing_behind(self, connect_books: Any) -> None:
         def interrupt(*_: object) -> None:

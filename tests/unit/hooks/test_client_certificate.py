@@ -13,6 +13,7 @@ from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.certificates import Certificate, make_certificate
+from tests.unit.hooks.cluster_hook import cpu
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import http, replied, stats
 
@@ -96,8 +97,7 @@ async def test_certificate_is_shown_from_a_triggerer(server: Loopback, files: Fi
 def test_file_may_hold_both_certificate_and_key(server: Loopback, files: Files, connect_cluster: Any) -> None:
     both = files.write("both.pem", files.client.pem + files.client.key_pem)
     connect_cluster(server.base, **files.fields(client_cert=both, client_key=""))
-    with SearchClusterHook() as hook:
-        assert hook.cpu()
+    assert cpu()
 
 
 def test_encrypted_key_is_read_with_its_password(
@@ -107,8 +107,7 @@ def test_encrypted_key_is_read_with_its_password(
     monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
     files.write("client.key", files.encrypted_key())
     connect_cluster(server.base, **files.fields(client_key_password=PASSWORD))
-    with SearchClusterHook() as hook:
-        assert hook.cpu()
+    assert cpu()
     assert PASSWORD in masked
 
 

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
 )
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS
+from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS, cpu
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, stats
@@ -43,8 +43,7 @@ class TestHotThreads:
                 master_timeout="10s",
                 timeout="20s",
             )
-        request = requests_mock.last_request
-        assert request is not None
+        request = requests_mock.request_history[-1]
         assert request.qs == {
             "ignore_idle_threads": ["false"],
             "interval": ["1s"],
@@ -62,8 +61,7 @@ class TestHotThreads:
         requests_mock.get(HOT_THREADS, text=report("a"))
         with SearchClusterHook() as hook:
             hook.hot_threads(interval="10s", snapshots=30)
-        request = requests_mock.last_request
-        assert request is not None
+        request = requests_mock.request_history[-1]
         limits: Any = request.timeout
         assert limits[0] == 3
         assert limits[1] > 300
@@ -90,28 +88,25 @@ class TestHotThreads:
 class TestCpu:
     def test_each_node_has_its_cpu_and_unknown_is_none(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(STATS, json=stats({"a": 12, "b": None}))
-        with SearchClusterHook() as hook:
-            assert [(node.name, node.percent) for node in hook.cpu()] == [("a", 12.0), ("b", None)]
+        assert [(node.name, node.percent) for node in cpu()] == [("a", 12.0), ("b", None)]
 
-    @pytest.mark.parametrize(("measure", "cpu"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
+    @pytest.mark.parametrize(("measure", "expected"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
     def test_the_connection_chooses_the_measure(
-        self, requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, cpu: tuple[float, str]
+        self, requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, expected: tuple[float, str]
     ) -> None:
         connect_cluster(cpu_measure=measure)
         body = stats({"a": 12})
         body["nodes"][node_id("a")]["process"] = {"cpu": {"percent": 7}}
         requests_mock.get(STATS, json=body)
-        with SearchClusterHook() as hook:
-            (node,) = hook.cpu()
-        assert (node.percent, node.source) == cpu
+        (node,) = cpu()
+        assert (node.percent, node.source) == expected
 
     def test_nodes_that_failed_or_do_not_exist_are_in_the_log(
         self, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, SearchClusterHook)
         requests_mock.get(f"{BASE}/_nodes/a,c/stats/os,process", json=stats({"a": 12}, failures=("Failed node [b]",)))
-        with SearchClusterHook() as hook:
-            assert len(hook.cpu(["a", "c"])) == 1
+        assert len(cpu(["a", "c"])) == 1
         assert lines == [
             "WARNING: 1 node did not give the statistics: Failed node [b].",
             "WARNING: The search cluster knows no node c.",
@@ -152,8 +147,7 @@ class TestFailures:
         connect_cluster(login="elastic", password="s3cr3t/k3y")
         lines = log_lines(monkeypatch, SearchClusterHook)
         requests_mock.get(STATS, json=stats({"a": 1}, failures=("refused s3cr3t%2fk3y",)))
-        with SearchClusterHook() as hook:
-            hook.cpu()
+        cpu()
         assert len(lines) == 1
         assert "refused ***" in lines[0]
 
@@ -163,8 +157,7 @@ class TestFailures:
         connect_cluster(login="elastic", password="s3cr3t/k3y")
         lines = log_lines(monkeypatch, SearchClusterHook)
         requests_mock.get(STATS, json=stats({"a": 1}, failures=tuple(f"refused {number}" for number in range(5_000))))
-        with SearchClusterHook() as hook:
-            hook.cpu()
+        cpu()
         (line,) = lines
         assert line.startswith("WARNING: 5,000 nodes did not give the statistics: refused 0; ")
         assert line.endswith("refused 19; 4980 more.")

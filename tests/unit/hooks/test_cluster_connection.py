@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from tests.unit.hooks.cluster_hook import STATS
+from tests.unit.hooks.cluster_hook import STATS, cpu
 from tests.unit.loopback import Loopback, answering, make_certificate
 from tests.unit.search_cluster import http, replied, report, stats
 
@@ -47,10 +47,8 @@ class TestCredentials:
     ) -> None:
         connect_cluster(**fields)
         requests_mock.get(STATS, json=stats({"a": 1}))
-        with SearchClusterHook() as hook:
-            hook.cpu()
-        request = requests_mock.last_request
-        assert request is not None
+        cpu()
+        request = requests_mock.request_history[-1]
         assert request.headers.get("Authorization") == (header.decode() if header else None)
 
 

@@ -125,6 +125,14 @@ class TestButtonOfSearchCluster:
         assert all(word in said for word in words), said
         assert requests_mock.call_count == 1
 
+    def test_measure_of_the_cpu_that_gives_no_figure_is_said(self, connect_cluster: Any, requests_mock: Mocker) -> None:
+        connect_cluster(cpu_measure="cgroup")
+        requests_mock.get(PROBE, json=stats({"a": 1}))
+        requests_mock.get(PROBED_THREADS, text=report("a"))
+        works, said = SearchClusterHook().test_connection()
+        assert works
+        assert "does not give its CPU by cpu_measure=cgroup: a wait for high CPU would not see it." in said
+
     def test_name_of_a_cluster_of_any_length_makes_a_short_sentence(
         self, connect_cluster: Any, requests_mock: Mocker
     ) -> None:

@@ -20,7 +20,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-from airflow_provider_mediaops.http.auth import HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 from tests.unit.hooks.video_hook import REFRESH, SUBSCRIPTIONS, TOKEN_URL, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, closed_port
@@ -108,22 +107,6 @@ class TestConnections:
     def test_a_connection_that_does_not_exist_is_named(self) -> None:
         with pytest.raises(InvalidConnectionError, match="There is no connection 'mediaops_video_default': create one"):
             carry_out("list_subscriptions", channel_id="UC1")
-
-    @pytest.mark.parametrize(
-        ("fields", "kind"),
-        [
-            ({}, HeaderAuth),
-            ({"auth": "bearer"}, HeaderAuth),
-            ({"auth": "api_key"}, ParameterAuth),
-            ({"auth": "none", "password": ""}, NoAuth),
-            (REFRESH, RefreshTokenAuth),
-        ],
-    )
-    def test_every_kind_of_credentials(
-        self, connect_video: Callable[..., None], fields: dict[str, Any], kind: type[object]
-    ) -> None:
-        connect_video(**fields)
-        assert type(VideoPlatformHook().service.client.auth) is kind
 
 
 class TestTokens:

@@ -59,17 +59,6 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_child_of_a_program_is_ended_with_it(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    processes = Processes(grace=0.1)
-    processes.start("stubborn", [sys.executable, "-c", STUBBORN], env=os.environ, log=log)
-    grandchild = printed_pid(log)
-
-    processes.stop()
-
-    wait_for(lambda: is_gone(grandchild))
-
-
 def test_a_program_that_ended_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     def is_over() -> bool:
         try:
@@ -119,11 +108,6 @@ def test_a_signal_while_a_program_is_started_ends_that_program_too(
     finally:
         started[0].kill()
         started[0].wait()
-
-
-def test_a_free_port_can_be_listened_on() -> None:
-    with socket.create_server(("127.0.0.1", free_port())) as server:
-        assert server.getsockname()[1] > 0
 
 
 def test_a_free_port_is_given_once_and_never_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,3 @@ def test_damaged_cloud_id_is_refused(damaged: str) -> None:
 def test_host_beside_a_cloud_id_is_refused() -> None:
     with wrong("cloud_id"):
         with_cloud_address(fields(host="https://host", extra={"cloud_id": cloud_id("found.io$abc")}))
-
-
-def test_host_alone_stays() -> None:
-    assert with_cloud_address(fields(host="https://host")).host == "https://host"

@@ -8,12 +8,9 @@ import pytest
 
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
-    retry_policy,
     split_address,
     transport_settings,
 )
-from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate
 
@@ -79,12 +76,6 @@ def test_other_addresses_are_checked_under_their_own_name() -> None:
     assert split_address(fields(), "token_url", "https://host/token?p=1").query == "p=1"
     with wrong("token_url"):
         split_address(fields(), "token_url", "host/token")
-
-
-def test_the_settings_have_defaults() -> None:
-    assert transport_settings(fields()) == TransportSettings()
-    assert retry_policy(fields()) == RetryPolicy(max_attempts=5, max_wait=120.0)
-    assert (TransportSettings().connect_timeout, TransportSettings().read_timeout) == (10.0, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +155,6 @@ def test_proxies_that_are_none_are_named_but_not_shown(value: object) -> None:
     assert "s3cr3t" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [{"X-Team": "ops", "X-Level": 5}, '{"X-Team": "ops", "X-Level": 5}'])
-def test_headers(value: object) -> None:
-    headers = transport_settings(extra(headers=value)).headers
-    assert headers == {"X-Team": "ops", "X-Level": "5"}
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -233,15 +218,3 @@ def test_certificates_to_trust_are_looked_at_when_the_connection_is_read(tmp_pat
         with wrong("ca_cert") as caught:
             transport_settings(fields(), verify=str(path))
         assert f"{path} cannot be used on this machine: {problem}" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "policy"),
-    [
-        ({"max_attempts": "3", "max_wait": "7.5"}, RetryPolicy(max_attempts=3, max_wait=7.5)),
-        ({"max_attempts": 1, "max_wait": 0}, RetryPolicy(max_attempts=1, max_wait=0)),
-        ({"max_attempts": "", "max_wait": None}, RetryPolicy()),
-    ],
-)
-def test_the_bounds_of_trying_again(given: dict[str, Any], policy: RetryPolicy) -> None:
-    assert retry_policy(extra(**given)) == policy

@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_mediaops.connection_fields import BOOKS, CLUSTER, CONNECTION_TYPES, VIDEO
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
-from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.hooks.field_values import extra, fields
 from tests.unit.log_lines import log_lines
 from tests.unit.search_cluster import report, stats
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 CLUSTER_URL = "http://cluster.example:9200"
-VIDEO_URL = "http://video.example"
 
 
 def texts(of: ConnectionFields) -> list[str]:
@@ -112,7 +110,6 @@ class TestInAHook:
         requests_mock.get(f"{CLUSTER_URL}/_nodes/_local/stats/os,process", json=stats({"node-1": 95}))
         requests_mock.get(f"{CLUSTER_URL}/_nodes/_local/hot_threads", text=report("node-1"))
         requests_mock.get(f"{CLUSTER_URL}/_nodes/stats/os,process", json=stats({"node-1": 95}))
-        requests_mock.get(f"{VIDEO_URL}/v3/subscriptions", json={"kind": "svc#subscriptionListResponse", "items": []})
 
     @pytest.mark.parametrize(
         ("given", "works", "word"),
@@ -141,16 +138,3 @@ class TestInAHook:
             assert hook.cpu()
         (warning,) = [line for line in lines if line.startswith("WARNING")]
         assert warning.startswith("WARNING: Connection 'mediaops_cluster_default': Extra field 'timout' is unknown")
-
-    @pytest.mark.parametrize(
-        ("prefix", "works", "word"),
-        [("svc", True, "accepts"), ("", True, "accepts"), ("youtube", False, "Write 'svc'"), ("svc#", False, "'svc'")],
-    )
-    def test_a_wrong_kind_prefix_fails_the_connection_test(
-        self, supervisor: Supervisor, prefix: str, word: str, *, works: bool
-    ) -> None:
-        described = {"conn_type": VIDEO, "host": VIDEO_URL, "password": "token", "extra": {"kind_prefix": prefix}}
-        supervisor.connect("mediaops_video_default", json.dumps(described))
-        found, answer = VideoPlatformHook().test_connection()
-        assert found is works
-        assert word in answer

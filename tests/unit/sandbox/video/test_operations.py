@@ -99,11 +99,11 @@ class TestSubscriptions:
         assert (await ask(sandbox, maxResults=3, pageToken=third["prevPageToken"])).json() == second
         assert (await ask(sandbox, maxResults=3, pageToken=second["prevPageToken"])).json() == first
 
-    async def test_a_page_of_no_results_leads_nowhere(self, sandbox: Sandbox) -> None:
-        reply = (await ask(sandbox, maxResults=0)).json()
+    async def test_a_page_of_no_results_and_one_of_all_lead_nowhere(self, sandbox: Sandbox) -> None:
+        reply, whole = [(await ask(sandbox, maxResults=size)).json() for size in (0, 7)]
 
         assert (reply["items"], reply["pageInfo"]) == ([], {"totalResults": 7, "resultsPerPage": 0})
-        assert "nextPageToken" not in reply
+        assert not {"nextPageToken", "prevPageToken"} & {*reply, *whole}
 
     async def test_a_page_token_is_good_for_its_own_question_only(self, sandbox: Sandbox) -> None:
         token = (await ask(sandbox, maxResults=3)).json()["nextPageToken"]
