@@ -363,7 +363,8 @@ WITHOUT_AWS = """
 import sys
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
-cpu()
+with SearchClusterHook() as hook:
+    hook.cpu()
 result = [name for name in sys.modules if name.split(".")[0] in ("boto3", "botocore") or ".amazon.aws" in name]
 """
 
