@@ -265,11 +265,7 @@ def _is_own(folder: Path, status: os.stat_result) -> bool:
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
-    """
-    Write all data at an offset of a file, over the rest of an earlier write that failed.
-
-    :raises OSError: if the system refuses, for example because the disk is full.
-    """
+    """Write all data at an offset of a file, over the rest of an earlier write that failed."""
     written = os.pwrite(descriptor, data, offset)
     while written < len(data):
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
@@ -308,11 +304,7 @@ def parts_of(target: Path) -> list[Path]:
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
-    """
-    Write an object.
-
-    :raises OSError: if the store refuses, or cannot be reached.
-    """
+    """Write an object; an ``OSError`` names it."""
     with translating_errors(path, "written", hint):
         try:
             send(target)

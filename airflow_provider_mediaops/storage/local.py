@@ -48,13 +48,14 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV
 
 class LocalFolder:
     """
-    A folder on a disk into which nobody else can look; one on a network file system is one, too.
+    A folder of small files on a disk, into which nobody else can look; one on a network file system is one, too.
 
     :param path: what errors name.
-    :param folder: the folder itself; its own parent is there.
+    :param folder: the folder itself.
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
+        #: A sentence for the reader of an error.
         self.hint = ""
         self._path, self._folder = path, folder
 
@@ -70,7 +71,7 @@ class LocalFolder:
         check_own_folder(self._folder)
 
     def names(self, folder: str = "") -> list[str]:
-        """List a folder as it is now."""
+        """List this folder or one within it, as it is now; an absent one is empty."""
         with self._reading():
             try:
                 return os.listdir(self._folder / folder)  # noqa: PTH208 the names are all that is wanted
@@ -78,7 +79,7 @@ class LocalFolder:
                 return []
 
     def read(self, name: str) -> bytes | None:
-        """Return a small file."""
+        """Return a small file; None if there is none."""
         with self._reading():
             try:
                 # A named pipe is not waited for.
@@ -90,12 +91,17 @@ class LocalFolder:
                 return file.read()
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small file in one step."""
+        """Write a small file in one step, whatever was there."""
         with self._writing(), replacing(self._folder / name) as descriptor:
             write_at(descriptor, content, 0)
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """Create a small file in one step: a link is made only where nothing is."""
+        """
+        Create a small file in one step: a link is made only where nothing is.
+
+        :raises ConflictError: if there is one.
+        :raises PermanentError: if the file system has no links.
+        """
         del is_first  # a disk has no client between it and its conditions
         with self._writing():
             # Somebody may have removed it since.
@@ -122,7 +128,7 @@ class LocalFolder:
             raise no_links_error(self._path, error.strerror or str(error)) from error
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove files of a folder."""
+        """Remove files of a folder within this one; those that are gone are nobody's business."""
         with self._writing():
             for name in names:
                 (self._folder / folder / name).unlink(missing_ok=True)
@@ -143,6 +149,7 @@ class LocalBackend(LocalFolder):
     :raises OSError: if its folder cannot be written, or the hidden one is somebody else's; the message names the file.
     """
 
+    #: For how long commits may be held back before they are appended, and how many bytes of them.
     hold_seconds = 0.0
     hold_bytes = 0
 
@@ -168,7 +175,7 @@ class LocalBackend(LocalFolder):
                 sync_names(each)
 
     def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> Part:
-        """Add a frame at the end of the file of the claim."""
+        """Add a frame at the end of the file of the claim that was created here; return where it can be read."""
         del folder, claim, number  # the file was opened when it was created: one that was removed is not made again
         now = time.monotonic()
         start = end = self._end
@@ -183,7 +190,7 @@ class LocalBackend(LocalFolder):
         return Part(self._log, start, end)
 
     def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[Part]]:
-        """Open the files of claims."""
+        """Open the files of claims; one may be missing."""
         found: dict[Claim, list[Part]] = {}
         for name in names:
             claim, rest = read_name(name) or (None, "")
@@ -207,7 +214,7 @@ class LocalBackend(LocalFolder):
             return None
 
     def digest(self) -> str:
-        """Return the SHA-256 of the file."""
+        """Return the SHA-256 of the file; empty if there is none."""
         with self._reading():
             try:
                 with self._target.open("rb") as file:
@@ -217,7 +224,7 @@ class LocalBackend(LocalFolder):
 
     @contextmanager
     def new_file(self) -> Iterator[NewFile]:
-        """Open a file in the hidden folder, so that it can be renamed."""
+        """Open a file in the hidden folder, so that it can be renamed; it is removed when the block ends."""
         with self._writing():
             self._make_folder()
             path = self._folder / f"{new_token()}{PART}"
@@ -230,7 +237,12 @@ class LocalBackend(LocalFolder):
             path.unlink(missing_ok=True)
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
-        """Rename a file to its destination, under a lock."""
+        """
+        Rename a file to its destination, under a lock; return the new version.
+
+        :param replaces: the version that it replaces; None to create it.
+        :raises ConflictError: if another version is there.
+        """
         with self._writing():
             adopt_mode(new.descriptor, self._target)
             os.fsync(new.descriptor)

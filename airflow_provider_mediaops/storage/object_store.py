@@ -63,7 +63,7 @@ class StoreFolder:
             raise unconditional_error(self._path)
 
     def names(self, folder: str = "") -> list[str]:
-        """List a folder as it is now."""
+        """List this folder or one within it, as it is now; an absent one is empty."""
         with self._reading():
             # Some clients cache what they have listed.
             self._fs.invalidate_cache()
@@ -75,7 +75,7 @@ class StoreFolder:
         return list(self._sizes)
 
     def read(self, name: str) -> bytes | None:
-        """Return a small object."""
+        """Return a small object; None if there is none."""
         with self._reading():
             self._fs.invalidate_cache()
             try:
@@ -89,7 +89,13 @@ class StoreFolder:
         put(self._path, f"{self._folder}/{name}", lambda target: self._fs.pipe_file(target, content), self.hint)
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """Create a small object by a conditional write."""
+        """
+        Create a small object by a conditional write.
+
+        :param is_first: whether nothing depends on it yet, so that the store can be tried.
+        :raises ConflictError: if there is one.
+        :raises PermanentError: if the store cannot refuse to replace one.
+        """
         with closing(ScratchFile()) as new:
             new.append(content)
             put(self._path, f"{self._folder}/{name}", lambda target: self._create(target, new), self.hint)
@@ -152,7 +158,7 @@ class StoreBackend(StoreFolder):
         self.put(f"{folder}/{claim}", b"")
 
     def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> Part:
-        """Write a segment."""
+        """Write a segment; return where it can be read."""
         del durable  # every object is
         part = self._spooled(content)
         target = f"{self._folder}/{folder}/{segment_name(claim, number)}"
@@ -192,7 +198,7 @@ class StoreBackend(StoreFolder):
         return Part(self._spool.descriptor, start, self._spool.end)
 
     def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[Part]]:
-        """Download the segments of claims."""
+        """Download the segments of claims, in the order of their frames; one may be missing."""
         segments: dict[Claim, dict[int, str]] = {}
         for name in names:
             claim, number = read_name(name) or (None, "")
@@ -240,7 +246,7 @@ class StoreBackend(StoreFolder):
         return None if info.get("type") == "directory" else Version(_plain(content_tag(info)), int(info["size"]))
 
     def digest(self) -> str:
-        """Return the SHA-256 of the object."""
+        """Return the SHA-256 of the object; empty if there is none."""
         with self._reading():
             found = self._current()
             return "" if found is None else digest_of(self._blocks_of(self._path.path, found.size))
@@ -250,7 +256,11 @@ class StoreBackend(StoreFolder):
         return closing(ScratchFile())
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
-        """Write the object, conditionally if the client can."""
+        """
+        Write the object, conditionally if the client can; return the new version.
+
+        :raises ConflictError: if another version is there. If a reply was lost, that may be the new one.
+        """
         made: list[Version] = []
         put(self._path, self._path.path, lambda _: made.append(self._replaced(new, replaces)), self.hint)
         return made[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
@@ -44,13 +44,19 @@ class Version:
     number: int = 0
 
 
-class Record(Protocol):
-    """A record in some store."""
+class StateRecord:
+    """
+    A record in the state store of a task, which has one attempt at a time: it replaces whatever is there.
 
-    #: The record and its place, as the start of a sentence.
-    name: str
-    #: How to remove it by hand, as a part of a sentence.
-    removal: str
+    :param store: Airflow's task state store, which the oldest Airflow does not have.
+    :param retention: how long the record is kept; None leaves it to the store.
+    """
+
+    def __init__(self, store: Any, key: str, retention: timedelta | None = None) -> None:
+        self._store, self._key, self._retention = store, key, retention
+        #: The record and its place, as the start of a sentence; and how to remove it by hand, as a part of one.
+        self.name = "The record in the task's state store"
+        self.removal = f"delete {key} from the task's state store (tab Storage, Task State Store)"
 
     def read(self) -> Version:
         """
@@ -58,57 +64,18 @@ class Record(Protocol):
 
         :raises OSError: if it cannot be read; the message names its place.
         """
-        ...
-
-    def replace(self, value: Any, version: Version) -> Version:
-        """
-        Replace a version of the record.
-
-        :param value: the new plain values; None removes them.
-        :raises ConflictError: if another task has replaced that version.
-        :raises PermanentError: if the store does not keep two tasks from that.
-        :raises OSError: if it cannot be written; the message names its place. It may be there.
-        """
-        ...
-
-
-class StateStore(Protocol):
-    """A store of JSON values that the attempts of a task share, such as Airflow's task state store."""
-
-    def get(self, key: str, /) -> Any:
-        """Return a value; None if there is none."""
-        ...
-
-    def set(self, key: str, value: Any, /, *, retention: timedelta | None = None) -> None:
-        """Store a value for a time; None leaves the time to the store."""
-        ...
-
-    def delete(self, key: str, /) -> None:
-        """Delete a value, if there is one."""
-        ...
-
-
-class StateRecord:
-    """
-    A record in the state store of a task, which has one attempt at a time: it replaces whatever is there.
-
-    :param retention: how long the record is kept; None leaves it to the store.
-    """
-
-    def __init__(self, store: StateStore, key: str, retention: timedelta | None = None) -> None:
-        self._store, self._key, self._retention = store, key, retention
-        self.name = "The record in the task's state store"
-        self.removal = f"delete {key} from the task's state store (tab Storage, Task State Store)"
-
-    def read(self) -> Version:
-        """Read the record."""
         try:
             return Version(self._store.get(self._key))
         except Exception as error:
             raise self._failure("read from", error) from error
 
     def replace(self, value: Any, version: Version) -> Version:
-        """Replace the record."""
+        """
+        Replace the record.
+
+        :param value: the new plain values; None removes them.
+        :raises OSError: if it cannot be written; the message names its place. It may be there.
+        """
         del version
         try:
             if value is None:
@@ -160,7 +127,13 @@ class FileRecord:
             return Version(content.decode("utf-8", "replace"), number)
 
     def replace(self, value: Any, version: Version) -> Version:
-        """Create the version that follows."""
+        """
+        Create the version that follows.
+
+        :raises ConflictError: if another task has replaced that version.
+        :raises PermanentError: if the store does not keep two tasks from that.
+        :raises OSError: if it cannot be written; the message names its place. It may be there.
+        """
         # Somebody may have removed the folder since, and another task have begun a new one.
         if version.number and _as_written(self.read()) != _as_written(version):
             raise conflict_error(self._path)
@@ -176,3 +149,7 @@ def _as_written(version: Version) -> tuple[int, bytes]:
 
 def _file_name(number: int) -> str:
     return f"{number:04}.json"
+
+
+#: A record in some store.
+Record = FileRecord | StateRecord

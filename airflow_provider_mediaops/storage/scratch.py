@@ -139,11 +139,7 @@ def digest_of(blocks: Iterable[bytes]) -> str:
 
 @contextmanager
 def naming_folder() -> Iterator[None]:
-    """
-    Name the folder for temporary files in errors of what is kept in it.
-
-    :raises OSError: for any error of SQLite or the file system.
-    """
+    """Name the folder for temporary files in errors of SQLite and of the file system."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

@@ -68,12 +68,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _opened_workbook(file: SourceFile) -> Iterator[Any]:
-    """
-    Open a workbook.
-
-    :raises InvalidSourceError: if it is no whole workbook, or has a password.
-    :raises PermanentError: if openpyxl is not installed.
-    """
+    """Open a workbook, and read it; what is no whole one, or has a password, is refused."""
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException

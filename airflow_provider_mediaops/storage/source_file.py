@@ -179,11 +179,7 @@ class SourceFile:
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
-        """
-        Open it for reading.
-
-        :raises OSError: if it cannot be read, until the block ends; the message names it.
-        """
+        """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
         with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
             yield file
@@ -196,11 +192,7 @@ class SourceFile:
             return True
 
     def choose(self, names: Sequence[str]) -> Chosen:
-        """
-        Find the columns of a table that are read and kept, and note them.
-
-        :raises InvalidSourceError: if one is missing, or there are two.
-        """
+        """Find the columns of a table that are read and kept, and note them; one has to be there, and once."""
         options = self.options
         try:
             read = find_columns(options.columns, names)

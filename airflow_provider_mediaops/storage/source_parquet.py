@@ -110,12 +110,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _opened_parquet(file: SourceFile) -> Iterator[Any]:
-    """
-    Open a Parquet file.
-
-    :raises InvalidSourceError: if it is no whole Parquet file.
-    :raises PermanentError: if pyarrow is not installed.
-    """
+    """Open a Parquet file, and read it; what is no whole one is refused."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

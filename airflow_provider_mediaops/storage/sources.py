@@ -59,9 +59,6 @@ def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Kee
 
     :param path: its path, whatever its suffix; it is not compressed.
     :param column: the name of the column or field.
-    :raises OSError: as :func:`rows_of`.
-    :raises InvalidSourceError: as :func:`rows_of`.
-    :raises PermanentError: as :func:`rows_of`, and if the package of the store is not installed.
     """
     check_store(path, DATASET.name)
     return rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep)))
@@ -72,9 +69,7 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     Read the records of a dataset lazily.
 
     :param format: its format. CSV and Parquet have each record in the column ``record``.
-    :raises OSError: as :func:`read_rows`.
-    :raises InvalidSourceError: as :func:`read_rows`; if a row of a table has no record; if it is no regular file.
-    :raises PermanentError: as :func:`read_rows`.
+    :raises InvalidSourceError: if a row of a table has no record; if it is no regular file.
     """
     # To open a named pipe would wait for whoever writes to it.
     check_regular(path, DATASET.name)

@@ -27,7 +27,7 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage import claims, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Backend, Version, backend_of
+from airflow_provider_mediaops.storage.backend import Version, backend_of
 from airflow_provider_mediaops.storage.claims import Claim, claims_in
 from airflow_provider_mediaops.storage.dataset import Dataset, Staging
 from airflow_provider_mediaops.storage.files import path_of
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from airflow_provider_mediaops.storage.backend import Backend
     from tests.unit.storage.memory_store import Kind
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
