@@ -62,7 +62,10 @@ def path_of(text: object) -> ObjectStoragePath:
     words = str(text)
     shown = unsigned(words)
     if form := airflow_form(shown):
-        raise InvalidArgumentError(f"Airflow does not read the path {shown!r}. {advice_for_azure(form)}")
+        raise InvalidArgumentError(
+            f"Airflow does not read the path {shown!r}. Write {form!r}: the account and its key are in a connection, "
+            "whose id stands before the @."
+        )
     if is_web_address(words):
         raise InvalidArgumentError(
             f"{shown!r} is no path of a file but a web address. Put the file on s3://, gs://, abfs:// or sftp://, or "
@@ -82,11 +85,6 @@ def path_of(text: object) -> ObjectStoragePath:
         # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
         path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))
     return path
-
-
-def advice_for_azure(form: str) -> str:
-    """Return the advice for an address of Azure that Airflow does not read."""
-    return f"Write {form!r}: the account and its key are in a connection, whose id stands before the @."
 
 
 def _quieten_azure() -> None:

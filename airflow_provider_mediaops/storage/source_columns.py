@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, datetime, time, timedelta
 from itertools import count
 from typing import Any, Literal
 
@@ -168,13 +169,19 @@ def clean(name: str) -> str:
     return name.replace("\0", "").encode("utf-8", "backslashreplace").decode()
 
 
-def finite(value: Any) -> Any:
-    """Return a value with None in the place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+def plain(value: Any) -> Any:
+    """Return a value of a file as JSON has it, which knows neither NaN and infinity nor times and bytes."""
+    if value is None or isinstance(value, (str, int, float)):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
     if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
-    return list(map(finite, value)) if isinstance(value, list) else value
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def check_number(names: Collection[str]) -> str | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import finite, first_filled, no_column
+from airflow_provider_mediaops.storage.source_columns import first_filled, no_column, plain
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
@@ -57,13 +56,7 @@ def _cells(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
     sheet.reset_dimensions()
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
         if any(value is not None and value != "" for value in row):
-            yield number, list(map(_plain, row))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    return value.total_seconds() if isinstance(value, timedelta) else finite(value)
+            yield number, list(map(plain, row))
 
 
 @contextmanager

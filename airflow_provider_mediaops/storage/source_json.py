@@ -12,11 +12,11 @@ from airflow_provider_mediaops.storage.source_columns import (
     check_number,
     clean,
     find_columns,
-    finite,
     first_filled,
     left_out,
     no_column,
     places_of,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class _Rows:
             if len(self._chosen) < _MAX_NAMES:
                 self._chosen[names] = chosen
         read, kept = chosen
-        columns = {new: finite(value.get(name)) for name, new in kept.items()} if self._file.options.keep else None
+        columns = {new: plain(value.get(name)) for name, new in kept.items()} if self._file.options.keep else None
         return self._file.row(first_filled([text_of(value[name]) for name in read]) or "", None, columns, line)
 
     def _nothing(self) -> dict[str, Any] | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import finite
+from airflow_provider_mediaops.storage.source_columns import plain
 from airflow_provider_mediaops.storage.source_file import Chosen, SourceRow
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[
     # A time zone that is not known is a KeyError.
     try:
         if is_kept:
-            return list(map(_plain, _in_microseconds(column).to_pylist()))
+            return list(map(plain, _in_microseconds(column).to_pylist()))
         return list(map(text_of, column.to_pylist()))
     except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:
         use = "kept" if is_kept and file.role.is_list else "read"
@@ -91,21 +90,6 @@ def _in_microseconds(column: Any) -> Any:
     if pa.types.is_time64(kind):
         return column.cast(pa.time64("us"), safe=False)
     return column.cast(pa.duration("us"), safe=False) if pa.types.is_duration(kind) else column
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of Parquet as JSON has it, which knows neither NaN nor infinity."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return finite(value)
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 @contextmanager
