@@ -7,7 +7,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk.io import attach
@@ -37,9 +37,6 @@ _CELLS = [
 _JOURNALS = [action for action in ACTIONS if action.name == "PostBulletinOperator with journal"]
 _BOOKS = [action for action in ACTIONS if action.service == "books" and action.kind in ("read", "books")]
 _PLACE = "memory://shelf@faults"
-_CALLS = frozenset(
-    {"open", "_open", "pipe_file", "cat_file", "info", "ls", "find", "cp_file", "mv", "rm_file", "exists"}
-)
 
 
 def _label(action: Action) -> str:
@@ -52,15 +49,15 @@ class _Store(FakeStore):
     def __init__(self) -> None:
         super().__init__()
         self.is_reachable = True
+        self.on_request = self._reach
 
     def lose(self) -> None:
         """Be out of reach from now on."""
         self.is_reachable = False
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in _CALLS and not super().__getattribute__("is_reachable"):
+    def _reach(self, _name: str, _path: str) -> None:
+        if not self.is_reachable:
             raise ConnectionError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
-        return super().__getattribute__(name)
 
 
 @dataclass

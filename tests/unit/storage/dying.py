@@ -1,9 +1,9 @@
-"""Processes that die between two calls to the system or to a store."""
+"""Processes that die between two calls to the system."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 #: The calls that change an open file, and a path.
 OPEN_FILES = ("pwrite", "ftruncate", "fsync", "fdatasync")
 PATHS = ("replace", "unlink")
-_STORE = ("pipe_file", "commit_upload", "rm_file")
 
 
 class DeathError(BaseException):
@@ -25,7 +24,7 @@ class DeathError(BaseException):
 @dataclass
 class Life:
     """
-    Counts the calls that change files or objects, and ends the process at one of them.
+    Counts the calls that change local files, and ends the process at one of them.
 
     :param left: the number of calls before the process dies; None if it does not die.
     :param torn: whether a last write was cut in half.
@@ -33,23 +32,16 @@ class Life:
 
     patch: pytest.MonkeyPatch
     left: int | None = None
-    steps: int = 0
-    torn: bool = field(default=False)
+    torn: bool = False
 
     def of_files(self) -> None:
-        """Count the calls that change local files."""
+        """Count from now on."""
         for place, names in ((os, OPEN_FILES), (Path, PATHS)):
             for name in names:
                 self.patch.setattr(place, name, self._counted(getattr(place, name)))
 
-    def of(self, store: Any) -> None:
-        """Count the calls that change objects of a store."""
-        for name in _STORE:
-            self.patch.setattr(store, name, self._counted(getattr(store, name)))
-
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def step(*arguments: Any, **options: Any) -> Any:
-            self.steps += 1
             if self.left is not None:
                 if self.left == 0:
                     self._tear(call, arguments)

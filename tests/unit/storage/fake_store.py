@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
-import itertools
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
-_versions = itertools.count(1)
+#: ``conditions``: it checks them, as S3 does. ``ignores``: its client sends them, and it does not check. ``creation``:
+#: it checks only whether there is an object. ``refuses``: it replies that it knows none. ``none``: its client has none.
+Kind = Literal["conditions", "ignores", "creation", "refuses", "none"]
 
 
 class ClientError(Exception):
@@ -56,7 +58,7 @@ class Upload(io.BytesIO):
 
 class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
     """
-    Objects in memory.
+    Objects in memory, whose versions are digests of their content.
 
     :param conditional: whether it checks conditions as S3 does; otherwise it knows none.
     :param clock: its time in seconds since 1970; without one it does not say when an object was written.
@@ -80,13 +82,26 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.blocks = self.discarded = 0
         self.parts: list[bytes] = []
         self.on_block: Callable[[], object] = lambda: None
+        #: Called before each request, with its name and the path; returns whether the reply to a write is lost.
+        self.on_request: Callable[[str, str], object] = lambda _name, _path: False
+        #: Called with the path and the content of an object that was written.
+        self.on_written: Callable[[str, bytes], object] = lambda _path, _value: None
+        #: Whether it replies to a condition that it knows none.
+        self.refuses_conditions = False
 
     def check_conditions(self, conditional: bool) -> None:  # noqa: FBT001
         """Check the conditions of writes from now on, or be a store that knows none."""
         self.conditional, self.protocol = conditional, ("memory", "s3") if conditional else "memory"
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self._write("pipe_file", path, value, **options)
+
+    def _write(self, name: str, path: str, value: bytes, **options: Any) -> None:
+        is_lost = self.on_request(name, path)
         self._replace(path, value, **options)
+        self.on_written(path, value)
+        if is_lost:
+            raise TimeoutError("the reply was lost")
 
     def split_path(self, path: str) -> tuple[str, str, None]:
         bucket, _, key = path.lstrip("/").partition("/")
@@ -108,46 +123,73 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
             self.discarded += 1
             return {}
         if method == "put_object":
-            self.pipe_file(path, fields["Body"], **conditions)
+            self._write(method, path, fields["Body"], **conditions)
         else:
             self.commit_upload(path, b"".join(self.parts), **conditions)
         return {"ETag": self.store[path].version}
 
     def commit_upload(self, path: str, value: bytes, **options: Any) -> None:
         """Make an uploaded file appear."""
-        self._replace(path, value, **options)
+        self._write("commit_upload", path, value, **options)
 
     def _replace(self, path: str, value: bytes, **options: Any) -> None:
         there = self.store.get(path)
+        if self.refuses_conditions and options:
+            raise refused("NotImplemented")
         if self.conditional:
             if "IfNoneMatch" in options and there is not None:
                 raise refused("PreconditionFailed")
             if "IfMatch" in options and (there is None or there.version != options["IfMatch"]):
                 raise refused("PreconditionFailed") if there else FileNotFoundError(path)
         file = MemoryFile(self, path, value)
-        file.version, file.written = f'"{next(_versions)}"', self.clock() if self.clock else None
+        file.version = f'"{hashlib.md5(value, usedforsecurity=False).hexdigest()}"'
+        file.written = self.clock() if self.clock else None
         self.store[path] = file
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode == "rb":
+            self.on_request("open", path)
             return super().open(path, mode, **options)
         return Upload(self, path, {name: options[name] for name in ("IfMatch", "IfNoneMatch") if name in options})
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
+        self.on_request("info", path)
         return self._described(path) if path in self.store else super().info(path, **options)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
+        self.on_request("ls", path)
         found = super().ls(path, detail=True, **options)
         return [self._described(info["name"]) if info["name"] in self.store else info for info in found]
 
     def find(self, path: str, maxdepth: int | None = None, detail: bool = False, **options: Any) -> Any:  # noqa: FBT001, FBT002
+        self.on_request("find", path)
         found = super().find(path, maxdepth=maxdepth, detail=True, **options)
         return (
             {name: self._described(name) if name in self.store else self.info(name) for name in found}
             if detail
             else list(found)
         )
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        self.on_request("cat_file", path)
+        content: bytes = super().cat_file(path, start, end, **options)
+        return content
+
+    def rm_file(self, path: str) -> None:
+        is_lost = self.on_request("rm_file", path)
+        super().rm_file(path)
+        if is_lost:
+            raise TimeoutError("the reply was lost")
+
+    def rm(self, path: str | list[str], recursive: bool = False, **options: Any) -> None:  # noqa: FBT001, FBT002
+        if recursive:
+            super().rm(path, recursive=True, **options)
+            return
+        for each in [path] if isinstance(path, str) else path:
+            # As S3 does, it passes over those that are gone.
+            if each in self.store:
+                self.rm_file(each)
 
     def _described(self, path: str) -> dict[str, Any]:
         file = self.store[path]
@@ -166,9 +208,18 @@ class CreationOnly(FakeStore):
     """A store whose client knows the condition of a creation alone, as those of Google and Microsoft."""
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
-        self._replace(path, value, mode=mode)
+        self._write("pipe_file", path, value, mode=mode)
 
     def _replace(self, path: str, value: bytes, **options: Any) -> None:
         if options.get("mode") == "create" and path in self.store:
             raise FileExistsError(path)
         FakeStore._replace(self, path, value)
+
+
+def store_of(kind: Kind) -> FakeStore:
+    """Return a store of a kind."""
+    if kind == "creation":
+        return CreationOnly(conditional=False)
+    store = FakeStore(conditional=kind != "none")
+    store.conditional, store.refuses_conditions = kind == "conditions", kind == "refuses"
+    return store

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
@@ -35,7 +35,7 @@ from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.log import ClaimLog, over_below, read_logs
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner
-from tests.unit.storage.memory_store import MemoryStore, store_of
+from tests.unit.storage.fake_store import FakeStore, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pytest
 
     from airflow_provider_mediaops.storage.backend import Backend
-    from tests.unit.storage.memory_store import Kind
+    from tests.unit.storage.fake_store import Kind
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
 _SCRATCH = str(_MEMORY) if _MEMORY.is_dir() else None
@@ -103,10 +103,6 @@ class _PacedOs:
     def listdir(self, path: Any) -> list[str]:
         pause(f"list {Path(path).name}")
         return os.listdir(path)  # noqa: PTH208 as the storage calls it
-
-    def mkdir(self, path: Any, mode: int = 0o777) -> None:
-        pause(f"mkdir {Path(path).name}")
-        Path(path).mkdir(mode)
 
 
 class _PacedLocks:
@@ -342,22 +338,22 @@ class World:
         self.changes_written: dict[str, Any] = {}
         self._seen: Any = None
         self._changes_seen: dict[str, Any] = {}
-        self.store = MemoryStore("none")
+        self.store = store_of("none")
+        #: The time of writes. Files have that of the system.
+        self.now = time.time()
         if kind == "disk":
-            # Files have the time of the system.
-            self.store.now = time.time()
             self._folder = tempfile.TemporaryDirectory(dir=_SCRATCH)
             self.root = self._folder.name
         else:
             self.root = "memory://schedules@bucket"
-            self._attach(store_of(_kind(kind)))
+            self._attach(store_of(cast("Kind", kind)))
         if old:
             self.lone(OLD, "old", Plan(pages=(1,), fingerprint="same"))
             self.attempts.clear()
 
-    def _attach(self, store: MemoryStore) -> None:
+    def _attach(self, store: FakeStore) -> None:
         self.store = store
-        store.on_request = self._request
+        store.on_request, store.clock = self._request, lambda: self.now
         _STORE_CACHE.pop("memory-schedules", None)
         attach("memory", "schedules", fs=store)
 
@@ -382,7 +378,7 @@ class World:
         return f"{self.root}/data.jsonl"
 
     def dataset(self, owner: Owner) -> Dataset:
-        return Dataset(self.path, view=_VIEW, changes=self.changes_of(owner), clock=lambda: self.store.now)
+        return Dataset(self.path, view=_VIEW, changes=self.changes_of(owner), clock=lambda: self.now)
 
     def changes_of(self, owner: Owner) -> str | None:
         if self.changes == "shared":
@@ -413,7 +409,9 @@ class World:
         made.history = list(self.history)
         made.changes_written, made._changes_seen = dict(self.changes_written), dict(self._changes_seen)
         if self.kind != "disk":
-            made._attach(self.store.copy_of_objects())
+            store = store_of(cast("Kind", self.kind))
+            store.store = dict(self.store.store)
+            made._attach(store)
             return made
         # By links, so that the versions are the same; nothing is changed in place but by its own attempt.
         made._folder = tempfile.TemporaryDirectory(dir=_SCRATCH)
@@ -439,7 +437,8 @@ class World:
 
     def read(self, path: str) -> bytes | None:
         if self.kind != "disk":
-            return self.store.objects.get(path.replace("memory://schedules@", "/"))
+            file = self.store.store.get(path.replace("memory://schedules@", "/"))
+            return file.getvalue() if file else None
         try:
             return Path(path).read_bytes()
         except FileNotFoundError:
@@ -447,7 +446,7 @@ class World:
 
     def _stamp(self, path: str) -> Any:
         if self.kind != "disk":
-            return self.store.writes.get(path.replace("memory://schedules@", "/"))
+            return self.store.store.get(path.replace("memory://schedules@", "/"))
         try:
             found = os.stat(path)  # noqa: PTH116 once or twice after each step
         except FileNotFoundError:
@@ -456,7 +455,7 @@ class World:
 
     @contextmanager
     def backend(self, path: str = "") -> Iterator[Backend]:
-        made = backend_of(path_of(path or self.path), lambda: self.store.now)
+        made = backend_of(path_of(path or self.path), lambda: self.now)
         try:
             yield made
         finally:
@@ -577,10 +576,15 @@ class World:
         if found["from"] not in (None, before):
             raise Broken("changes against another file than the replaced one")
 
+    def step_of(self, owner: Owner) -> dict[str, Any]:
+        """Return what the changes of an owner say: from which file to which."""
+        found: dict[str, Any] = json.loads(self.read(str(self.changes_of(owner))) or b"{}")
+        return found
+
     def check_compared(self) -> None:
         """Judge the changes of a lone owner: they are always compared with the file before."""
         if any(each.result for each in self.attempts):
-            found = json.loads(self.read(str(self.changes_of(A))) or b"{}")
+            found = self.step_of(A)
             if found.get("from") != identity_of(self.history[0][0]):
                 raise Broken(f"changes are compared with {found}")
 
@@ -590,7 +594,7 @@ class World:
             root = Path(self.root)
             found = [(str(each.relative_to(root)), each.read_bytes()) for each in root.rglob("*") if each.is_file()]
         else:
-            found = list(self.store.objects.items())
+            found = [(name, file.getvalue()) for name, file in self.store.store.items()]
         return hash((frozenset(found), tuple((each.name, each.started, bool(each.result)) for each in self.attempts)))
 
     def check_alone(self, seen: set[int] | None = None) -> None:
@@ -663,11 +667,6 @@ class World:
             frames = [log.frame(number) for number in range(len(log.starts))] if log else []
             states = [frame.value() for frame in frames if frame.kind == "rows"]
         return pages - (max(states, default=0) if above else 0), False, over is not None
-
-
-def _kind(kind: str) -> Kind:
-    assert kind in ("conditions", "ignores", "creation", "refuses", "none")
-    return kind  # type: ignore[return-value]
 
 
 def _link(source: str, target: str) -> None:

@@ -79,18 +79,6 @@ def test_nobody_else_reads_a_private_file_while_it_is_replaced(tmp_path: Path, m
     assert stat.S_IMODE((tmp_path / "c.txt").stat().st_mode) == 0o600
 
 
-def test_a_link_stays_and_leads_to_the_new_content(tmp_path: Path) -> None:
-    real = tmp_path / "data" / "real.txt"
-    real.parent.mkdir()
-    link = tmp_path / "link.txt"
-    link.symlink_to(real)
-
-    write_whole(local(link), b"content")
-
-    assert link.is_symlink()
-    assert real.read_bytes() == b"content"
-
-
 def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.txt").write_bytes(b"older")
     monkeypatch.setattr(os, "fdatasync", lambda _: os.write(-1, b""))
@@ -100,13 +88,6 @@ def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, monkey
 
     assert (tmp_path / "c.txt").read_bytes() == b"older"
     assert names_in(tmp_path) == ["c.txt"]
-
-
-def test_a_destination_that_is_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match=f"{tmp_path}.* cannot be written: it is a folder"):
-        write_whole(local(tmp_path), b"")
-
-    assert names_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("through_link", [False, True])
@@ -152,32 +133,19 @@ SINCE_3_2 = pytest.mark.airflow(">=3.2")
             marks=SINCE_3_2,
         ),
         ("file:///a\0b.txt", r"a\\x00b.txt' is no path of a file: it holds a NUL byte"),
+        pytest.param(
+            "nosuchproto://x/c.txt", r"'nosuchproto://x/c.txt' is no path .* Use file://, s3:// or", marks=SINCE_3_2
+        ),
+        # Its package is missing.
+        pytest.param("gdrive://folder/c.txt", r"'gdrive://folder/c.txt' is no path .*gdrive_fs", marks=SINCE_3_2),
     ],
 )
 def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         path_of(path)
-    with pytest.raises(InvalidArgumentError, match=message):
-        write_whole(ObjectStoragePath(path), b"")
-
-
-@SINCE_3_2
-def test_an_unknown_scheme_is_refused_with_its_path() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"'nosuchproto://x/c.txt' is no path .* Use file://, s3:// or"):
-        path_of("nosuchproto://x/c.txt")
-
-
-@SINCE_3_2
-def test_a_scheme_whose_package_is_missing_is_refused_with_its_path() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"'gdrive://folder/c.txt' is no path .*gdrive_fs"):
-        path_of("gdrive://folder/c.txt")
-
-
-def test_a_destination_below_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    with pytest.raises(OSError, match=r"file/c\.txt cannot be written"):
-        write_whole(local(tmp_path / "file" / "c.txt"), b"")
+    if path.startswith(("~", "file:")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            write_whole(ObjectStoragePath(path), b"")
 
 
 def test_an_object_is_written_with_one_put(store: Store) -> None:

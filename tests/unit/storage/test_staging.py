@@ -128,20 +128,6 @@ class TestOthers:
         attempt(place.dataset(), owner())
         assert place.lines() == rows(0, 4)
 
-    def test_of_two_runs_the_second_replaces_nothing_that_is_newer_and_goes_on_at_its_retry(self, place: Place) -> None:
-        def write() -> None:
-            with place.dataset().staging(owner("dag/one/task/3")) as first:
-                first.commit(rows(0), 1)
-                attempt(place.dataset(), owner("dag/two/task/-1"), rows(9))
-
-        with pytest.raises(DestinationReplacedError, match=r"d\.jsonl was published by another run") as caught:
-            write()
-
-        assert caught.value.temporary
-        assert place.lines() == rows(9)
-        assert attempt(place.dataset(), owner("dag/one/task/3")).resumed
-        assert place.lines() == rows(0)
-
     def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
         attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
 
