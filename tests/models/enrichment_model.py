@@ -18,8 +18,8 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.models.attempts import current_attempt, take_turn
-from tests.models.dataset_machine import RUNS, STEPS, DatasetTask
-from tests.models.deferral import DeferringMachine, Triggerer
+from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
+from tests.models.deferral import Triggerer
 from tests.models.places import DiskPlace, StorePlace
 from tests.unit.book_database import LIMIT_429, book, limit_404, no_such_book, replied
 
@@ -95,7 +95,7 @@ class EnrichmentTask(DatasetTask):
     losses: int = 0
 
 
-class EnrichmentMachine(DeferringMachine):
+class EnrichmentMachine(DatasetMachine):
     """
     Two runs enrich the same list into one destination, which they may reuse, in workers or in triggerers.
 

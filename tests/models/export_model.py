@@ -18,8 +18,8 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.models.attempts import current_attempt
-from tests.models.dataset_machine import RUNS, STEPS, DatasetTask
-from tests.models.deferral import TO_ITS_END, DeferringMachine, Triggerer
+from tests.models.dataset_machine import RUNS, STEPS, TO_ITS_END, DatasetMachine, DatasetTask
+from tests.models.deferral import Triggerer
 from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of
 from tests.models.machine import WHICH
 from tests.models.places import DiskPlace, StorePlace
@@ -54,7 +54,7 @@ class ExportTask(DatasetTask):
     is_quiet: bool = True
 
 
-class ExportMachine(DeferringMachine):
+class ExportMachine(DatasetMachine):
     """
     Two runs export the same listing to one destination, in workers or in triggerers.
 

@@ -54,7 +54,7 @@ def lines(place: Place, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in place.read(name).splitlines()]
 
 
-def export(place: Place, name: str, **more: Any) -> dict[str, Any]:
+def export(place: Place, name: str = "d.jsonl", **more: Any) -> dict[str, Any]:
     number, run = more.pop("number", 1), more.pop("run", "run")
     task = ExportSubscriptionsOperator(task_id="task", destination=f"{place.folder}/{name}", mine=True, **more)
     return task.execute(context_of(number, run))
@@ -154,17 +154,6 @@ def test_captures_in_a_cloud_become_a_digest(place: Place) -> None:
     assert digest["captures"] == 2
     assert b"<html" in place.read("week.html")
     assert len(without_staging(place)) == 2 * 4 + len(digest["paths"])
-
-
-def test_a_bulletin_is_posted_once_by_its_journal(place: Place, sandbox: SandboxServer) -> None:
-    arguments: dict[str, Any] = {"text": "New", "journal": f"{place.folder}/journal", "once_per": "2026-11-25"}
-
-    first, second = (
-        PostBulletinOperator(task_id=name, **arguments).execute(context_of(1, name, name)) for name in ("one", "two")
-    )
-
-    assert first == second
-    assert len(sandbox.state.bulletins) == 1
 
 
 def test_of_many_tasks_with_one_journal_at_once_one_posts(place: Place, sandbox: SandboxServer) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
@@ -210,34 +210,6 @@ def test_a_connection_that_does_not_exist_is_named(cloud: Cloud, run: Any) -> No
     with pytest.raises(permanent(InvalidConnectionError)) as raised:
         run(folder)
     assert "there is no connection 'nobody'. Create it" in said_by(raised.value, folder)
-
-
-@pytest.mark.parametrize(
-    ("folder", "written"),
-    [
-        ("abfs://books@acme.dfs.core.windows.net/a", "abfs://<conn_id>@books/a/d."),
-        ("abfss://books@acme.dfs.core.windows.net/a", "abfs://<conn_id>@books/a/d."),
-        ("wasbs://books@acme.blob.core.windows.net/a", "abfs://<conn_id>@books/a/d."),
-        ("wasb://mine@books/a", "abfs://mine@books/a/d."),
-        ("az://books/a", "abfs://<conn_id>@books/a/d."),
-        ("https://acme.blob.core.windows.net/books/a", "abfs://<conn_id>@books/a/d."),
-    ],
-)
-@every_task
-def test_an_address_of_another_tool_is_answered_with_the_path_to_write(folder: str, written: str, run: Any) -> None:
-    with pytest.raises(permanent(InvalidArgumentError)) as raised:
-        run(folder)
-    assert f"Write '{written}" in said_by(raised.value, folder)
-
-
-@pytest.mark.parametrize("folder", ["memory://bucket/a", "hdfs:///a"])
-@every_task
-def test_a_scheme_without_support_is_answered_with_those_that_have_it(folder: str, run: Any) -> None:
-    with pytest.raises(permanent(PermanentError)) as raised:
-        run(folder)
-    text = said_by(raised.value, folder)
-    assert "Put the file on s3://, gs://, abfs:// or sftp://" in text
-    assert "install" not in text.lower()
 
 
 @pytest.fixture

@@ -14,13 +14,14 @@ from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.plugin.reading import read_text
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
 from tests.contract.page_tables import sections, table
 from tests.stores.emulators import BUCKET
 from tests.stores.one_task import context_of
+from tests.stores.test_jobs import export
 from tests.stores.test_refusals import only
 from tests.unit.permanent import permanent
 
@@ -99,12 +100,6 @@ def seen() -> Seen:
 def place(new_place: Callable[..., Place], cloud: Cloud, seen: Seen) -> Place:
     seen.refusal = cloud.no_right
     return new_place({"s3": seen.note_s3, "gs": seen.note_google}[cloud.scheme])
-
-
-def export(place: Place, name: str = "d.jsonl", **more: Any) -> dict[str, Any]:
-    run = more.pop("run", "run")
-    task = ExportSubscriptionsOperator(task_id="task", destination=f"{place.folder}/{name}", mine=True, **more)
-    return task.execute(context_of(1, run))
 
 
 def export_what_changed(place: Place) -> None:
