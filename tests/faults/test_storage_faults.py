@@ -43,21 +43,8 @@ def _label(action: Action) -> str:
     return action.label
 
 
-class _Store(FakeStore):
-    """An object store that can be out of reach."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_reachable = True
-        self.on_request = self._reach
-
-    def lose(self) -> None:
-        """Be out of reach from now on."""
-        self.is_reachable = False
-
-    def _reach(self, _name: str, _path: str) -> None:
-        if not self.is_reachable:
-            raise ConnectionError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+def _no_route(*_: object) -> None:
+    raise ConnectionError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
 
 
 @dataclass
@@ -69,7 +56,7 @@ class _Storage:
     """
 
     desk: Desk
-    store: _Store
+    store: FakeStore
     patch: pytest.MonkeyPatch
 
     def befall(self, fault: str, cell: Cell, *, again: bool = True) -> None:
@@ -93,14 +80,18 @@ class _Storage:
             folder.rmdir()
             folder.write_text("a neighbour's")
         elif fault == "store unreachable":
-            self.store.is_reachable = False
+            self.lose()
         else:
-            cell.on_request = self.store.lose
+            cell.on_request = self.lose
+
+    def lose(self) -> None:
+        """Have the store out of reach from now on."""
+        self.store.on_request = _no_route
 
     def heal(self) -> None:
         """Let the storage work again."""
         self.patch.undo()
-        self.store.is_reachable = True
+        self.store.on_request = lambda _name, _path: False
         if self.desk.folder.is_file():
             self.desk.folder.unlink()
         self.desk.folder.mkdir(exist_ok=True)
@@ -125,7 +116,7 @@ def _no_space(*_: object) -> None:
 @pytest.fixture
 def storage(desk: Desk) -> Iterator[_Storage]:
     """Have a storage that fails, and works again."""
-    patch, store = pytest.MonkeyPatch(), _Store()
+    patch, store = pytest.MonkeyPatch(), FakeStore()
     attach("memory", "shelf", fs=store)
     yield _Storage(desk, store, patch)
     del _STORE_CACHE["memory-shelf"]

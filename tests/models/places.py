@@ -38,10 +38,6 @@ class ModelPlace(ABC):
         """Return the names of all files there, the hidden ones included."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
-
-    @abstractmethod
     def close(self) -> None:
         """Remove the folder."""
 
@@ -60,12 +56,6 @@ class DiskPlace(ModelPlace):
 
     def names(self) -> list[str]:
         return sorted(path.name for path in Path(self.folder).iterdir())
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return Path(self.folder, name).read_bytes()
-        except FileNotFoundError:
-            return None
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
@@ -92,10 +82,6 @@ class StorePlace(ModelPlace):
 
     def names(self) -> list[str]:
         return sorted(name.removeprefix(_BUCKET) for name in self.store.names)
-
-    def read(self, name: str) -> bytes | None:
-        found = self.store.store.get(_BUCKET + name)
-        return None if found is None else bytes(found.getvalue())
 
     def close(self) -> None:
         _STORE_CACHE.pop("memory-models", None)

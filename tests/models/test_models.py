@@ -27,8 +27,7 @@ from tests.models.dataset_machine import TO_ITS_END
 from tests.models.enrichment_model import EnrichmentMachine
 from tests.models.export_model import ExportMachine
 from tests.models.places import DiskPlace, StorePlace
-from tests.models.settings import failure_in, try_examples
-from tests.models.worlds import World
+from tests.models.worlds import World, failure_in, try_examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,12 +1,14 @@
-"""Worlds in which the package has a fault that a model must find."""
+"""How many examples of a model are tried, and worlds in which the package has a fault that a model must find."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.models.settings import failure_in, failure_of
+import hypothesis
+from hypothesis.stateful import run_state_machine_as_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,13 +18,65 @@ if TYPE_CHECKING:
 
     from tests.models.places import ModelPlace
 
+_BY_HAND = os.environ.get("MODEL_EXAMPLES")
+
+#: In CI the same examples in each run. ``MODEL_EXAMPLES=50000`` tries so many others, by hand.
+SETTINGS = hypothesis.settings(
+    max_examples=int(_BY_HAND or 1_000),
+    derandomize=_BY_HAND is None,
+    database=None,
+    deadline=None,
+    stateful_step_count=16,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+# That there is a failure is the point, and not which one is the smallest.
+_UNTIL_ONE_FAILS = hypothesis.settings(
+    SETTINGS, max_examples=2_000, derandomize=True, phases=[hypothesis.Phase.generate], report_multiple_bugs=False
+)
+
+
+def try_examples(machine: type[RuleBasedStateMachine]) -> None:
+    """Try the examples of a model."""
+    run_state_machine_as_test(machine, settings=SETTINGS)
+
+
+def failure_of(machine: type[RuleBasedStateMachine]) -> str:
+    """
+    Return what the first example that fails says, of those that CI tries.
+
+    :returns: the message of its assertion; empty if none fails.
+    """
+    try:
+        run_state_machine_as_test(machine, settings=_UNTIL_ONE_FAILS)
+    except AssertionError as error:
+        return str(error) or "an assertion"
+    return ""
+
+
+def failure_in(machine: type[RuleBasedStateMachine], history: Callable[[Any, int], None]) -> str:
+    """
+    Return what a model says about a history that is written down, for a fault that few examples of chance meet.
+
+    :returns: the message of its assertion; empty if none fails.
+    """
+    for steps in range(60):
+        example = machine()
+        try:
+            try:
+                history(example, steps)
+            finally:
+                example.teardown()
+        except AssertionError as error:
+            return str(error) or "an assertion"
+    return ""
+
 
 @dataclass(frozen=True)
 class World:
     """
     A fault of the package, and what a model says about it.
 
-    :param owner: what has the fault: a class or a module; a tuple of them, if each has it.
+    :param owner: what has the fault: a class or a module.
     :param name: the name of what is replaced there.
     :param message: a pattern of what the model says.
     :param place: the only place of all examples, for the model of a dataset; None if the examples choose.
@@ -43,8 +97,7 @@ class World:
         assert self.message, "an empty pattern lets any failure pass"
         # Else the history itself might be what fails.
         assert self.history is None or failure_in(machine, self.history) == ""
-        for owner in self.owner if isinstance(self.owner, tuple) else (self.owner,):
-            monkeypatch.setattr(owner, self.name, self.fault)
+        monkeypatch.setattr(self.owner, self.name, self.fault)
         if self.place:
             monkeypatch.setattr(machine, "only", self.place)
             monkeypatch.setattr(machine, "only_deferred", self.is_deferred)
