@@ -1,4 +1,4 @@
-"""The lineage of each operator's task: inputs and outputs, from its rendered arguments and its result."""
+"""The lineage of each operator's task: inputs, outputs and facts, from its rendered arguments and its result."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, service_uri
-from airflow_provider_mediaops.lineage.facts import capture_facts, digest_facts, enrichment_facts, export_facts
-from airflow_provider_mediaops.lineage.locations import uri_of
+from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
+# What is about the attempt, not about what was written.
+_OF_THE_ATTEMPT = {"restarts", "resumed", "rows_per_second"}
+_OF_A_DIGEST = ("path", "headline", "since", "until", "captures", "series", "damaged")
 # The types of the columns of a table, in the words of Parquet.
 _CHANGE = {"change": "string", "id": "string", "before": "object", "after": "object"}
 _TYPES: dict[type[str | int | float | bool], str] = {str: "string", int: "int64", float: "double", bool: "boolean"}
@@ -69,7 +71,7 @@ def export_lineage(
     else:
         columns = _typed(SUBSCRIPTIONS.columns)
     written = _dataset(destination, columns, summary)
-    facts = {} if summary is None else export_facts(summary)
+    facts = {} if summary is None else _export_facts(summary)
     source = LineageDataset(service_uri(VIDEO, conn_id, what))
     return TaskLineage((source,), (written, *_changes(changes, summary)), facts)
 
@@ -112,7 +114,7 @@ def enrichment_lineage(
     written = _dataset(destination, known, summary)
     # A dataset that is kept fresh in place is an output only.
     earlier = [LineageDataset(uri) for path in reuse if (uri := uri_of(path)) != written.uri]
-    return TaskLineage((*reads, *earlier), (written,), {} if summary is None else enrichment_facts(summary))
+    return TaskLineage((*reads, *earlier), (written,), {} if summary is None else _enrichment_facts(summary))
 
 
 def capture_lineage(
@@ -132,7 +134,7 @@ def capture_lineage(
         for name, path in capture.get("paths", {}).items():
             uri = uri_of(path)
             written[uri] = LineageDataset(uri, bytes=capture.get("bytes") if name == "txt" else None)
-    return TaskLineage(read, tuple(written.values()), capture_facts(result))
+    return TaskLineage(read, tuple(written.values()), _capture_facts(result))
 
 
 def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str, Any] | None) -> TaskLineage:
@@ -142,7 +144,7 @@ def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str
     paths = result["paths"] if result else capture_paths(destination, ("html", "json", "folded"))
     written = tuple(LineageDataset(uri_of(paths[name])) for name in ("html", "json", "folded"))
     read = tuple(LineageDataset(uri_of(source)) for source in sources)
-    return TaskLineage(read, written, {} if result is None else digest_facts(result))
+    return TaskLineage(read, written, {} if result is None else _digest_facts(result))
 
 
 def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> LineageDataset:
@@ -152,3 +154,46 @@ def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mappi
 
 def _typed(columns: Mapping[str, type[str | int | float | bool]]) -> dict[str, str]:
     return {name: _TYPES[kind] for name, kind in columns.items()}
+
+
+def _export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of an export, or of another dataset: what its summary says of it and of its changes."""
+    return _shown({name: value for name, value in summary.items() if name not in _OF_THE_ATTEMPT})
+
+
+def _enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of an enrichment; it is complete if the service has answered for every row, now or earlier."""
+    return {**_export_facts(summary), "complete": not (summary["failed"] or summary["not_asked"])}
+
+
+def _capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a capture of hot threads; of several, those of the first."""
+    paths = _shown(result.get("paths", {}))
+    left_out = result.get("left_out", {})
+    missing = _number(result.get("missing", ()), left_out, "missing")
+    return {
+        "path": paths.get("txt") or next(iter(paths.values()), None),
+        "paths": paths,
+        **{name: result[name] for name in ("taken", "bytes", "timed_out") if name in result},
+        "nodes": _number(result.get("nodes", ()), left_out, "nodes"),
+        "missing": missing,
+        "captures": 1 + _number(result.get("later_captures", ()), left_out, "later_captures"),
+        "failures": result.get("failure_count", 0),
+        "complete": not missing and not result.get("unparsed"),
+        "hottest": next(iter(result.get("hottest", ())), None),
+    }
+
+
+def _digest_facts(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a digest of captures; it is complete if no file is damaged."""
+    chosen = _shown({name: result[name] for name in _OF_A_DIGEST})
+    return {**chosen, "paths": _shown(result["paths"]), "complete": not result["damaged"]}
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without the user information in their paths."""
+    return {name: without_userinfo(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def _number(entries: Sequence[Any], left_out: Mapping[str, int], name: str) -> int:
+    return len(entries) + left_out.get(name, 0)

@@ -1,7 +1,9 @@
-"""What each operator reads and writes, by its arguments and its result."""
+"""What each operator reads and writes, by its arguments and its result, and what the event of an asset says of it."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,12 @@ from airflow_provider_mediaops.lineage.task_lineage import (
 )
 
 MINE = {"mine": True, "part": ("id", "snippet")}
+SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
+
+
+def shown(name: str) -> Any:
+    """Return a result as the documentation shows it."""
+    return json.loads((SNIPPETS / name).read_text(encoding="utf-8"))
 
 
 def uris(datasets: tuple[LineageDataset, ...]) -> list[str]:
@@ -36,11 +44,12 @@ class TestExport:
         assert lineage.facts == {}
 
     def test_afterwards_also_how_much(self) -> None:
-        summary = {"path": "/data/subs.jsonl", "rows": 3, "bytes": 99, "complete": True}
+        facts = {"rows": 3, "bytes": 99, "pages": 3, "complete": False, "changed": False}
+        summary = {"path": "s3://conn@bucket/subs.jsonl", **facts, "restarts": 0, "resumed": True}
         lineage = export_lineage("videos", "subs.jsonl", None, MINE, summary)
         fields = {"kind": "string", "etag": "string", "id": "string", "snippet": "object"}
-        assert lineage.outputs == (LineageDataset("file:///data/subs.jsonl", fields, 3, 99),)
-        assert lineage.facts == {"path": "/data/subs.jsonl", "rows": 3, "bytes": 99, "complete": True}
+        assert lineage.outputs == (LineageDataset("s3://bucket/subs.jsonl", fields, 3, 99),)
+        assert lineage.facts == {"path": "s3://bucket/subs.jsonl", **facts}
 
     @pytest.mark.parametrize(("destination", "format"), [("/subs.csv", None), ("/subs.out", "parquet")])
     def test_a_table_has_its_columns(self, destination: str, format: str | None) -> None:
@@ -93,8 +102,14 @@ class TestEnrichment:
         assert [uri.rpartition("/")[2] for uri in uris(lineage.inputs)] == ["list.csv", "books", "old.csv"]
 
     def test_the_result_says_how_much(self) -> None:
-        lineage = self.lineage(summary={"path": "/data/books.csv", "rows": 5, "bytes": 7, "failed": 0, "not_asked": 0})
-        assert (lineage.outputs[0].rows, lineage.outputs[0].bytes, lineage.facts["complete"]) == (5, 7, True)
+        summary = shown("enrichment_result.json")
+        lineage = self.lineage(summary=summary)
+        assert (lineage.outputs[0].rows, lineage.outputs[0].bytes) == (summary["rows"], summary["bytes"])
+        of_the_attempt = {"resumed", "rows_per_second"}
+        facts = {name: value for name, value in summary.items() if name not in of_the_attempt}
+        assert lineage.facts == {**facts, "complete": True}
+        for name in ("failed", "not_asked"):
+            assert self.lineage(summary={**summary, name: 1}).facts["complete"] is False
 
 
 class TestCapture:
@@ -114,6 +129,33 @@ class TestCapture:
             LineageDataset("file:///r/hot.2.txt", bytes=2),
         )
         assert (lineage.facts["path"], lineage.facts["captures"]) == ("/r/hot.1.txt", 2)
+
+    def facts(self, **more: Any) -> Any:
+        return capture_lineage("search", "/r/hot.txt", "txt", {**shown("capture_result.json"), **more}).facts
+
+    def test_the_event_of_a_capture_has_paths_and_counts(self) -> None:
+        path = "s3://reports/2026-11-22/hot_threads"
+        assert self.facts() == {
+            "path": f"{path}.txt",
+            "paths": {suffix: f"{path}.{suffix}" for suffix in ("txt", "json", "folded", "html")},
+            "taken": "2026-11-22T09:31:05.371+00:00",
+            "bytes": 5603,
+            "timed_out": False,
+            "nodes": 1,
+            "missing": 0,
+            "captures": 1,
+            "failures": 0,
+            "complete": True,
+            "hottest": {"node": "sandbox-2", "percent": 97.0, "thread": "opensearch[sandbox-2][search][T#5]"},
+        }
+        without = self.facts(paths={"html": "/r/hot.html"}, hottest=[], unparsed=1)
+        assert (without["path"], without["hottest"], without["complete"]) == ("/r/hot.html", None, False)
+
+    def test_what_the_lists_of_a_capture_leave_out_is_counted(self) -> None:
+        left_out = {"nodes": 150, "missing": 2, "later_captures": 7}
+        facts = self.facts(missing=["a"], left_out=left_out, failure_count=4)
+        assert [facts[name] for name in ("nodes", "missing", "captures", "failures")] == [151, 3, 8, 4]
+        assert facts["complete"] is False
 
 
 def test_a_bulletin_is_written_to_the_platform() -> None:
