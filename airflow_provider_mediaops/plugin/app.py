@@ -112,8 +112,8 @@ class Pages:
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
         """Return the list of captures."""
         asked = Asked.from_query(request.query_params)
-        wanted, notices = asked.filter()
-        found = await run_in_threadpool(readable.recent, wanted, asked.skip, _MOST_READ)
+        notices = asked.notices()
+        found = await run_in_threadpool(readable.recent, asked, _MOST_READ)
         rows, read = await self._rows(found, asked)
         is_end = read == len(found) < _MOST_READ
         if asked.frame and not is_end and len(rows) < _ROWS:

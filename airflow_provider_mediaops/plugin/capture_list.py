@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.plugin.task_instances import CaptureFilter
 from airflow_provider_mediaops.report_urls import report_url
 
 if TYPE_CHECKING:
@@ -51,11 +50,14 @@ class Asked:
         """Return the fields of the form that are filled in."""
         return {name: value for name in _FIELDS if (value := getattr(self, name))}
 
-    def filter(self) -> tuple[CaptureFilter, list[str]]:
-        """Return the filter for the database, and sentences about what of it could not be understood."""
-        notices: list[str] = []
-        since, until = (_time(heading, text, notices) for heading, text in (("From", self.since), ("To", self.until)))
-        return CaptureFilter(self.dag, since, until, self.cluster), notices
+    def notices(self) -> list[str]:
+        """Return sentences about the times that cannot be understood, which limit nothing."""
+        times = {"From": self.since, "To": self.until}
+        return [
+            f"“{heading}” is no time, and was left out: write 2026-11-22T18:00."
+            for heading, text in times.items()
+            if text and read_iso_time(text) is None
+        ]
 
     def fits(self, row: Row) -> bool:
         """Return whether a row has the cluster and the work that are asked for."""
@@ -104,12 +106,3 @@ def list_page(
         "older_url": "" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
     }
     return render("list.html", values, in_airflow=True)
-
-
-def _time(heading: str, text: str, notices: list[str]) -> datetime | None:
-    if not text:
-        return None
-    moment = read_iso_time(text)
-    if moment is None:
-        notices.append(f"“{heading}” is no time, and was left out: write 2026-11-22T18:00.")
-    return moment

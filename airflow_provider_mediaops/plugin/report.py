@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_mediaops.cluster.capture.json_head import read_head
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
-from airflow_provider_mediaops.plugin.stored_tasks import read_tasks
 from airflow_provider_mediaops.plugin.summaries import parsed
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-    from airflow_provider_mediaops.plugin.reading import CaptureText
+    from airflow_provider_mediaops.plugin.reading import CaptureText, TextVersion
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 #: The most bytes of text that are read for a page.
 MAX_PAGE_BYTES = 12_000_000
+#: The most bytes of a JSON file that are read. Tasks stand at its beginning.
+MAX_START_BYTES = 4_000_000
 
 # The clocks of the cluster and of Airflow may differ by this much.
 _SLACK = timedelta(minutes=5)
@@ -94,13 +96,36 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
         max_bytes = max(1, max_bytes - text.version.size)
         report, tasks = parsed(text.text, text.version.path), None
         try:
-            tasks = read_tasks(fields, number, text.version)
+            tasks = _read_tasks(fields, number, text.version)
         except NothingToShowError as error:
             missing.append(f"The tasks that ran meanwhile are not shown: {error.sentence}")
         found.append(ReadCapture(text, report, tasks))
     if not found:
         raise NothingToShowError(missing[0])
     return ReadCaptures(found, list(dict.fromkeys(missing)))
+
+
+def _read_tasks(fields: CaptureFields, number: int, text: TextVersion) -> RunningTasks | None:
+    """Read the tasks that ran meanwhile, from the JSON file beside a text; None if nobody asked for them."""
+    if not fields.has_tasks:
+        return None
+    if not fields.documents:
+        raise NothingToShowError(
+            "they are in the JSON file of a capture, and this task writes none. Add json to formats."
+        )
+    max_bytes = min(MAX_START_BYTES, MAX_PAGE_BYTES // len(fields.documents))
+    read = read_text(fields.documents[number], max_bytes=max_bytes, is_whole=False)
+    path, written = read.version.path, read.version.modified
+    # A capture's text is written before its JSON file.
+    if text.modified is not None and written is not None and written < text.modified:
+        raise NothingToShowError(f"{path} is older than the text beside it, hence of another capture.")
+    head = read_head(read.text)
+    if head.cut == "running_tasks":
+        raise NothingToShowError(f"{path} says more about tasks than this page reads. Open the .html beside it.")
+    try:
+        return RunningTasks.from_dict(head.values.get("running_tasks"))
+    except ValueError as error:
+        raise NothingToShowError(f"{path} holds no tasks.") from error
 
 
 def read_earlier(earlier: TaskInstanceFacts) -> ReadCapture:

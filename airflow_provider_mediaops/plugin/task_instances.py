@@ -19,6 +19,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import String, and_, cast, select
 
+from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from sqlalchemy.sql import Select
+
+    from airflow_provider_mediaops.plugin.capture_list import Asked
 
 # As many runs as Airflow keeps rendered fields of by default.
 _MOST_OTHERS = 30
@@ -64,16 +67,6 @@ class TaskInstanceFacts:
     fields: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureFilter:
-    """Which captures are listed: parts of the ids of the DAG and of the connection, and when the tasks ended."""
-
-    dag: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    cluster: str = ""
-
-
 class NotAllowedError(Exception):
     """The reader may not read the task instances of a DAG."""
 
@@ -106,19 +99,19 @@ class ReadableTaskInstances:
         )
         return _read(wanted.order_by(TaskInstance.end_date.desc()).limit(_MOST_OTHERS))
 
-    def recent(self, wanted: CaptureFilter, skip: int, most: int) -> list[TaskInstanceFacts]:
+    def recent(self, asked: Asked, most: int) -> list[TaskInstanceFacts]:
         """
-        List the task instances that took captures, newest first, but the first ``skip``.
+        List the task instances that took captures, newest first, but those on the pages before.
 
         Those that the reader may not read do not count.
 
         That of another operator may be among them if it has fields of the same names.
         """
-        found = _read(_select_recent(wanted, self._dag_ids, skip, most))
+        found = _read(_select_recent(asked, self._dag_ids, most))
         if not all(self._may_read(each.key.dag_id) for each in found):
             # All that have captures at once: asked for page by page, they might be as many queries as DAGs.
             self._dag_ids = {dag_id for dag_id in _dags_with_captures(self._dag_ids) if self._may_read(dag_id)}
-            found = _read(_select_recent(wanted, self._dag_ids, skip, most))
+            found = _read(_select_recent(asked, self._dag_ids, most))
         return found
 
     @cached_property
@@ -161,18 +154,18 @@ def _select_captures() -> Select[Any]:
     return _select().where(TaskInstance.state == "success", TaskInstance.end_date.is_not(None), is_capture)
 
 
-def _select_recent(wanted: CaptureFilter, dag_ids: Collection[str], skip: int, most: int) -> Select[Any]:
-    part = wanted.dag.casefold()
+def _select_recent(asked: Asked, dag_ids: Collection[str], most: int) -> Select[Any]:
+    part = asked.dag.casefold()
     query = _select_captures().where(TaskInstance.dag_id.in_([each for each in dag_ids if part in each.casefold()]))
-    if wanted.since is not None:
-        query = query.where(TaskInstance.end_date >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(TaskInstance.end_date < wanted.until)
+    if since := read_iso_time(asked.since):
+        query = query.where(TaskInstance.end_date >= since)
+    if until := read_iso_time(asked.until):
+        query = query.where(TaskInstance.end_date < until)
     # As JSON, other names may be written with escapes.
-    if wanted.cluster.isascii() and wanted.cluster.replace("_", "").replace("-", "").isalnum():
-        query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
+    if asked.cluster.isascii() and asked.cluster.replace("_", "").replace("-", "").isalnum():
+        query = query.where(_fields_as_text().contains(asked.cluster, autoescape=True))
     key = (getattr(TaskInstance, name) for name in _KEY_COLUMNS)
-    return query.order_by(TaskInstance.end_date.desc(), *key).offset(skip).limit(most)
+    return query.order_by(TaskInstance.end_date.desc(), *key).offset(asked.skip).limit(most)
 
 
 def _fields_as_text() -> Any:
