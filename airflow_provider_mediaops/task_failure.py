@@ -120,6 +120,11 @@ def templated_arguments(constructor: Callable[..., None]) -> tuple[str, ...]:
     return tuple(each.name for each in own if each.name not in ("deferrable", "context"))
 
 
+def given_arguments(called: Any) -> dict[str, Any]:
+    """Return the own arguments of an operator or a notifier by name; they are rendered once it is called."""
+    return {name: getattr(called, name) for name in called.own_arguments}
+
+
 def is_templated(*values: Any) -> bool:
     """
     Return whether any value is known only when the task runs, so that its check has to wait until then.

@@ -35,9 +35,6 @@ class ServiceNotifier(BaseNotifier):
     def __init__(self, *, context: Context | None = None) -> None:
         super().__init__(context)
 
-    def _given(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.own_arguments}
-
     @abstractmethod
     def notify(self, context: Context) -> None:
         """Call the service; raise if that fails."""

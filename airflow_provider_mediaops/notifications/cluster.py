@@ -11,7 +11,7 @@ from urllib.parse import quote
 from airflow_provider_mediaops.arguments import path_text, read_path
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
-from airflow_provider_mediaops.task_failure import is_templated, templated_arguments
+from airflow_provider_mediaops.task_failure import given_arguments, is_templated, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         self.cluster_conn_id = cluster_conn_id
         from airflow_provider_mediaops.cluster.capture.plan import check_capture
 
-        given = self._given()
+        given = given_arguments(self)
         # None means the default.
         check_capture({**given, "destination": "any"} if destination is None else given, is_templated)
 
@@ -98,7 +98,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         """Read the rendered arguments of the hook's capture."""
         from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
-        plan, _ = read_plan(self._given())
+        plan, _ = read_plan(given_arguments(self))
         return {**asdict(plan.query), "running_tasks": plan.running_tasks, "show_queries": plan.show_queries}
 
     def notify(self, context: Context) -> None:

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.arguments import path_text, shown
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
-from airflow_provider_mediaops.task_failure import is_templated, templated_arguments
+from airflow_provider_mediaops.task_failure import given_arguments, is_templated, templated_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class PostBulletinNotifier(ServiceNotifier):
         from airflow_provider_mediaops.video.arguments import check_bulletin
 
         self._kept_by = [name for name in ("journal", "once_per") if getattr(self, name) is not None]
-        check_bulletin(self._given(), is_templated)
+        check_bulletin(given_arguments(self), is_templated)
         if journal is not None and once_per is None:
             raise InvalidArgumentError("journal needs once_per: a notifier is no task whose tries it could be kept by.")
         if isinstance(text, str) and text.endswith(_TEMPLATE_FILES):
@@ -103,7 +103,7 @@ class PostBulletinNotifier(ServiceNotifier):
 
         # Each call is an author of its own: a notifier has no tries.
         author = {"task": f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"}
-        return begin_delivery(self._given(), self._kept_by, None, author, self.log.warning)
+        return begin_delivery(given_arguments(self), self._kept_by, None, author, self.log.warning)
 
     def _log_result(self, delivery: Delivery | None, activity: Activity | None) -> None:
         if delivery and delivery.already_posted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.task_failure import constructing, is_templated
+from airflow_provider_mediaops.task_failure import constructing, given_arguments, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import can_defer, deferral_timeout
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
@@ -39,14 +39,10 @@ class ServiceOperator(StoppableTask, BaseOperator):
         # Of a class without one, Airflow wraps its own, and then takes None for the inlets of a mapped task from there.
         super().__init__(**kwargs)
 
-    def _given(self) -> dict[str, Any]:
-        """Return the class's own arguments by name; they are rendered once the task runs."""
-        return {name: getattr(self, name) for name in self.own_arguments}
-
     def _check_known(self, given: Mapping[str, Any]) -> None:
         """Check the arguments at the end of the constructor, which was given Airflow's own, too."""
         with constructing(self, given):
-            self._check(self._given(), is_templated)
+            self._check(given_arguments(self), is_templated)
 
     @abstractmethod
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
@@ -68,32 +64,28 @@ class ServiceOperator(StoppableTask, BaseOperator):
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
         """Return the inputs and outputs of a task that starts, for OpenLineage."""
-        return self._openlineage(self._known_lineage())
+        return self._openlineage(has_outputs=True)
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """Return the inputs and outputs of a task that has ended; one that was skipped has no outputs."""
-        from dataclasses import replace
-
-        lineage = self._known_lineage()
-        return self._openlineage(lineage if self._outcome is not None else replace(lineage, outputs=()))
+        return self._openlineage(has_outputs=self._outcome is not None)
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """Return the inputs of a task that failed. It has outputs only if they were published."""
         return self.get_openlineage_facets_on_complete(task_instance)
 
-    def _known_lineage(self) -> TaskLineage:
+    def _openlineage(self, *, has_outputs: bool) -> OperatorLineage[Any, Any] | None:
+        from dataclasses import replace
+
+        from airflow_provider_mediaops.lineage.openlineage import operator_lineage
         from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
         try:
-            return self._lineage(self._outcome)
+            lineage = self._lineage(self._outcome)
         except ValueError:
             # The task itself refuses these arguments, with a message.
-            return TaskLineage()
-
-    def _openlineage(self, lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
-        from airflow_provider_mediaops.lineage.openlineage import operator_lineage
-
-        return operator_lineage(lineage)
+            lineage = TaskLineage()
+        return operator_lineage(lineage if has_outputs else replace(lineage, outputs=()))
 
     def _defer_to(
         self,

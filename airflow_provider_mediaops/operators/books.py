@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.enrichment_arguments import check, read_enrichment, read_reuse
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
+from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class EnrichIsbnsOperator(ServiceOperator):
 
         started = time.monotonic()
         with ending_task():
-            enrichment, options, isbns = read_enrichment(self._given(), context, self.log.warning)
+            enrichment, options, isbns = read_enrichment(given_arguments(self), context, self.log.warning)
             # The lineage of the task has the paths as they are.
             self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
             self.destination = enrichment.destination
@@ -191,7 +191,8 @@ class EnrichIsbnsOperator(ServiceOperator):
                         drop_list(self.destination)
                 self._note_in_events(context, summary)
                 return summary
-            self._check_reuse(enrichment)
+            for earlier in enrichment.earlier():
+                earlier.check()
             enrichment = self._counted(enrichment, options, isbns)
             self._columns = enrichment.columns
             dataset = enrichment.dataset()
@@ -230,11 +231,6 @@ class EnrichIsbnsOperator(ServiceOperator):
         lists: dict[str, Any] = {"source": source, "keep": self.keep_columns, "columns": self._columns}
         lists["reuse"] = read_reuse(self.reuse)
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
-
-    def _check_reuse(self, enrichment: Enrichment) -> None:
-        if enrichment.reuse:
-            for dataset in enrichment.earlier():
-                dataset.check()
 
     def _counted(self, enrichment: Enrichment, options: EnrichmentOptions, isbns: list[Any] | None) -> Enrichment:
         """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, Temporary
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
-from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
+from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
 from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
@@ -160,7 +160,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Return the plan of the captures, and the longest time to wait for a spike, in seconds."""
         from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
-        return read_plan(self._given(), _default_timeout())
+        return read_plan(given_arguments(self), _default_timeout())
 
     def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
         from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
     check_export,
     filter_of,
 )
-from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
+from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class PostBulletinOperator(ServiceOperator):
 
             # The task can be cleared as long as its run is there, and the record goes with the run.
             state = StateRecord(store, RECORD_KEY, NEVER_EXPIRE)
-        return begin_delivery(self._given(), self._kept_by, task, author, self.log.warning, state=state)
+        return begin_delivery(given_arguments(self), self._kept_by, task, author, self.log.warning, state=state)
 
     def _deliver(self, delivery: Delivery | None) -> dict[str, Any]:
         if delivery is None or not delivery.already_posted:
@@ -290,7 +290,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
-        filters, changes = filter_of(self._given()), self.changes
+        filters, changes = filter_of(given_arguments(self)), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
 
     def _export(self, export: Export, staging: Staging) -> None:
@@ -331,7 +331,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
         self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         if self.changes is not None:
             self.changes = absolute(read_path("changes", self.changes), "changes", self.log.warning)
-        given = self._given()
+        given = given_arguments(self)
         values = check_export(given, lambda *_: False)
         query = asdict(SubscriptionQuery(**filter_of(given), max_results=values["page_size"]))
         written = {"format": self.format, "csv_formulas": values["csv_formulas"]}
