@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.triggers.base import WatchTrigger
-    from airflow_provider_mediaops.waiting import Later, Progress
-    from airflow_provider_mediaops.watch import Done
+    from airflow_provider_mediaops.waiting import Later, Pace, Progress
+    from airflow_provider_mediaops.watch import Done, Watch
 
 # The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
 _FIRST_READING_SECONDS = 5.0
@@ -117,19 +117,23 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def make_trigger(self, began: float, pause: float) -> WatchTrigger:
         """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
+        watch = self.make_watch()
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
             conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
-            watch=asdict(self.make_watch()),
+            watch=asdict(watch),
+            pace=asdict(self._pace(watch)),
             began=began,
             deadline=began + self.timeout,
             first_reading=time.time() + pause,
-            poke_interval=self.poke_interval,
-            exponential_backoff=self.exponential_backoff,
-            max_wait=self.max_wait.total_seconds() if self.max_wait else None,
-            silent_fail=self.silent_fail,
             answered=self._progress.answered,
         )
         return trigger
+
+    def _pace(self, watch: Watch) -> Pace:
+        from airflow_provider_mediaops.waiting import Pace
+
+        longest = self.max_wait.total_seconds() if self.max_wait else None
+        return Pace(self.poke_interval, self.exponential_backoff, longest, self.silent_fail, watch.may_return)
 
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
@@ -215,7 +219,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
         """
         from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
-        from airflow_provider_mediaops.waiting import Pace, Term, wait
+        from airflow_provider_mediaops.waiting import Term, wait
 
         if self._hook is None:
             self._hook = CurrentHook(self._make_hook, time.monotonic)
@@ -225,13 +229,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             if given_up is None
             else OwnReadings(self._hook, watch.look, _FIRST_READING_SECONDS, given_up.append),
             watch.judge(time.monotonic),
-            Pace(
-                self.poke_interval,
-                self.exponential_backoff,
-                self.max_wait.total_seconds() if self.max_wait else None,
-                self.silent_fail,
-                watch.may_return,
-            ),
+            self._pace(watch),
             self._progress,
             Term(time.monotonic, now - elapsed, now - elapsed + self.timeout),
             one_poke=one_poke,

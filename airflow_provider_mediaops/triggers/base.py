@@ -103,8 +103,8 @@ class WatchTrigger(TaskTrigger):
     Its value is the sensor's result; None if the deadline has come without one. It comes without Airflow's own limit of
     a deferral, which is for a triggerer that is gone, and which ``dag.test()`` does not have.
     :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. Its arguments
-    are the fields of the service's watch, and dates in seconds since 1970, so that a restart of the triggerer does not
-    prolong the wait.
+    are the fields of the service's watch and of the wait's pace, and dates in seconds since 1970, so that a restart of
+    the triggerer does not prolong the wait.
     """
 
     #: The hook of the service and its watch, as ``module:class``.
@@ -116,25 +116,19 @@ class WatchTrigger(TaskTrigger):
         *,
         conn_id: str,
         watch: dict[str, Any],
+        pace: dict[str, Any],
         began: float,
         deadline: float,
         first_reading: float = 0.0,
-        poke_interval: float = 60.0,
-        exponential_backoff: bool = False,
-        max_wait: float | None = None,
-        silent_fail: bool = False,
         answered: bool = False,
     ) -> None:
         super().__init__()
         self.conn_id = conn_id
         self.watch = watch
+        self.pace = pace
         self.began = began
         self.deadline = deadline
         self.first_reading = first_reading
-        self.poke_interval = poke_interval
-        self.exponential_backoff = exponential_backoff
-        self.max_wait = max_wait
-        self.silent_fail = silent_fail
         self.answered = answered
 
     def _make_hook(self) -> ServiceHook:
@@ -160,9 +154,9 @@ class WatchTrigger(TaskTrigger):
         from airflow_provider_mediaops.watch import Done
 
         monotonic = asyncio.get_running_loop().time
-        pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
         progress = Progress(self.log.log, answered=self.answered)
         with reading_row():
+            pace = Pace(**self.pace)
             term = Term.of_dates(monotonic, self.began, self.deadline)
             pause = max(self.first_reading - time.time(), 0.0)
         async with self._readings(watch) as readings:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_mediaops.arguments import ordered, shown
+from airflow_provider_mediaops.arguments import ordered, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import TaskTrigger, WatchTrigger, reading_row, serialized
@@ -19,7 +19,7 @@ from airflow_provider_mediaops.triggers.deferral import MAX_ARGUMENTS_BYTES, arg
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
@@ -58,7 +58,7 @@ class CpuSensorTrigger(WatchTrigger):
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         async with shared_cluster(self.conn_id) as cluster:
-            yield cluster.readings(self.watch.get("nodes"), self.poke_interval)
+            yield cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
 
 
 class CaptureHotThreadsTrigger(TaskTrigger):
@@ -125,20 +125,6 @@ def _asked(cluster: SharedCluster, call: Call[T]) -> CallFlow[T]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-
-
-_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "cluster_conn_id": (lambda value: isinstance(value, str) and value != "", "the id of a connection"),
-    "nodes": (lambda value: value is None or isinstance(value, (str, list)), "ids or names, as a list or one text"),
-    **dict.fromkeys(
-        ("threshold", "sustained_for", "poll_interval", "reading_interval"),
-        (_is_number, f"a number, 0 or more, up to {_LARGEST:g}"),
-    ),
-    "clear_below": (
-        lambda value: value is None or _is_number(value),
-        f"a number, 0 or more, up to {_LARGEST:g}, or None",
-    ),
-}
 
 
 class HighCpuTrigger(BaseEventTrigger):
@@ -235,7 +221,7 @@ class HighCpuTrigger(BaseEventTrigger):
             self._hysteresis(),
             self.poll_interval,
             store=asset_state_store(self),
-            key=state_key("high_cpu", {name: getattr(self, name) for name in _WATCHED}),
+            key=state_key({name: getattr(self, name) for name in _WATCHED}),
             log=self.log.log,
         ).spikes()
 
@@ -259,9 +245,14 @@ class HighCpuTrigger(BaseEventTrigger):
 
     def _check(self) -> None:
         """Raise InvalidArgumentError for a value that cannot be used, whatever its type."""
-        for name, (is_one, kind) in _KINDS.items():
-            if not is_one(getattr(self, name)):
-                raise InvalidArgumentError(f"{name} is {kind}; not {shown(getattr(self, name))}.")
+        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval", "clear_below"):
+            value, or_none = getattr(self, name), ", or None" if name == "clear_below" else ""
+            if not (_is_number(value) or (or_none and value is None)):
+                raise refused(name, value, f"is a number, 0 or more, up to {_LARGEST:g}{or_none}")
+        if not isinstance(self.cluster_conn_id, str) or not self.cluster_conn_id:
+            raise refused("cluster_conn_id", self.cluster_conn_id, "is the id of a connection")
+        if self.nodes is not None and not isinstance(self.nodes, (str, list)):
+            raise refused("nodes", self.nodes, "is ids or names, as a list or one text")
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")

@@ -175,9 +175,9 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
         return CpuSensorTrigger(
             conn_id=CONN_ID,
             watch={"threshold": 85, "sustained_for": 60, "nodes": nodes},
+            pace={"interval_seconds": interval},
             began=time.time(),
             deadline=time.time() + 3600,
-            poke_interval=interval,
         )
     if form == "CaptureHotThreadsTrigger":
         return _capture(nodes, interval, folder / f"{number}.txt")

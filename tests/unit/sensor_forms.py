@@ -68,9 +68,9 @@ def _deferred(make: Callable[..., Any]) -> Any:
     return make(deferrable=True).resume_execution(method, {"event": payload}, context)
 
 
-def a_day() -> dict[str, Any]:
-    """Give the time of a trigger's wait: a day from now on."""
-    return {"began": time.time(), "deadline": time.time() + 86_400.0}
+def a_day(interval: float = 60.0) -> dict[str, Any]:
+    """Give the time of a trigger's wait, a day from now on, and its pace."""
+    return {"pace": {"interval_seconds": interval}, "began": time.time(), "deadline": time.time() + 86_400.0}
 
 
 def made_again(trigger: BaseTrigger) -> Any:

@@ -24,9 +24,7 @@ WATCH = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
 
 def waiting(poll_interval: float = 30, **arguments: Any) -> CpuSensorTrigger:
     watch = {"threshold": 85, "sustained_for": 60} | {name: arguments.pop(name) for name in WATCH if name in arguments}
-    made = CpuSensorTrigger(
-        **{"conn_id": CONN_ID, "watch": watch, "poke_interval": poll_interval, **a_day(), **arguments}
-    )
+    made = CpuSensorTrigger(**{"conn_id": CONN_ID, "watch": watch, **a_day(poll_interval), **arguments})
     trigger: CpuSensorTrigger = made_again(made)
     return trigger
 

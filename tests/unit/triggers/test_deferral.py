@@ -31,7 +31,7 @@ class TestSettled:
     ) -> None:
         cluster.cpu["node-1"] = 99.0
         watch = {"threshold": 85, "sustained_for": sustained_for}
-        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch=watch, poke_interval=1, **a_day())
+        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch=watch, **a_day(1))
         trigger.trigger_id = trigger_id
 
         async def run() -> float:
