@@ -249,8 +249,9 @@ class HighCpuTrigger(BaseEventTrigger):
             value, or_none = getattr(self, name), ", or None" if name == "clear_below" else ""
             if not (_is_number(value) or (or_none and value is None)):
                 raise refused(name, value, f"is a number, 0 or more, up to {_LARGEST:g}{or_none}")
-        if not isinstance(self.cluster_conn_id, str) or not self.cluster_conn_id:
-            raise refused("cluster_conn_id", self.cluster_conn_id, "is the id of a connection")
+        conn_id: object = self.cluster_conn_id
+        if not isinstance(conn_id, str) or not conn_id:
+            raise refused("cluster_conn_id", conn_id, "is the id of a connection")
         if self.nodes is not None and not isinstance(self.nodes, (str, list)):
             raise refused("nodes", self.nodes, "is ids or names, as a list or one text")
         self._hysteresis()

@@ -1,4 +1,4 @@
-"""The sensor of hot nodes: its arguments, what it returns, and its streaks in each form."""
+"""The sensor of hot nodes: its arguments, what it returns, and what becomes of it when its trigger broke."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.loopback import Loopback, answering
+from tests.unit.permanent import permanent
 from tests.unit.search_cluster import connection, http, node_id, replied, stats
 from tests.unit.sensor_forms import FORMS, run
 
@@ -28,17 +32,52 @@ def wait(supervisor: Supervisor, form: str, *answers: Response, **arguments: Any
         def make(**form: Any) -> ClusterCpuSensor:
             return ClusterCpuSensor(task_id="watch", poke_interval=0.01, timeout=20, **arguments, **form)
 
-        return run(make, form)
+        found = run(make, form)
+        # One session serves all looks of a process.
+        assert server.accepted == 1 or form != "poke"
+        return found
 
 
 @pytest.mark.parametrize("form", FORMS)
 class TestEveryForm:
     def test_sensor_returns_the_nodes_and_their_cpu(self, supervisor: Supervisor, form: str) -> None:
-        found = wait(supervisor, form, COOL, HOT, threshold=92)
+        found = wait(supervisor, form, COOL, COOL, HOT, threshold=92)
         assert found == [
             {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
         ]
         assert json.loads(json.dumps(found)) == found
+
+    @pytest.mark.parametrize("wrong", [{"threshold": 850}, {"nodes": ""}, {"cluster_conn_id": " "}])
+    @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])
+    def test_arguments_that_are_wrong_when_rendered_fail_it_at_once(
+        self, form: str, wrong: dict[str, Any], flag: dict[str, bool]
+    ) -> None:
+        def rendered(**more: Any) -> ClusterCpuSensor:
+            arguments: dict[str, Any] = {**dict.fromkeys(wrong, "{{ x }}"), **flag, **more}
+            task = ClusterCpuSensor(task_id="watch", poke_interval=0.01, timeout=0.3, **arguments)
+            for name, value in wrong.items():
+                setattr(task, name, value)
+            return task
+
+        # There is no connection, so a request would be another error.
+        with pytest.raises(permanent(InvalidArgumentError)):
+            run(rendered, form)
+
+
+class TestATriggerThatBroke:
+    def resumed(self, **flag: bool) -> Any:
+        task = ClusterCpuSensor(task_id="watch", deferrable=True, **flag)
+        return task.resume_execution("__fail__", {"error": "Trigger failure"}, {})
+
+    @pytest.mark.parametrize("flag", [{}, {"soft_fail": True}])
+    def test_fails_the_task(self, flag: dict[str, bool]) -> None:
+        with pytest.raises(AirflowException, match="Trigger failure") as caught:
+            self.resumed(**flag)
+        assert not isinstance(caught.value, AirflowSkipException)
+
+    def test_skips_the_task_that_never_fails(self) -> None:
+        with pytest.raises(AirflowSkipException, match="Trigger failure"):
+            self.resumed(never_fail=True)
 
 
 class TestArguments:

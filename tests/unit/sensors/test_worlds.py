@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import AuthenticationError
+from airflow_provider_mediaops.exceptions import AuthenticationError, TemporaryError
 from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.books import BookSensor
@@ -25,15 +25,11 @@ from airflow_provider_mediaops.task_failure import PERMANENT
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-from airflow_provider_mediaops.version_compat import (
-    HAS_RETRY_POLICY,
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-)
+from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import AirflowRescheduleException, TaskDeferred
 from tests.memory_rates import forget_rates
 from tests.unit.log_lines import log_lines
+from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.sensors.worlds import Script, State, World, living_in
 
@@ -203,43 +199,28 @@ def test_a_rescheduled_poke_takes_an_earlier_one_for_an_answer(live: Any, form: 
     assert live("cluster", script, lambda world: in_form(sensor("cluster"), world, form))[0] == verdict
 
 
-BACKOFF_WORLDS: dict[str, tuple[Script, list[float]]] = {
-    "never hot": (((0, COOL),), [0, 60, 180, 420, 900, 1860, 3600]),
-    "hot at the last moment": (((0, COOL), (3590, HOT)), [0, 60, 180, 420, 900, 1860, 3600]),
-    "down in between": (((0, COOL), (100, DOWN), (500, COOL)), [0, 60, 180, 420, 900, 1860, 3600]),
+GROWING = {"timeout": 3600, "exponential_backoff": True}
+DOUBLED = [0, 60, 180, 420, 900, 1860, 3600]
+#: The world, the arguments of the wait, and when the readings come: the last one at the time limit.
+PACES: dict[str, tuple[Script, dict[str, Any], list[float]]] = {
+    "a limit between readings": (((0, COOL),), {"timeout": 100}, [0, 60, 100]),
+    "a limit at a reading": (((0, COOL),), {"timeout": 60}, [0, 60]),
+    "no time at all": (((0, COOL),), {"timeout": 0}, [0]),
+    "bounded pauses": (((0, COOL),), {**GROWING, "timeout": 700, "max_wait": 200}, [0, 60, 180, 380, 580, 700]),
+    "growing pauses": (((0, COOL),), GROWING, DOUBLED),
+    "growing pauses, hot at the last moment": (((0, COOL), (3590, HOT)), GROWING, DOUBLED),
+    "growing pauses, down in between": (((0, COOL), (100, DOWN), (500, COOL)), GROWING, DOUBLED),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("service", SENSORS)
-@pytest.mark.parametrize("world", BACKOFF_WORLDS)
-def test_readings_with_growing_pauses_come_at_the_same_times_in_every_form(
-    live: Any, service: str, world: str, form: str
-) -> None:
-    script, times = BACKOFF_WORLDS[world]
-    make = sensor(service, poke_interval=60, timeout=3600, exponential_backoff=True)
+@pytest.mark.parametrize("pace", PACES)
+def test_readings_come_at_the_same_times_in_every_form(live: Any, service: str, pace: str, form: str) -> None:
+    script, arguments, times = PACES[pace]
+    make = sensor(service, poke_interval=60, **arguments)
     verdict, readings, _ = live(service, script, lambda at: in_form(make, at, form))
     assert verdict == ("done" if HOT in dict(script).values() else "timeout")
-    assert readings == pytest.approx(times, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "times"),
-    [
-        ({"timeout": 100}, [0, 60, 100]),
-        ({"timeout": 60}, [0, 60]),
-        ({"timeout": 0}, [0]),
-        ({"timeout": 700, "exponential_backoff": True, "max_wait": 200}, [0, 60, 180, 380, 580, 700]),
-    ],
-)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("service", SENSORS)
-def test_the_last_reading_is_at_the_time_limit_in_every_form(
-    live: Any, service: str, form: str, arguments: dict[str, Any], times: list[float]
-) -> None:
-    make = sensor(service, poke_interval=60, **arguments)
-    verdict, readings, _ = live(service, ((0, COOL),), lambda at: in_form(make, at, form))
-    assert verdict == "timeout"
     assert readings == pytest.approx(times, abs=1)
 
 
@@ -274,22 +255,31 @@ def test_a_service_that_asks_for_a_pause_beyond_the_time_limit_ends_the_wait_in_
 @pytest.mark.parametrize(
     ("flag", "outcomes"),
     [
-        ("soft_fail", (AirflowSkipException, AuthenticationError if HAS_RETRY_POLICY else AirflowFailException)),
-        ("never_fail", (AirflowSkipException, AirflowSkipException)),
+        # An error of ours reaches a deferred task as a temporary one.
+        ("soft_fail", (AirflowSkipException, permanent(AuthenticationError), (TypeError, TemporaryError))),
+        ("never_fail", (AirflowSkipException, AirflowSkipException, AirflowSkipException)),
     ],
 )
 def test_flags_decide_the_same_in_every_form(
-    live: Any, service: str, form: str, flag: str, outcomes: tuple[type[Exception], ...]
+    live: Any, service: str, form: str, flag: str, outcomes: tuple[Any, ...]
 ) -> None:
     make = sensor(service, **{flag: True})
+    # The log has the error even if the task is skipped.
+    worlds: list[tuple[State, str]] = [
+        (COOL, ""),
+        (DENIED, "ERROR: AuthenticationError: "),
+        (BUG, "ERROR: The sensor is skipped because of never_fail." if flag == "never_fail" else ""),
+    ]
 
     def end(at: World, outcome: type[Exception]) -> None:
         with pytest.raises(outcome):
             in_form(make, at, form)
 
-    for world, outcome in zip((((0, COOL),), ((0, COOL), (15, DENIED))), outcomes, strict=True):
+    for (state, told), outcome in zip(worlds, outcomes, strict=True):
         # Another exception would be a verdict of its own.
-        assert live(service, world, partial(end, outcome=outcome))[0] == "done"
+        verdict, _, lines = live(service, ((0, COOL), (15, state)), partial(end, outcome=outcome))
+        assert verdict == "done"
+        assert sum(line.startswith(told) for line in lines if told) == bool(told)
 
 
 # A book that is not found is what its sensor waits for.

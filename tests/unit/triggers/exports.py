@@ -18,7 +18,6 @@ from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
-from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.video_platform import connection, error
 from tests.unit.virtual_time import START, in_virtual_time, send_on_the_loop
@@ -87,11 +86,6 @@ def platform(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> Platfor
     send_on_the_loop(monkeypatch)
     supervisor.connect("video_1", connection("https://video.example"))
     return platform
-
-
-@pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    return log_lines(monkeypatch, ExportSubscriptionsTrigger)
 
 
 def trigger(folder: Path, name: str = "subs.jsonl", **fields: Any) -> ExportSubscriptionsTrigger:

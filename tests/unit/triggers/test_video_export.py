@@ -1,36 +1,45 @@
-"""Exports in the triggerer: errors, and the event loop; what both forms write is in tests/unit/operators."""
+"""Exports in the triggerer: errors, the event loop, long waits and restarts; what is written is in unit/operators."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    QuotaExceededError,
     StorageError,
     TemporaryError,
 )
-from airflow_provider_mediaops.triggers.deferral import value_of
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.triggers.deferral import done_event, value_of
+from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
+from airflow_provider_mediaops.version_compat import AirflowSkipException
+from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event
-from tests.unit.triggers.exports import (
-    Platform,
-    exported,
-    is_free,
-    refusal,
-    trigger,
-)
-from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
+from tests.unit.triggers.exports import OWNER, SPENT, Platform, dataset, exported, ids, is_free, refusal, trigger
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.triggers.watched_stage import HalfWritten, threads_of
 from tests.unit.until import until
-from tests.unit.video_platform import page_reply
+from tests.unit.video_platform import connection, page_reply
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
     from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.conftest import Supervisor
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return log_lines(monkeypatch, ExportSubscriptionsTrigger)
 
 
 class TestEvent:
@@ -81,24 +90,6 @@ class TestEventLoop:
         assert (step.done[0], step.done[-1]) == (method, "close")
         assert is_free(tmp_path)
 
-    @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
-    def test_so_does_one_whose_triggerer_ends(
-        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        """Its event loop then cancels all tasks, also those that wait for a thread."""
-        step = HalfWritten(monkeypatch, method)
-        platform.replies = [page_reply(1)]
-
-        async def triggerer() -> None:
-            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(step.begun.is_set)
-            asyncio.get_running_loop().call_later(0.05, step.may_end.set)
-            assert not running.done()
-
-        asyncio.run(triggerer())
-        assert (step.done[0], step.done[-1]) == (method, "close")
-        assert is_free(tmp_path)
-
     async def test_a_trigger_that_is_cancelled_while_it_meets_an_error_lets_go_of_the_destination(
         self, platform: Platform, tmp_path: Path
     ) -> None:
@@ -112,3 +103,129 @@ class TestEventLoop:
         with pytest.raises(asyncio.CancelledError) as caught:
             await running
         assert is_free(tmp_path), caught
+
+
+class _Noon(datetime):
+    """A clock at noon in California: the quota is reset at midnight there."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> _Noon:
+        assert tz is timezone.utc
+        return cls(2026, 11, 22, 20, tzinfo=tz)
+
+
+class TestLongWaits:
+    def test_a_quota_that_is_spent_is_waited_for_until_its_reset(
+        self, platform: Platform, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", _Noon)
+        platform.replies = [page_reply(1, 2, token="T2"), SPENT, page_reply(2, 3, token="T3"), page_reply(4)]
+        summary = exported(trigger(tmp_path))
+
+        assert platform.pages == [None, "T2", "T2", "T3"]
+        times = [at for at, _ in platform.asked]
+        assert 12 * 3600 <= times[2] - times[1] - 1 <= 12 * 3600 + 60
+        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
+        assert (summary["resumed"], summary["duplicates"], summary["pages"]) == (True, 1, 3)
+        [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
+        assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
+
+    def test_nothing_is_held_during_a_wait(
+        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        platform.replies = [page_reply(1, token="T2"), SPENT, page_reply(2)]
+        sleep, held = asyncio.sleep, list[tuple[bool, int]]()
+
+        async def watching(seconds: float, *result: Any) -> Any:
+            if seconds > 10:
+                held.append((is_free(tmp_path), platform.open))
+            return await sleep(seconds, *result)
+
+        monkeypatch.setattr("airflow_provider_mediaops.triggers.dataset.asyncio.sleep", watching)
+        exported(trigger(tmp_path))
+        assert held == [(True, 0)]
+
+    def test_after_a_wait_the_connection_is_read_again(
+        self, platform: Platform, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        def spent_and_replaced() -> Response:
+            supervisor.connect("video_1", connection("https://video.example", password="the-next-token"))
+            return SPENT
+
+        platform.replies = [spent_and_replaced, page_reply(1)]
+        exported(trigger(tmp_path))
+        assert platform.tokens == ["Bearer token-of-the-tests", "Bearer the-next-token"]
+
+    def test_waits_that_lead_to_nothing_end_with_the_error(self, platform: Platform, tmp_path: Path) -> None:
+        platform.replies = [page_reply(1, token="T2"), *[SPENT] * 5]
+        with pytest.raises(QuotaExceededError) as caught:
+            exported(trigger(tmp_path))
+        assert caught.value.retry_after
+        assert platform.pages == [None, *["T2"] * 5]
+        # The last three looks come after 15 minutes, an hour and four hours.
+        assert platform.asked[-1][0] - platform.asked[2][0] < 6 * 3_600
+
+
+class TestRestart:
+    def test_a_trigger_that_was_taken_for_dead_returns_what_the_newer_one_publishes(
+        self, platform: Platform, lines: list[str], tmp_path: Path
+    ) -> None:
+        newer = list[Any]()
+
+        def superseded() -> Response:
+            newer.append(dataset(tmp_path).staging(OWNER))
+            staging = newer[0].__enter__()
+            staging.summary = {"pages": 0, "by": "the newer one"}
+            asyncio.get_running_loop().call_later(100, newer[0].__exit__, None, None, None)
+            return page_reply(1)
+
+        platform.replies = [superseded]
+        assert exported(trigger(tmp_path))["by"] == "the newer one"
+        assert [line for line in lines if "Waiting for the newer attempt: " in line]
+        assert ids(tmp_path) == []
+
+    def test_a_trigger_that_was_taken_for_dead_does_not_wait_for_ever(self, platform: Platform, tmp_path: Path) -> None:
+        def superseded() -> Response:
+            dataset(tmp_path).check(OWNER)
+            return page_reply(1)
+
+        platform.replies = [superseded]
+        with pytest.raises(DestinationInUseError, match="is being written by a newer attempt"):
+            exported(trigger(tmp_path))
+        assert platform.pages == [None]
+
+
+def of_run(folder: Path, run: str) -> ExportSubscriptionsTrigger:
+    owner = {"task": f"dag/{run}/export/-1", "parameters": OWNER.parameters}
+    return trigger(folder, owner=owner, changes=f"{folder}/c.jsonl")
+
+
+def rows(folder: Path) -> list[tuple[str, str]]:
+    return [(row["change"], row["id"]) for row in map(json.loads, (folder / "c.jsonl").read_text().splitlines())]
+
+
+def test_the_second_look_is_resumed_after_a_wait(tmp_path: Path, platform: Platform) -> None:
+    platform.replies = [page_reply(1, 2, 3)]
+    assert exported(of_run(tmp_path, "one"))["compared"] is False
+    # The quota is spent at the second look, and is waited for.
+    platform.replies = [page_reply(1, 4), refusal(403, "quotaExceeded"), page_reply(3)]
+
+    summary = exported(of_run(tmp_path, "two"))
+
+    assert rows(tmp_path) == [("removed", "sub-2"), ("added", "sub-4")]
+    assert (summary["recovered"], summary["rows"], summary["resumed"]) == (1, 3, True)
+    assert summary["changes"] == f"{tmp_path}/c.jsonl"
+
+
+@pytest.mark.parametrize(("changed", "is_skipped"), [(0, True), (1, False)])
+def test_the_task_is_skipped_when_it_resumes(tmp_path: Path, *, changed: int, is_skipped: bool) -> None:
+    counts = {"compared": True, "added": 0, "removed": 0, "changed_records": changed}
+    event: Any = done_event({"path": "p", "rows": 1, **counts})
+    operator = ExportSubscriptionsOperator(
+        task_id="export", destination=f"{tmp_path}/d.csv", mine=True, changes=f"{tmp_path}/c.jsonl", on_unchanged="skip"
+    )
+    if is_skipped:
+        with pytest.raises(AirflowSkipException):
+            operator.execute_complete({}, event)
+    else:
+        assert operator.execute_complete({}, event)["changed_records"] == 1
