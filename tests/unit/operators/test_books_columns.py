@@ -321,23 +321,6 @@ class TestResuming:
         assert not summary["resumed"]
         assert kept_of(tmp_path / "books.jsonl") == ["nothing", "nothing"]
 
-    def test_source_that_changes_while_it_is_read_mixes_no_rows(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        source = tmp_path / "list.csv"
-        source.write_text(f"n,isbn\n1,{CRIME}\n2,{PROGRAMMING}\n")
-
-        def change(*_: Any) -> dict[str, Any]:
-            source.write_text(f"n,isbn\n7,{CALENDAR}\n8,{CALENDAR}\n")
-            return book(CRIME)
-
-        database.get(address(CRIME), json=change)
-
-        with pytest.raises(OSError, match="has changed while it was read; its next attempt starts anew"):
-            make(tmp_path / "books.jsonl", source=str(source)).execute(CONTEXT)
-
-        assert not (tmp_path / "books.jsonl").exists()
-
 
 def shelf(peer: Peer) -> None:
     while request := peer.request():

@@ -1,25 +1,23 @@
-"""The operator that waits for a spike: in a worker and in the triggerer, with the same files, result and end."""
+"""The operator that waits for a spike: its arguments, its deferral, and the same files and end in both forms."""
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    TemporaryError,
-)
+from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.version_compat import (
-    AirflowSensorTimeout,
-    AirflowSkipException,
-)
+from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
+from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Task
-from tests.unit.search_cluster import node_id, replied, report
+from tests.unit.loopback import Loopback
+from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Cluster, Task
+from tests.unit.search_cluster import connection, node_id, replied, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +32,130 @@ if TYPE_CHECKING:
 def form(request: pytest.FixtureRequest) -> str:
     form: str = request.param
     return form
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "word"),
+        [
+            ({"when_cpu_above": 100.1}, "when_cpu_above"),
+            ({"when_cpu_above": -1}, "when_cpu_above"),
+            ({"when_cpu_above": "hot"}, "when_cpu_above"),
+            ({"nodes": []}, "nodes"),
+            ({"sustained_for": -1}, "sustained_for"),
+            ({"sustained_for": "long"}, "sustained_for"),
+            ({"sustained_for": 60, "wait_timeout": 60}, "sustained_for"),
+            ({"require": "some"}, "require"),
+            ({"poll_interval": 0}, "poll_interval"),
+            ({"wait_timeout": 0}, "wait_timeout"),
+            ({"wait_timeout": float("inf")}, "wait_timeout"),
+            ({"on_timeout": "retry"}, "on_timeout"),
+            ({"captures": 0}, "captures"),
+            ({"captures": "few"}, "captures"),
+            ({"every": timedelta(0)}, "every"),
+            ({"formats": ["svg"]}, "formats"),
+            ({"threads": 0, "when_cpu_above": "{{ params.threshold }}"}, "threads"),
+            ({"on_timeout": "retry", "nodes": "{{ params.nodes }}"}, "on_timeout"),
+            ({"when_cpu_above": 0.85}, "when_cpu_above"),
+            ({"when_cpu_above": "0.85", "nodes": "{{ x }}"}, "when_cpu_above"),
+            ({"destination": ""}, "destination"),
+            ({"destination": "/out/"}, "destination"),
+            ({"formats": "txt,pdf"}, "formats"),
+            ({"interval": "0.5s"}, "interval"),
+            ({"snapshots": 0}, "snapshots"),
+            ({"threads": "many"}, "threads"),
+            ({"type": "mem"}, "type"),
+            ({"master_timeout": "30"}, "master_timeout"),
+            ({"timeout": 30}, "timeout"),
+            ({"ignore_idle_threads": "perhaps"}, "ignore_idle_threads"),
+            ({"deferrable": "perhaps"}, "deferrable"),
+        ],
+    )
+    def test_arguments_that_can_never_be_used_raise_at_parse_time(self, arguments: dict[str, Any], word: str) -> None:
+        with pytest.raises(ValueError, match=f"^{word} "):
+            CaptureHotThreadsOperator(
+                task_id="capture", **{"destination": "/out/hot.txt", "when_cpu_above": 85, **arguments}
+            )
+
+    @pytest.mark.parametrize(
+        "argument",
+        [
+            {"sustained_for": 60},
+            {"require": "all"},
+            {"poll_interval": 10},
+            {"wait_timeout": 3600},
+            {"on_timeout": "capture"},
+        ],
+    )
+    def test_argument_of_a_wait_without_one_raises(self, argument: dict[str, Any]) -> None:
+        (name,) = argument
+        with pytest.raises(ValueError, match=f"^{name} .*when_cpu_above"):
+            CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", **argument)
+        # Whether a template gives one is known when it is rendered.
+        CaptureHotThreadsOperator(task_id="t", destination="/out/hot.txt", when_cpu_above="{{ x }}", **argument)
+
+
+class TestDeferral:
+    def test_there_is_one_only_where_there_is_a_wait(self, tmp_path: Path, supervisor: Supervisor) -> None:
+        task = Task(tmp_path, supervisor, "triggerer", when_cpu_above=None, poll_interval=30, wait_timeout=None)
+        with Loopback(Cluster([COOL], [REPORT])) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            assert task.make().execute({})["bytes"]
+
+    def test_texts_of_templates_reach_the_triggerer_as_what_they_mean(
+        self, tmp_path: Path, supervisor: Supervisor
+    ) -> None:
+        texts = {
+            "when_cpu_above": "85",
+            "formats": "txt, json",
+            "nodes": "node-1, node-2",
+            "ignore_idle_threads": "no",
+            "captures": "1",
+            "sustained_for": "0",
+            "poll_interval": "0.01",
+        }
+        result = Task(tmp_path, supervisor, "triggerer", **texts).run([COOL, HOT])
+        assert list(result["paths"]) == ["txt", "json"]
+
+    # The time limit of sensors is the default: a week.
+    @pytest.mark.parametrize(("wait_timeout", "limit"), [(timedelta(hours=1), 3600), (None, 7 * 86_400)])
+    def test_airflows_own_limit_leaves_time_for_the_captures(
+        self, tmp_path: Path, supervisor: Supervisor, wait_timeout: timedelta | None, limit: float
+    ) -> None:
+        task = Task(tmp_path, supervisor, "triggerer", wait_timeout=wait_timeout, captures=3, every=10)
+        with pytest.raises(TaskDeferred) as caught:
+            task.make().execute({})
+        assert caught.value.timeout is not None
+        assert limit + 3 * 10 < caught.value.timeout.total_seconds() < limit + 600
+
+    @pytest.mark.parametrize(("on_timeout", "cls"), [("skip", AirflowSkipException), ("fail", AirflowSensorTimeout)])
+    def test_wait_without_a_triggerer_ends_as_at_the_time_limit(
+        self, tmp_path: Path, supervisor: Supervisor, on_timeout: str, cls: type[Exception]
+    ) -> None:
+        task = Task(tmp_path, supervisor, "triggerer", on_timeout=on_timeout)
+        with pytest.raises(cls, match="No spike in wait_timeout=20 s"):
+            task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+
+    def test_then_the_worker_captures_all_the_same(self, tmp_path: Path, supervisor: Supervisor) -> None:
+        task = Task(tmp_path, supervisor, "triggerer", on_timeout="capture")
+        with Loopback(Cluster([COOL], [REPORT])) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            result = task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+        assert result["timed_out"]
+        assert task.destination.is_file()
+
+    def test_so_it_does_where_there_was_no_spike_to_wait_for(self, tmp_path: Path, supervisor: Supervisor) -> None:
+        arguments = {"when_cpu_above": None, "poll_interval": 30, "wait_timeout": None, "captures": 2, "every": 0.01}
+        task = Task(tmp_path, supervisor, "triggerer", **arguments)
+        with Loopback(Cluster([COOL], [REPORT])) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            with pytest.raises(TaskDeferred) as caught:
+                task.make().execute({})
+            result = task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+        assert caught.value.timeout is not None
+        assert caught.value.timeout < timedelta(minutes=10)
+        assert not result["timed_out"]
+        assert len(result["later_captures"]) == 1
 
 
 class TestBothForms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     MediaOpsError,
     NotFoundError,
+    PermanentError,
     PermissionDeniedError,
     ReplyTimeoutError,
     ServiceUnavailableError,
@@ -57,9 +59,12 @@ def serve(mocker: requests_mock.Mocker, text: str | bytes, cpu: dict[str, float 
     mocker.get(f"{BASE}/_nodes{part}/hot_threads", content=content)
 
 
-def capture(destination: object, **arguments: Any) -> dict[str, Any]:
+def capture(destination: object, map_index: int = -1, **arguments: Any) -> dict[str, Any]:
+    """Capture as a task instance does."""
     operator = CaptureHotThreadsOperator(task_id="capture", destination=str(destination), **arguments)
-    result: dict[str, Any] = operator.execute({})
+    ti = SimpleNamespace(dag_id="d", run_id="r1", task_id="capture", map_index=map_index, try_number=1, max_tries=0)
+    context: Any = {"ti": ti}
+    result: dict[str, Any] = operator.execute(context)
     return result
 
 
@@ -91,6 +96,36 @@ class TestFiles:
         result = capture("memory://attic@captures/deep/down/hot.txt")
         assert ObjectStoragePath(result["paths"]["txt"]).read_text() == report("node-1")
         assert json.loads(ObjectStoragePath(result["paths"]["json"]).read_text())["nodes"]
+
+
+class TestDestination:
+    @pytest.fixture(autouse=True)
+    def _cluster(self, requests_mock: requests_mock.Mocker) -> None:
+        serve(requests_mock, report("node-1"), {"node-1": 95})
+
+    def test_relative_destination_is_made_absolute_with_one_warning(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
+        assert capture("today/hot.txt", formats="txt")["paths"] == {"txt": f"{tmp_path}/today/hot.txt"}
+        [warning] = [line for line in lines if line.startswith("WARNING")]
+        assert f"means '{tmp_path}/today/hot.txt' here" in warning
+        assert "write an absolute path" in warning
+
+    @pytest.mark.parametrize("suffix", ["txt", "html"])
+    @pytest.mark.parametrize("how", [{}, {"deferrable": True, "when_cpu_above": 99}])
+    def test_mapped_task_with_the_destination_of_another_does_not_overwrite_its_capture(
+        self, requests_mock: requests_mock.Mocker, tmp_path: Path, how: dict[str, Any], suffix: str
+    ) -> None:
+        capture(f"{tmp_path}/hot.txt", map_index=0)
+        written = (tmp_path / "hot.txt").stat().st_mtime_ns
+        requests_mock.reset_mock()
+        with pytest.raises(permanent(PermanentError), match=r"hot is the capture of d/r1/capture/0"):
+            capture(f"{tmp_path}/hot.{suffix}", map_index=1, **how)
+        # Nothing was waited for.
+        assert not requests_mock.called
+        assert (tmp_path / "hot.txt").stat().st_mtime_ns == written
 
 
 class TestResult:
@@ -244,3 +279,15 @@ class TestArguments:
         with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match=name):
             operator.execute({})
         assert not requests_mock.called
+
+    def test_no_nodes_are_refused_with_what_a_template_can_write(self) -> None:
+        operator = CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", nodes="{{ x }}")
+        empty: list[Any] = ["", " ", []]
+        for rendered in empty:
+            operator.nodes = rendered
+            with pytest.raises(permanent(ValueError), match=r"leave nodes out, or write '_all': .* or '_all' \}\}"):
+                operator.execute({})
+
+    def test_the_sensors_word_for_the_threshold_is_explained(self) -> None:
+        with pytest.raises(ValueError, match="threshold is called when_cpu_above"):
+            CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", threshold=85)

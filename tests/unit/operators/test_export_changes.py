@@ -1,29 +1,23 @@
-"""The operator that exports subscriptions says what has changed: what it writes, asks again, keeps and skips."""
+"""The operator that exports subscriptions says what has changed: what it writes, asks again, keeps and refuses."""
 
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidReplyError, ServiceUnavailableError
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from airflow_provider_mediaops.video.changes import ExportChanges
-from tests.unit.operators.changed_exports import (
-    NOTHING,
-    changes,
-    counted,
-    export,
-    said,
-)
-from tests.unit.operators.changed_exports import lines as lines  # noqa: PLC0414 a fixture
-from tests.unit.operators.changed_exports import listings as listings  # noqa: PLC0414 a fixture
+from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.permanent import permanent
 from tests.unit.storage.conftest import store  # noqa: F401  a fixture
 from tests.unit.video.listings import Listings, replayed
-from tests.unit.video_platform import error, subscription
+from tests.unit.video_platform import connection, error, subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +25,50 @@ if TYPE_CHECKING:
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor")
+
+NOTHING = {"added": 0, "removed": 0, "changed_records": 0, "recovered": 0, "kept": 0}
+
+
+@pytest.fixture
+def listings(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> Listings:
+    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
+    listings = Listings()
+    requests_mock.get(f"{BASE}/v3/subscriptions", json=listings.answer)
+    return listings
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return log_lines(monkeypatch, ExportSubscriptionsOperator)
+
+
+def task(folder: object, name: str = "subs.jsonl", **arguments: Any) -> ExportSubscriptionsOperator:
+    usual: dict[str, Any] = {"mine": True, "changes": f"{folder}/subs.changes.jsonl"}
+    return ExportSubscriptionsOperator(task_id="export", destination=f"{folder}/{name}", **(usual | arguments))
+
+
+def export(folder: object, name: str = "subs.jsonl", run: str = "", **arguments: Any) -> dict[str, Any]:
+    """Export as a run of its own, unless it has a name."""
+    run = run or f"run-{next(_runs)}"
+    instance = SimpleNamespace(dag_id="dag", run_id=run, task_id="export", map_index=-1, max_tries=0)
+    operator = task(folder, name, **arguments)
+    context: Any = {"ti": instance}
+    return operator.execute(context)
+
+
+_runs = iter(range(10_000))
+
+
+def changes(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "subs.changes.jsonl").read_bytes().split(b"\n")[:-1]]
+
+
+def said(folder: Path) -> list[tuple[str, str]]:
+    return [(row["change"], row["id"]) for row in changes(folder)]
+
+
+def counted(summary: dict[str, Any]) -> dict[str, int]:
+    return {name: summary[name] for name in NOTHING}
 
 
 @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet", "subs.csv.gz"])
@@ -303,3 +341,68 @@ def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Pa
     summary = export(tmp_path, run="again", require_complete=True)
 
     assert counted(summary) == {**NOTHING, "removed": 1199, "changed_records": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("subs.jsonl", b'{"isbn": "1"}\n', "its records are others"),
+        ("subs.jsonl", b'{"kind": "svc#playlist", "id": "1"}\n', "its records are others"),
+        ("subs.jsonl", b"a list\n", "expected value|Expecting value"),
+        ("subs.csv", b"id,title\n1,a\n", "there is no column 'record'"),
+        ("subs.parquet", b"PAR1", "no whole Parquet file"),
+    ],
+)
+def test_destination_that_holds_no_export_raises_before_the_first_request(
+    tmp_path: Path, listings: Listings, name: str, content: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(permanent(InvalidArgumentError), match=f"holds a file that is no export .*({reason})"):
+        export(tmp_path, name)
+
+    assert listings.asked == []
+    assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"changes": "/out/subs.jsonl"}, "changes and destination are one file"),
+        ({"changes": "/out/.subs.jsonl"}, "changes is a hidden file"),
+        ({"changes": "/out/subs.csv"}, "changes ends in .jsonl"),
+        ({"changes": "/out/subs.jsonl.gz"}, "changes ends in .jsonl"),
+        ({"changes": "s3://bucket/c.jsonl"}, "changes .* is on another storage"),
+        ({"changes": " "}, "changes is"),
+        ({"changes": None, "on_unchanged": "skip"}, "on_unchanged='skip' needs changes or if_changed=True"),
+        ({"on_unchanged": "fail"}, "on_unchanged is success or skip; not 'fail'"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(
+    tmp_path: Path, listings: Listings, arguments: dict[str, Any], message: str
+) -> None:
+    usual: dict[str, Any] = {"changes": f"{tmp_path}/c.jsonl"}
+    rendered = {name: str(value).replace("/out", str(tmp_path)) for name, value in arguments.items() if value}
+    with pytest.raises(ValueError, match=message):
+        task("/out", **(usual | {"changes": "/out/c.jsonl"} | arguments))
+
+    if arguments.get("changes", "") is None:
+        usual = {"changes": None, "if_changed": "{{ 'no' }}"}
+    made = task(tmp_path, **usual, **{name: f"{{{{ {name} }}}}" for name in rendered if name not in usual})
+    for name, value in rendered.items():
+        setattr(made, name, value)
+    made.if_changed = "no"
+    with pytest.raises(permanent(InvalidArgumentError), match=message):
+        made.execute({})
+    assert listings.asked == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_path_of_changes_that_cannot_be_written_raises_before_the_first_request(
+    tmp_path: Path, listings: Listings
+) -> None:
+    (tmp_path / "subs.changes.jsonl").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"subs\.changes\.jsonl cannot be written: it is a folder"):
+        export(tmp_path)
+
+    assert listings.asked == []

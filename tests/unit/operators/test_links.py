@@ -80,12 +80,11 @@ class TestReport:
         assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
         assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
-    def test_there_is_none_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, other=[TAB_ROUTE])
-        assert self.link() == ""
-
-    def test_there_is_none_where_airflow_can_have_no_tab(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE])
+    @pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
+    def test_there_is_none_without_the_plugin_or_its_tab(
+        self, monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
+    ) -> None:
+        plugins(monkeypatch, **views)
         assert self.link() == ""
 
     @pytest.mark.parametrize(

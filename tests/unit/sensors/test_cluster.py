@@ -50,7 +50,7 @@ class TestEveryForm:
     @pytest.mark.parametrize("wrong", [{"threshold": 850}, {"nodes": ""}, {"cluster_conn_id": " "}])
     @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])
     def test_arguments_that_are_wrong_when_rendered_fail_it_at_once(
-        self, form: str, wrong: dict[str, Any], flag: dict[str, bool]
+        self, form: str, wrong: dict[str, Any], flag: dict[str, Any]
     ) -> None:
         def rendered(**more: Any) -> ClusterCpuSensor:
             arguments: dict[str, Any] = {**dict.fromkeys(wrong, "{{ x }}"), **flag, **more}
@@ -65,7 +65,7 @@ class TestEveryForm:
 
 
 class TestATriggerThatBroke:
-    def resumed(self, **flag: bool) -> Any:
+    def resumed(self, **flag: Any) -> Any:
         task = ClusterCpuSensor(task_id="watch", deferrable=True, **flag)
         return task.resume_execution("__fail__", {"error": "Trigger failure"}, {})
 

@@ -24,6 +24,7 @@ from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import PERMANENT
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
+from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import AirflowRescheduleException, TaskDeferred
@@ -199,8 +200,8 @@ def test_a_rescheduled_poke_takes_an_earlier_one_for_an_answer(live: Any, form: 
     assert live("cluster", script, lambda world: in_form(sensor("cluster"), world, form))[0] == verdict
 
 
-GROWING = {"timeout": 3600, "exponential_backoff": True}
-DOUBLED = [0, 60, 180, 420, 900, 1860, 3600]
+GROWING: dict[str, Any] = {"timeout": 3600, "exponential_backoff": True}
+DOUBLED: list[float] = [0, 60, 180, 420, 900, 1860, 3600]
 #: The world, the arguments of the wait, and when the readings come: the last one at the time limit.
 PACES: dict[str, tuple[Script, dict[str, Any], list[float]]] = {
     "a limit between readings": (((0, COOL),), {"timeout": 100}, [0, 60, 100]),
@@ -313,6 +314,38 @@ def test_a_streak_counts_the_same_in_every_form(live: Any, world: str) -> None:
     compared(live, "cluster", script, verdict, sustained_for=25)
 
 
+def capture(destination: Path, **arguments: Any) -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(
+        task_id="capture",
+        destination=str(destination),
+        nodes="node-1",
+        when_cpu_above=85,
+        poll_interval=10,
+        wait_timeout=LIMIT,
+        on_timeout="fail",
+        **arguments,
+    )
+
+
+def test_captures_that_wait_in_one_triggerer_share_the_readings(live: Any, tmp_path: Path) -> None:
+    def captured(world: World) -> None:
+        context: Any = {"ti": world}
+        triggers = []
+        for number in range(20):
+            with pytest.raises(TaskDeferred) as deferred:
+                capture(tmp_path / f"{number}.txt", deferrable=True).execute(context)
+            triggers.append(made_again(deferred.value.trigger))
+
+        async def together() -> list[Any]:
+            return await asyncio.gather(*map(first_event, triggers))
+
+        assert all(len(value_of(event)["captures"]) == 1 for event in world.on_a_loop(together()))
+        asked = [path.rpartition("/")[2] for _, path in world.asked]
+        assert (asked.count("os,process"), asked.count("hot_threads")) == (4, 20)
+
+    assert live("cluster", ((0, COOL), (25, HOT)), captured)[0] == "done"
+
+
 @pytest.mark.parametrize("deferrable", [False, True], ids=["worker", "triggerer"])
 @pytest.mark.parametrize("world", [*WORLDS, *GONE_WORLDS, *STREAKS])
 def test_a_capture_decides_as_the_sensor_does(
@@ -326,19 +359,7 @@ def test_a_capture_decides_as_the_sensor_does(
     else:
         script, verdict = WORLDS.get(world) or (GONE_WORLDS[world][0], GONE_WORLDS[world][1]["cluster"])
     sustained_for = 25 if world in STREAKS else 0
-
-    def make(**form: Any) -> CaptureHotThreadsOperator:
-        return CaptureHotThreadsOperator(
-            task_id="capture",
-            destination=str(tmp_path / "hot.txt"),
-            nodes="node-1",
-            when_cpu_above=85,
-            sustained_for=sustained_for,
-            poll_interval=10,
-            wait_timeout=LIMIT,
-            on_timeout="fail",
-            **form,
-        )
+    make = partial(capture, tmp_path / "hot.txt", sustained_for=sustained_for)
 
     def captured(world: World) -> Any:
         try:

@@ -18,8 +18,7 @@ from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from airflow_provider_mediaops.triggers.shared_readings import Poll
-from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.until import until
@@ -27,7 +26,6 @@ from tests.unit.until import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.triggers.shared_readings import Waiter
     from tests.unit.conftest import Supervisor
 
 COOL, HOT = http(replied(stats({"node-1": 5}))), http(replied(stats({"node-1": 95})))
@@ -83,45 +81,6 @@ class TestWait:
             outcome = await captured(made_again(trigger(tmp_path, deadline=time.time() - 1)))
         assert outcome["timed_out"]
         assert not outcome["captures"]
-
-    async def test_others_that_wait_share_the_readings(
-        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        readings: list[bytes] = []
-        reports: list[bytes] = []
-        waiters: list[Waiter] = []
-        one_came = threading.Condition()
-        add = Poll.add
-
-        def counted(poll: Poll, waiter: Waiter) -> None:
-            add(poll, waiter)
-            with one_came:
-                waiters.append(waiter)
-                one_came.notify_all()
-
-        def serve(peer: Peer) -> None:
-            while request := peer.request():
-                if b"hot_threads" in request:
-                    reports.append(request)
-                    peer.send(REPORT)
-                    continue
-                # Until all wait for it: the threads in which triggers begin may be late by any time. With more readings
-                # than are due, nothing is shared, and nobody else will come.
-                with one_came:
-                    readings.append(request)
-                    one_came.notify_all()
-                    due = 20 * -(-len(waiters) // 20)
-                    assert one_came.wait_for(lambda due=due: len(waiters) >= due or len(readings) > 4, 240)  # type: ignore[misc]
-                peer.send(HOT if len(readings) >= 4 else COOL)
-
-        monkeypatch.setattr(Poll, "add", counted)
-        with Loopback(serve) as server:
-            supervisor.connect("cluster_1", connection(server.base))
-            # The interval is over before a reply can come: one that is held up would rightly leave out a reading.
-            made = [trigger(tmp_path / str(number), plan=plan(poll_interval=1e-6)) for number in range(20)]
-            outcomes = await asyncio.gather(*map(captured, made))
-        assert all(len(outcome["captures"]) == 1 for outcome in outcomes)
-        assert (len(readings), len(reports)) == (4, 20)
 
     async def test_the_event_loop_goes_on_while_files_are_written(
         self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
