@@ -1,20 +1,32 @@
-"""What each operator reads and writes, by its arguments and its result, and what the event of an asset says of it."""
+"""What each operator reads and writes, what the events of its assets say of it, and what OpenLineage gets."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAssetByName
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
+from airflow_provider_mediaops.lineage.openlineage import operator_lineage
+from airflow_provider_mediaops.lineage.outlet_events import note_in_events
 from airflow_provider_mediaops.lineage.task_lineage import (
     LineageDataset,
+    TaskLineage,
     bulletin_lineage,
     capture_lineage,
     enrichment_lineage,
     export_lineage,
 )
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Supervisor
 
 MINE = {"mine": True, "part": ("id", "snippet")}
 SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
@@ -27,6 +39,38 @@ def shown(name: str) -> Any:
 
 def uris(datasets: tuple[LineageDataset, ...]) -> list[str]:
     return [dataset.uri for dataset in datasets]
+
+
+FACTS = {"path": "/data/books.csv", "rows": 3}
+LINEAGE = TaskLineage(
+    outputs=(LineageDataset("file:///data/books.csv"), LineageDataset("file:///data/other.csv")), facts=FACTS
+)
+
+
+class Events:
+    """The events of a task, and the warnings in its log."""
+
+    def __init__(self) -> None:
+        self.accessors = OutletEventAccessors()
+        self.warnings: list[str] = []
+
+    def note(self, *outlets: Any, lineage: TaskLineage = LINEAGE) -> None:
+        context = cast("Any", {"outlet_events": self.accessors})
+        note_in_events(context, outlets, lineage, lambda text, *values: self.warnings.append(text % values))
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+REPORTED = TaskLineage(
+    inputs=(LineageDataset("mediaops-video://videos/subscriptions/mine"),),
+    outputs=(
+        LineageDataset("s3://bucket/subs.csv", {"id": "string", "count": "int64"}, 120, 4096),
+        LineageDataset("file:///log.txt"),
+    ),
+)
 
 
 class TestExport:
@@ -177,3 +221,88 @@ def test_the_changes_of_an_export_are_an_output_of_their_own() -> None:
     ]
     # Neither file was written.
     assert outputs({"rows": 9, "bytes": 1, "changes": None, **counts}) == [("s3://b/subs.csv", 9)]
+
+
+def test_the_event_of_an_asset_has_the_facts(events: Events) -> None:
+    asset, other = Asset("books"), Asset("other")
+    events.note(asset)
+    assert events.accessors[asset].extra == FACTS
+    assert events.accessors[other].extra == {}
+
+
+def test_other_entries_of_the_extra_stay(events: Events) -> None:
+    asset = Asset("books")
+    events.accessors[asset].extra["approved_by"] = "someone"
+    events.note(asset)
+    assert events.accessors[asset].extra == {"approved_by": "someone", **FACTS}
+
+
+def test_a_reference_leads_to_its_asset(
+    events: Events, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(msg: Any) -> AssetResult:
+        assert isinstance(msg, GetAssetByName)
+        return AssetResult(name=msg.name, uri="s3://bucket/books.csv", group="asset", extra={})
+
+    monkeypatch.setattr(supervisor, "send", send)
+    events.note(Asset.ref(name="referred"))
+    assert events.accessors[Asset("referred", "s3://bucket/books.csv")].extra == FACTS
+
+
+def test_an_outlet_that_cannot_be_described_fails_nothing(
+    events: Events, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ErrorResponse(error=ErrorType.ASSET_NOT_FOUND, detail={"name": "gone"})
+    monkeypatch.setattr(supervisor, "send", lambda _: gone)
+    asset, long = Asset("books"), TaskLineage(outputs=(LineageDataset(f"file:///{'x' * 1500}"),), facts=FACTS)
+    events.note(Asset.ref(name="gone"), AssetAlias("long"), asset, lineage=long)
+    assert events.accessors[asset].extra == FACTS
+    assert [warning.partition(" says nothing")[0] for warning in events.warnings] == [
+        "The event of the outlet gone",
+        "The event of the outlet long",
+    ]
+
+
+def test_inputs_and_outputs_have_the_names_of_openlineage() -> None:
+    lineage = operator_lineage(REPORTED)
+    assert lineage is not None
+    assert [(each.namespace, each.name) for each in lineage.inputs] == [
+        ("mediaops-video://videos", "subscriptions/mine")
+    ]
+    assert [(each.namespace, each.name) for each in lineage.outputs] == [
+        ("s3://bucket", "subs.csv"),
+        ("file", "/log.txt"),
+    ]
+
+
+def test_an_output_has_its_schema_and_its_size() -> None:
+    lineage = operator_lineage(REPORTED)
+    assert lineage is not None
+    dataset, log = lineage.outputs
+    assert [(field.name, field.type) for field in dataset.facets["schema"].fields] == [
+        ("id", "string"),
+        ("count", "int64"),
+    ]
+    statistics = dataset.outputFacets["outputStatistics"]
+    assert (statistics.rowCount, statistics.size) == (120, 4096)
+    assert (log.facets, log.outputFacets) == ({}, {})
+
+
+def test_an_asset_has_the_name_that_the_operators_give() -> None:
+    from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
+
+    asset = create_video_asset(conn_id="videos")
+    dataset = convert_asset_to_openlineage(asset, None)
+    lineage = operator_lineage(REPORTED)
+    assert lineage is not None
+    assert (dataset.namespace, dataset.name) == (lineage.inputs[0].namespace, lineage.inputs[0].name)
+    # Airflow finds the converter by the scheme.
+    found = translate_airflow_asset(asset, None)
+    assert found is not None
+    assert (found.namespace, found.name) == (dataset.namespace, dataset.name)
+
+
+def test_without_the_provider_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("openlineage", "airflow.providers.openlineage", "airflow.providers.openlineage.extractors"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert operator_lineage(REPORTED) is None
