@@ -245,15 +245,15 @@ class HighCpuTrigger(BaseEventTrigger):
 
     def _check(self) -> None:
         """Raise InvalidArgumentError for a value that cannot be used, whatever its type."""
-        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval", "clear_below"):
-            value, or_none = getattr(self, name), ", or None" if name == "clear_below" else ""
-            if not (_is_number(value) or (or_none and value is None)):
-                raise refused(name, value, f"is a number, 0 or more, up to {_LARGEST:g}{or_none}")
         conn_id: object = self.cluster_conn_id
         if not isinstance(conn_id, str) or not conn_id:
             raise refused("cluster_conn_id", conn_id, "is the id of a connection")
         if self.nodes is not None and not isinstance(self.nodes, (str, list)):
             raise refused("nodes", self.nodes, "is ids or names, as a list or one text")
+        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval", "clear_below"):
+            value, or_none = getattr(self, name), ", or None" if name == "clear_below" else ""
+            if not (_is_number(value) or (or_none and value is None)):
+                raise refused(name, value, f"is a number, 0 or more, up to {_LARGEST:g}{or_none}")
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
