@@ -6,7 +6,6 @@ import json
 import re
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.page.document import page
 from tests.unit.cluster.made_pages import capture, words_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, stack, thread, unique

@@ -133,6 +133,23 @@ class TestAsCallback:
         assert name in lines[0]
         assert not cluster.called
 
+    @pytest.mark.parametrize(
+        ("reply", "word"),
+        [
+            ({"status_code": 401, "text": "Unauthorized"}, "AuthenticationError"),
+            ({"status_code": 503, "text": ""}, "ServiceUnavailableError"),
+            ({"text": "<html>login</html>"}, "InvalidReplyError"),
+        ],
+    )
+    def test_its_failure_is_one_line_in_the_log_and_no_more(
+        self, cluster: requests_mock.Mocker, logs: Path, lines: list[str], reply: dict[str, Any], word: str
+    ) -> None:
+        cluster.get(f"{BASE}/_nodes/hot_threads", **reply)
+        CaptureHotThreadsNotifier()({})
+        (line,) = lines
+        assert line.startswith(f"ERROR: CaptureHotThreadsNotifier failed, and the run goes on: {word}: ")
+        assert not logs.exists()
+
 
 class TestAsDeadlineAlert:
     async def test_notifier_on_an_event_loop_renders_the_context_of_the_run(

@@ -96,6 +96,12 @@ class TestAsDeadlineAlert:
             with pytest.raises(PermissionDeniedError):
                 await PostBulletinNotifier(text="late", context=of_a_deadline())
 
+    def test_failure_in_an_executor_is_raised(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.post(ACTIVITIES, status_code=403, json={"error": {"errors": [{"reason": "forbidden"}]}})
+        context = of_a_deadline()
+        with pytest.raises(PermissionDeniedError):
+            PostBulletinNotifier(text="late", context=context)(context)
+
 
 @pytest.mark.parametrize(
     ("arguments", "why"),

@@ -11,15 +11,17 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
+    RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.source_list import ListSource
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.deferral import done_event
+from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
-from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
+from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, SteadyTime, address
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
@@ -125,6 +127,41 @@ class TestGoingOn:
         assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
         assert summary["failed"] == 0
 
+    def test_rows_that_failed_within_bounds_stay_and_count(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        database.get(address(CRIME), **DOWN)
+        database.get(address(CALENDAR), **DOWN)
+        isbns = [CRIME, PROGRAMMING, CALENDAR]
+        with pytest.raises(ServiceUnavailableError):
+            enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
+        database.get(address(CRIME), json=book(CRIME))
+        with pytest.raises(ServiceUnavailableError):
+            enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
+        database.get(address(CALENDAR), json=book(CALENDAR))
+
+        summary = enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
+
+        assert statuses(tmp_path / "books.jsonl") == ["failed", "found", "found"]
+        assert summary["failed"] == 1
+
+    def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
+        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
+    ) -> None:
+        supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
+        database.get(address(PROGRAMMING), status_code=404, json=LIMIT_404)
+        database.get(address(CALENDAR), **SPENT)
+        with pytest.raises(QuotaExceededError):
+            enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
+        forget_rates()
+        database.get(address(CALENDAR), json=book(CALENDAR))
+        database.reset_mock()
+
+        enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
+
+        assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
+        assert statuses(tmp_path / "books.jsonl") == ["not_found"]
+
     def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"
         stopped_at(PROGRAMMING, destination, database)
@@ -134,6 +171,26 @@ class TestGoingOn:
         assert CRIME not in asked(database)
         assert (summary["found"], summary["resumed"]) == (3, True)
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 5
+
+    def test_resumed_source_is_read_on_from_the_next_row(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        (tmp_path / "isbns.txt").write_text("\n".join(LIST))
+        source = str(tmp_path / "isbns.txt")
+        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, source=source)
+
+        enrich(tmp_path / "books.jsonl", source=source)
+
+        assert CRIME not in asked(database)
+        assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
+
+    def test_the_log_says_what_is_kept_and_where_it_goes_on(
+        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, EnrichIsbnsOperator)
+        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
+        enrich(tmp_path / "books.jsonl")
+
+        assert "INFO: Saved 2 of 5 ISBNs for the next attempt." in lines
+        assert "INFO: Resuming after 2 of 5 ISBNs." in lines
 
 
 class TestAnew:
@@ -262,3 +319,12 @@ class TestDeferred:
             tomorrow.execute(instance(run="tomorrow"))  # type: ignore[arg-type]
 
         assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
+
+    def test_the_error_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
+        operator = make(tmp_path / "books.jsonl", deferrable=True)
+        event = error_event(RateLimitedError("limit", retry_after=7.0))
+
+        with pytest.raises(RateLimitedError, match="limit") as caught:
+            operator.execute_complete(instance(), event)  # type: ignore[arg-type]
+
+        assert caught.value.retry_after == 7.0

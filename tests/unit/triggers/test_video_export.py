@@ -90,6 +90,24 @@ class TestEventLoop:
         assert (step.done[0], step.done[-1]) == (method, "close")
         assert is_free(tmp_path)
 
+    @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
+    def test_so_does_one_whose_triggerer_ends(
+        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        """Its event loop then cancels all tasks, also those that wait for a thread."""
+        step = HalfWritten(monkeypatch, method)
+        platform.replies = [page_reply(1)]
+
+        async def triggerer() -> None:
+            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+            await until(step.begun.is_set)
+            asyncio.get_running_loop().call_later(0.05, step.may_end.set)
+            assert not running.done()
+
+        asyncio.run(triggerer())
+        assert (step.done[0], step.done[-1]) == (method, "close")
+        assert is_free(tmp_path)
+
     async def test_a_trigger_that_is_cancelled_while_it_meets_an_error_lets_go_of_the_destination(
         self, platform: Platform, tmp_path: Path
     ) -> None:
