@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import cached_property
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -151,10 +151,10 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
         # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
         self._progress.answered = started is not None
-        elapsed = (datetime.now(timezone.utc) - started).total_seconds() if started else 0.0
+        elapsed = time.time() - started.timestamp() if started else 0.0
         outcome = self._look(elapsed, one_poke=self.reschedule)
         if isinstance(outcome, Later):
-            raise AirflowRescheduleException(datetime.now(timezone.utc) + timedelta(seconds=outcome.seconds))
+            raise AirflowRescheduleException(datetime.fromtimestamp(time.time() + outcome.seconds, timezone.utc))
         return self._result(outcome)
 
     def _defer_unless_there(self) -> Any:

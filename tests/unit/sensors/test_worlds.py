@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import datetime, timezone
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -106,9 +105,7 @@ def in_form(make: Callable[..., Any], world: World, form: str) -> Any:
         try:
             return make(mode=form).execute({"ti": world})
         except AirflowRescheduleException as later:
-            # The dates are the machine's own, which has hardly moved on meanwhile.
-            pause = later.reschedule_date - datetime.now(timezone.utc)
-            world.sleep(round(pause.total_seconds(), 1))
+            world.sleep(later.reschedule_date.timestamp() - world.monotonic())
 
 
 def resumed(make: Callable[..., Any], world: World, deferred: TaskDeferred) -> Any:

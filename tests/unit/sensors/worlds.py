@@ -7,7 +7,7 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -143,7 +143,7 @@ class World:
 
     def get_first_reschedule_date(self, context: Any) -> datetime | None:
         """Act as the task instance of a rescheduled poke."""
-        return datetime.now(timezone.utc) - timedelta(seconds=self.seconds) if self.seconds else None
+        return datetime.fromtimestamp(START, timezone.utc) if self.seconds else None
 
     def answer(self, request: Request) -> Any:
         self.asked.append((self.seconds, unquote(request.path)))
