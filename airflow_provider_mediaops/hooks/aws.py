@@ -25,7 +25,7 @@ from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Request
 
 # The signing name of the service: also that of domains with OpenSearch.

@@ -16,7 +16,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.reply import plain_text

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 

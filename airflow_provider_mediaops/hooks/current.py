@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait

@@ -113,7 +113,7 @@ def cluster_of(fields: Mapping[str, object]) -> str:
 def _cause_in(fields: Mapping[str, object]) -> str:
     """Return why the captures were taken, in words; empty if the fields do not say so for sure."""
     from airflow_provider_mediaops.cluster.capture.reason import cause_of
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
     if fields.get("on_timeout") == "capture":
         return ""

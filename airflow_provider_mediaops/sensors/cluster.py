@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
 
 class ClusterCpuSensor(ServiceSensor):
@@ -38,7 +38,7 @@ class ClusterCpuSensor(ServiceSensor):
     """
 
     conn_id_field = "cluster_conn_id"
-    watch_class = "airflow_provider_mediaops.cluster.cpu:CpuWatch"
+    watch_class = "airflow_provider_mediaops.cluster.cpu_watch:CpuWatch"
     watch_fields = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
     trigger_class = "airflow_provider_mediaops.triggers.cluster:CpuSensorTrigger"
     template_fields: Sequence[str] = (*watch_fields, "cluster_conn_id")
@@ -77,7 +77,7 @@ class ClusterCpuSensor(ServiceSensor):
         return watch
 
     def _check_partly(self, arguments: dict[str, Any]) -> None:
-        from airflow_provider_mediaops.cluster.cpu import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
         CpuWatch(**{"threshold": 0, **known})

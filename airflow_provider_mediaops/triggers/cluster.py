@@ -21,7 +21,7 @@ from airflow_provider_mediaops.version_compat import asset_state_store
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
-    from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
+    from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
     from airflow_provider_mediaops.watch import Watch
@@ -50,7 +50,7 @@ class CpuSensorTrigger(WatchTrigger):
     """
 
     hook_class = "airflow_provider_mediaops.hooks.cluster:SearchClusterHook"
-    watch_class = "airflow_provider_mediaops.cluster.cpu:CpuWatch"
+    watch_class = "airflow_provider_mediaops.cluster.cpu_watch:CpuWatch"
 
     @asynccontextmanager
     async def _readings(self, watch: Watch) -> AsyncIterator[SharedReadings]:
@@ -226,7 +226,7 @@ class HighCpuTrigger(BaseEventTrigger):
         ).spikes()
 
     def _payload(self, spike: Spike) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.cpu import described
+        from airflow_provider_mediaops.cluster.cpu_watch import described
 
         return {
             "nodes": described(spike.nodes),
@@ -238,7 +238,7 @@ class HighCpuTrigger(BaseEventTrigger):
         }
 
     def _hysteresis(self) -> Hysteresis:
-        from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
+        from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Hysteresis
 
         watch = CpuWatch(self.threshold, self.sustained_for, self.nodes, self.require, self.reading_interval)
         return Hysteresis(watch, self.threshold if self.clear_below is None else self.clear_below)

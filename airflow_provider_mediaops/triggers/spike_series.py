@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
+from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, name_some
 from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
@@ -19,7 +19,7 @@ from airflow_provider_mediaops.watch import Done
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
+    from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedReadings

@@ -186,7 +186,7 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
 
 def _capture(nodes: list[str] | None, interval: float, destination: Path) -> BaseTrigger:
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
@@ -204,7 +204,7 @@ def _capture(nodes: list[str] | None, interval: float, destination: Path) -> Bas
 def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings, carried_out
     from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_cores, node_stats
-from airflow_provider_mediaops.cluster.cpu import name_some
+from airflow_provider_mediaops.cluster.cpu_watch import name_some
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,

@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
 from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
-from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, Streaks, name_some
+from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-    from airflow_provider_mediaops.cluster.cpu import Spike
+    from airflow_provider_mediaops.cluster.cpu_watch import Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler

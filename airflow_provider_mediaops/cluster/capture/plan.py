@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import read_flag, read_identifier, read_path, read_seconds, read_whole_number
 from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths
-from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, read_percentage
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, check_show_queries
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
 Reason = Literal["spike", "time_limit", "at_once"]
 """Why a capture is taken: nodes ran hot; the time limit of the wait came first; or without any wait."""

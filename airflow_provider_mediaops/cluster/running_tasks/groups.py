@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.running_tasks.description import query_of
+from airflow_provider_mediaops.cluster.running_tasks.description_parser import query_of
 from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
 from airflow_provider_mediaops.json_text import storable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
-from airflow_provider_mediaops.cluster.running_tasks.description import ESQL_PARTS, expression_of, index_of
+from airflow_provider_mediaops.cluster.running_tasks.description_parser import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
 from airflow_provider_mediaops.http.reply import read_json

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from airflow_provider_mediaops.cluster.cpu import name_some
+from airflow_provider_mediaops.cluster.cpu_watch import name_some
 from airflow_provider_mediaops.cluster.query import check_show_queries, node_list
-from airflow_provider_mediaops.cluster.running_tasks.description import query_of
+from airflow_provider_mediaops.cluster.running_tasks.description_parser import query_of
 from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
     MAX_LIST_BYTES,

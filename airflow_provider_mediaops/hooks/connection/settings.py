@@ -18,7 +18,7 @@ from airflow_provider_mediaops.http.settings import is_header_name, is_header_te
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.http.settings import TransportSettings

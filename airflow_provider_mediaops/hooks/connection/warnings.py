@@ -15,7 +15,7 @@ from airflow_provider_mediaops.hooks.connection.settings import base_urls
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 
 # The share of common characters from which on an unknown field is taken for a misspelt one.
 _SIMILARITY = 0.75

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Hysteresis
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.client import ClusterClient
-from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of

@@ -192,7 +192,7 @@ def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: 
         world.close()
 
 
-@places_of_which_long("none")
+@places_of_which_long("none", "disk")
 def test_two_attempts_of_a_task_that_take_turns_make_one_file(kind: str) -> None:
     seen: set[int] = set()
     total = length(kind)
@@ -316,7 +316,7 @@ def test_a_death_between_the_dataset_and_its_changes(kind: str, changes: str, th
 # 6
 
 
-@places_of_which_long("none")
+@places_of_which_long("none", "disk")
 @pytest.mark.parametrize("changes", ["shared", "own"])
 def test_two_runs_with_one_destination_replace_nothing_that_is_newer(kind: str, changes: str) -> None:
     seen: set[int] = set()

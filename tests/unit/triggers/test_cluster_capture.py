@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger

@@ -12,7 +12,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaExceededError, RateStoreError
 from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.connection.settings import rate_limiter
 from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 from tests.conftest import AIRFLOW_HOME

@@ -18,7 +18,7 @@ from tests.unit.search_cluster import report, stats
 if TYPE_CHECKING:
     import requests_mock
 
-    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
     from tests.unit.conftest import Supervisor
 
 CLUSTER_URL = "http://cluster.example:9200"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
-from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from tests.unit.hooks.field_values import extra, fields, wrong
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.cluster.running_tasks.description import expression_of, index_of, query_of
+from airflow_provider_mediaops.cluster.running_tasks.description_parser import expression_of, index_of, query_of
 
 SEARCH, PIT = "indices:data/read/search", "indices:data/read/open_point_in_time"
 ESQL, SQL = "indices:data/read/esql", "indices:data/read/sql"

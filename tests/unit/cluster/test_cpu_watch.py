@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.cpu import CpuWatch, Spike, SpikeVerdict, Streaks, described
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Spike, SpikeVerdict, Streaks, described
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
