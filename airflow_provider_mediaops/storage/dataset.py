@@ -34,7 +34,7 @@ from airflow_provider_mediaops.storage.formats import (
 from airflow_provider_mediaops.storage.log import DoneFrame, Log, is_outdated, read_logs, summary_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
-from airflow_provider_mediaops.storage.scratch import Part, ScratchFile
+from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
@@ -255,13 +255,13 @@ class Staging:
             return self._publish_rest(done, self._published(done, new))
 
     @contextmanager
-    def _lines_of_changes(self, *, has_changes: bool) -> Iterator[Part | None]:
+    def _lines_of_changes(self, *, has_changes: bool) -> Iterator[ByteRange | None]:
         if not has_changes or self.changes is None:
             yield None
             return
         with closing(ScratchFile()) as file:
             self.changes(_path_to(file.descriptor))
-            yield Part(file.descriptor, 0, file.size)
+            yield ByteRange(file.descriptor, 0, file.size)
 
     def _converted(self, new: NewFile) -> int:
         """Write the file that is to be published; return its size."""

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.storage.files import (
     target_of,
     write_at,
 )
-from airflow_provider_mediaops.storage.scratch import NewFile, Part, digest_of
+from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -174,7 +174,7 @@ class LocalBackend(LocalFolder):
             for each in (own, self._folder, self._folder.parent):
                 sync_names(each)
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> Part:
+    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
         """Add a frame at the end of the file of the claim that was created here; return where it can be read."""
         del folder, claim, number  # the file was opened when it was created: one that was removed is not made again
         now = time.monotonic()
@@ -187,11 +187,11 @@ class LocalBackend(LocalFolder):
                 sync(self._log)
                 self._synced = now
         self._end = end
-        return Part(self._log, start, end)
+        return ByteRange(self._log, start, end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[Part]]:
+    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
         """Open the files of claims; one may be missing."""
-        found: dict[Claim, list[Part]] = {}
+        found: dict[Claim, list[ByteRange]] = {}
         for name in names:
             claim, rest = read_name(name) or (None, "")
             if claim is None or rest:
@@ -199,7 +199,7 @@ class LocalBackend(LocalFolder):
             with self._reading(), suppress(FileNotFoundError):
                 descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._opened.append(descriptor)
-                found[claim] = [Part(descriptor, 0, os.fstat(descriptor).st_size)]
+                found[claim] = [ByteRange(descriptor, 0, os.fstat(descriptor).st_size)]
         return found
 
     def version(self) -> Version | None:

@@ -25,7 +25,7 @@ from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.claims import LAST, Claim, claims_in, last_name, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line
-from airflow_provider_mediaops.storage.scratch import Part, read_blocks
+from airflow_provider_mediaops.storage.scratch import ByteRange, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,8 +58,8 @@ class Frame:
     kind: Kind
     # The number of records up to its end.
     rows: int
-    data: Part
-    lines: Part
+    data: ByteRange
+    lines: ByteRange
     # The checksum of the header's text and all that follows.
     crc: int = 0
     text: bytes = b""
@@ -83,7 +83,7 @@ class DoneFrame(NamedTuple):
     """What a frame says is to be published: the fields of its data, and the lines of the changes."""
 
     fields: dict[str, Any]
-    lines: Part
+    lines: ByteRange
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class ClaimLog:
     #: Whether it is over: nothing of it counts but the summary.
     last: dict[str, Any] | None = None
 
-    def read(self, parts: Iterable[Part], name: str) -> None:
+    def read(self, parts: Iterable[ByteRange], name: str) -> None:
         """Read the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
         for part in parts:
             start = part.start
@@ -155,7 +155,7 @@ def _frame_at(file: int, start: int, end: int, name: str) -> Frame | None:
         return None
     number, rows, data_size, size = sizes
     at = start + found.end()
-    data, lines = Part(file, at, at + data_size), Part(file, at + data_size, at + data_size + size)
+    data, lines = ByteRange(file, at, at + data_size), ByteRange(file, at + data_size, at + data_size + size)
     is_break = "before" in fields
     return Frame(number, fields["kind"], rows, data, lines, int(found[1], 16), found[2], is_break, before)
 
@@ -295,14 +295,14 @@ class Log:
         log, done, latest = chain.log, set(chain.log.done), -1
         for number in range(chain.first, chain.last + 1):
             if number not in done:
-                self._add(Part(log.file, log.lines[number], log.ends[number]))
+                self._add(ByteRange(log.file, log.lines[number], log.ends[number]))
                 latest = number
         if latest >= 0:
             self._state = b"".join(log.frame(latest).data.blocks())
         self.appended_rows = log.frame(chain.last).rows
         self._tip = Place(log.claim, chain.last)
 
-    def _add(self, lines: Part) -> None:
+    def _add(self, lines: ByteRange) -> None:
         if lines.end > lines.start:
             self._starts.append(lines.start)
             self._files.append(lines.file)
@@ -367,7 +367,7 @@ class Log:
             self._held, self._held_bytes, self._held_rows = [], 0, 0
         self._since = time.monotonic()
 
-    def finish(self, fields: Mapping[str, Any], lines: Part | None) -> DoneFrame:
+    def finish(self, fields: Mapping[str, Any], lines: ByteRange | None) -> DoneFrame:
         """Append the frame that says what is to be published."""
         size = lines.end - lines.start if lines else 0
         frame = self._append("done", json_line(fields), lines.blocks if lines else tuple, size)
@@ -413,7 +413,7 @@ class Log:
         )
         self._is_broken = False
         at = part.start + len(head)
-        places = Part(part.file, at - len(data), at), Part(part.file, at, part.end)
+        places = ByteRange(part.file, at - len(data), at), ByteRange(part.file, at, part.end)
         frame = Frame(self._number, kind, header["rows"], *places)
         if kind == "rows":
             self._add(frame.lines)
@@ -464,16 +464,16 @@ class Log:
         for part in self._parts(0):
             yield from part.blocks()
 
-    def _parts(self, start: int) -> Iterator[Part]:
+    def _parts(self, start: int) -> Iterator[ByteRange]:
         """Yield where the committed lines are, from a place in bytes on."""
         self.flush()
         for index in range(bisect_right(self._ends, start), len(self._ends)):
             begin = self._ends[index - 1] if index else 0
             at = self._starts[index]
-            yield Part(self._files[index], at + max(0, start - begin), at + self._ends[index] - begin)
+            yield ByteRange(self._files[index], at + max(0, start - begin), at + self._ends[index] - begin)
 
 
-def _lines_in(part: Part) -> Iterator[bytes]:
+def _lines_in(part: ByteRange) -> Iterator[bytes]:
     rest = b""
     for block in part.blocks():
         *lines, rest = (rest + block).split(b"\n")

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.storage.errors import ConflictError, conflict_err
 from airflow_provider_mediaops.storage.files import beside, put, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.refusals import code_of
-from airflow_provider_mediaops.storage.scratch import Part, ScratchFile, digest_of, read_blocks
+from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ class StoreBackend(StoreFolder):
         """Create the object of a claim."""
         self.put(f"{folder}/{claim}", b"")
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> Part:
+    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
         """Write a segment; return where it can be read."""
         del durable  # every object is
         part = self._spooled(content)
@@ -191,13 +191,13 @@ class StoreBackend(StoreFolder):
                 out.closed = True
             raise
 
-    def _spooled(self, content: Iterable[bytes]) -> Part:
+    def _spooled(self, content: Iterable[bytes]) -> ByteRange:
         start = self._spool.end
         for block in content:
             self._spool.append(block)
-        return Part(self._spool.descriptor, start, self._spool.end)
+        return ByteRange(self._spool.descriptor, start, self._spool.end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[Part]]:
+    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
         """Download the segments of claims, in the order of their frames; one may be missing."""
         segments: dict[Claim, dict[int, str]] = {}
         for name in names:
@@ -205,7 +205,7 @@ class StoreBackend(StoreFolder):
             if claim and number.isdecimal():
                 segments.setdefault(claim, {})[int(number)] = name
         wanted = [(claim, found[number]) for claim, found in segments.items() for number in sorted(found)]
-        parts: dict[Claim, list[Part]] = {}
+        parts: dict[Claim, list[ByteRange]] = {}
         contents = self._downloaded(folder, [name for _, name in wanted])
         for (claim, _), content in zip(wanted, contents, strict=True):
             if content is not None:

@@ -51,7 +51,7 @@ def scratch_database(create_table: str) -> sqlite3.Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ByteRange:
     """A part of an open local file."""
 
     file: int
