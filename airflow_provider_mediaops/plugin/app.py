@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
-from airflow_provider_mediaops.plugin.capture_list import Asked, Row, list_page
+from airflow_provider_mediaops.plugin.list_page import Asked, Row, list_page
 from airflow_provider_mediaops.plugin.reader_threads import ReaderThreads
 from airflow_provider_mediaops.plugin.rendered_fields import (
     NothingToShowError,
@@ -31,7 +31,7 @@ from airflow_provider_mediaops.plugin.rendered_fields import (
     read_fields,
     store_of,
 )
-from airflow_provider_mediaops.plugin.report import (
+from airflow_provider_mediaops.plugin.report_page import (
     EarlierCapture,
     comparable,
     origin_remark,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from sqlalchemy.sql import Select
 
-    from airflow_provider_mediaops.plugin.capture_list import Asked
+    from airflow_provider_mediaops.plugin.list_page import Asked
 
 # As many runs as Airflow keeps rendered fields of by default.
 _MOST_OTHERS = 30

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-from airflow_provider_mediaops.plugin import report
+from airflow_provider_mediaops.plugin import report_page
 from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.plugin.airflow_world import text
 from tests.unit.storage.attached import attached
@@ -93,7 +93,7 @@ class TestNotShown:
         assert "the content of another file" not in self.refused(world, url)
 
     def test_more_than_a_page_reads_is_left_out(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(report, "MAX_START_BYTES", 1_000)
+        monkeypatch.setattr(report_page, "MAX_START_BYTES", 1_000)
         url, _ = add(world, TASKS)
         assert "says more about tasks than this page reads" in self.refused(world, url)
 
@@ -129,6 +129,6 @@ def test_of_a_file_in_an_object_store_the_beginning_is_read(
     counting.pipe("/bucket/a.txt", text().encode())
     counting.pipe("/bucket/a.json", document)
     url = world.add(destination="memory://counted@bucket/a.txt", running_tasks=True)
-    monkeypatch.setattr(report, "MAX_START_BYTES", 8_000)
+    monkeypatch.setattr(report_page, "MAX_START_BYTES", 8_000)
     assert "report:nightly-margin" in world.get(url).text
     assert counting.read == {"a.txt": len(text()), "a.json": 8_000}
