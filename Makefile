@@ -74,12 +74,12 @@ docs: .venv/ready
 links: .venv/ready
 	@.venv/bin/python -m sphinx -q -b linkcheck docs docs/_build/links
 
-# These start no server but those of the checkout (and Redis, where it is installed). Many tests wait: five processes
-# keep two cores busy. Beside another suite, and for long tests, three are enough.
+# These start no server but those of the checkout (and Redis, where it is installed). Many tests wait: four processes
+# keep two cores busy, and each reads all tests for seconds first. Beside another suite, two or three are enough.
 unit: .venv/ready
 	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
-	@.venv/bin/$(PYTEST) -n 5 --dist worksteal -m "not long" tests/unit tests/contract
+	@.venv/bin/$(PYTEST) -n 4 --dist worksteal -m "not long" tests/unit tests/contract
 
 # The long unit tests are about no Airflow, nor are the tests marked `once`, nor the packages of the three services: mypy
 # knows what the oldest Python has of them, and the tests of hooks, operators and triggers go through the same code. What

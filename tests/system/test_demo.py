@@ -1,4 +1,4 @@
-"""How the demo ends where it does not succeed, with examples of the test's own in a copy of its folder."""
+"""How the demo ends where it does not succeed, with an example of the test's own in a copy of its folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MARK = "MEDIAOPS_SYSTEM_TEST"
-INTERRUPTED = 130
-ENDLESS = """
-from airflow.sdk import DAG
-from airflow_provider_mediaops.sensors.video import SubscriptionSensor
-
-with DAG("mediaops_endless", schedule=None):
-    SubscriptionSensor(task_id="wait", channel_id="UCsandbox-none", poke_interval=60)
-"""
 REFUSED = """
 from airflow.sdk import DAG
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
@@ -66,7 +58,7 @@ def running_demo(folder: Path, name: str, example: str) -> Iterator[Demo]:
     mark, log = uuid.uuid4().hex, folder / "printed"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "scripts.demo"],
+            [sys.executable, "-m", "scripts.demo", "--keep"],
             cwd=folder,
             env={**os.environ, MARK: mark},
             stdout=output,
@@ -81,21 +73,14 @@ def running_demo(folder: Path, name: str, example: str) -> Iterator[Demo]:
         process.wait(600)
 
 
-def test_ctrl_c_ends_all_that_the_demo_started(tmp_path: Path) -> None:
-    with running_demo(tmp_path, "endless", ENDLESS) as demo:
-        wait_for(lambda: demo.has_printed("mediaops_endless.wait: running"), "a task is running")
-        assert len(demo.started()) >= 5  # the sandbox and the four components, at least
-        os.killpg(demo.process.pid, signal.SIGINT)
-        assert demo.process.wait(600) == INTERRUPTED
-        assert demo.started() == []
-        assert "Interrupted: everything is stopped." in demo.printed
-
-
-def test_a_failed_example_fails_the_demo_and_is_explained(tmp_path: Path) -> None:
+def test_a_failed_example_fails_the_demo_and_is_explained_and_ctrl_c_ends_all_that_was_started(tmp_path: Path) -> None:
     with running_demo(tmp_path, "refused", REFUSED) as demo:
-        assert demo.process.wait(1800) == 1
-        assert demo.started() == []
+        wait_for(lambda: demo.has_printed("Ctrl-C ends everything"), "the demo stays up", 1800)
         assert "mediaops_refused ended: failed" in demo.printed
         assert "The end of the log of mediaops_refused.post:" in demo.printed
         assert "NotFoundError: " in demo.printed
         assert "videoNotFound" in demo.printed
+        assert len(demo.started()) >= 5  # the sandbox and the four components, at least
+        os.killpg(demo.process.pid, signal.SIGINT)
+        assert demo.process.wait(600) == 1
+        assert demo.started() == []

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.api_fastapi.core_api.routes.public.task_instances import task_instances_router
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
@@ -181,6 +180,9 @@ class TestAirflowsOwnRoles:
         self, manager: SimpleAuthManager, role: str | None, status: int
     ) -> None:
         root = FastAPI()
+        # It takes seconds: each process of the tests would read all routes of Airflow.
+        from airflow.api_fastapi.core_api.routes.public.task_instances import task_instances_router
+
         root.include_router(task_instances_router, prefix="/api/v2")
         root.mount(URL_PREFIX, build_app())
         token = manager.generate_jwt(SimpleAuthManagerUser(username="reader", role=role))
