@@ -117,9 +117,10 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def make_trigger(self, began: float, pause: float) -> WatchTrigger:
         """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
+        conn_id = read_identifier(self.conn_id_field, getattr(self, self.conn_id_field))
         watch = self.make_watch()
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
-            conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
+            conn_id=conn_id,
             watch=asdict(watch),
             pace=asdict(self._pace(watch)),
             began=began,

@@ -173,10 +173,11 @@ def plain(value: Any) -> Any:
     """Return a value of a file as JSON has it, which knows neither NaN and infinity nor times and bytes."""
     if value is None or isinstance(value, (str, int, float)):
         return None if isinstance(value, float) and not math.isfinite(value) else value
+    # A comprehension would take a second frame of the interpreter for each level, and values may have many levels.
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return dict(zip(map(str, value), map(plain, value.values()), strict=True))
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return list(map(plain, value))
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, timedelta):

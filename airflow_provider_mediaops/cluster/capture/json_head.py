@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _DECODER = json.JSONDecoder()
-# Up to the value.
-_NAME = re.compile(r'\s*[{,]\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*')
+# Up to the value. A name has a bound: what somebody else wrote may be megabytes.
+_NAME = re.compile(r'\s*[{,]\s*"((?:[^"\\]|\\.){0,200})"\s*:\s*')
 # What follows may take megabytes.
 _AFTER_THE_HEAD = frozenset({"statistics", "kinds", "nodes", "unparsed", "digest"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -64,6 +65,15 @@ class TestRowsThatCannotBeRead:
 
         assert [row.text for row in rows] == ["a", deep, "b"]
         assert str(rows[1].error).startswith("Line 2: it is no JSON (")
+
+    @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+    def test_row_that_is_nested_as_deep_as_may_be_is_kept(self, tmp_path: Path, begin: str, end: str) -> None:
+        row = f'{{"isbn":"a","x":{begin * 690}1{end * 690}}}'
+
+        [found] = read_rows(file_of(tmp_path, "s.jsonl", row), "isbn", keep=True)
+
+        assert (found.text, found.error) == ("a", None)
+        assert json.dumps(found.columns, separators=(",", ":")) == f'{{"x":{begin * 690}1{end * 690}}}'
 
     @pytest.mark.parametrize("levels", [800, 900, 100_000])
     def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(
