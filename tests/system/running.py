@@ -33,11 +33,6 @@ class WatchedAirflow(LocalAirflow):
         """Give the ids of a DAG's runs."""
         return [run["dag_run_id"] for run in self._call("GET", f"api/v2/dags/{dag_id}/dagRuns")["dag_runs"]]
 
-    def logical_date(self, dag_id: str, run_id: str) -> str | None:
-        """Give the logical date of a run, if it has one."""
-        date: str | None = self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["logical_date"]
-        return date
-
     def events(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> list[dict[str, Any]]:
         """Give what Airflow's log of events says of a task, in order."""
         which = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index, "limit": 100}
