@@ -81,10 +81,10 @@ unit: .venv/ready
 	@$(if $(REQUIRE),scripts/install-system-packages)
 	@.venv/bin/$(PYTEST) -n 4 --dist worksteal -m "not long" tests/unit tests/contract
 
-# The long unit tests are about no Airflow, nor are the tests marked `once`, nor the packages of the three services: mypy
-# knows what the oldest Python has of them, and the tests of hooks, operators and triggers go through the same code. What
-# hypothesis makes up is fewer: the newest Airflow has had it all.
-WITHOUT_AIRFLOW = $(addprefix --ignore=tests/unit/,books cluster video scripts)
+# The long unit tests are about no Airflow, nor are the tests marked `once`, nor the packages of the three services and
+# the sandbox: mypy knows what the oldest Python has of them, and the tests of hooks, operators and triggers, and the
+# contract tests, go through the same code. What hypothesis makes up is fewer: the newest Airflow has had it all.
+WITHOUT_AIRFLOW = $(addprefix --ignore=tests/unit/,books cluster sandbox scripts video)
 floor: .venv-floor/ready
 	@echo "== Unit and contract tests on the oldest Airflow"
 	@.venv-floor/bin/$(PYTEST) -n 2 --dist worksteal --hypothesis-profile few -m "not long and not once" $(WITHOUT_AIRFLOW) \
