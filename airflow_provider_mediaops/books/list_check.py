@@ -216,8 +216,8 @@ class LookupCost:
 
 def lookup_cost(books: int, plan: str, *, bulk: bool = False, daily_quota: int | None = None) -> LookupCost:
     """Return what it costs to look books up."""
-    rate, size = PLANS[plan]
-    size = size if bulk else 1
+    rate, bulk_size = PLANS[plan]
+    size = bulk_size if bulk else 1
     days = None if daily_quota is None else math.ceil(books / daily_quota)
     # On the last day only the rest is asked for; the days before end when the quota comes back.
     whole_days = max(0, (days or 0) - 1)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
+_MEGABYTE = 1024 * 1024
 _NO_USERS = " For a cluster without users write auth=none."
 
 
@@ -207,11 +208,11 @@ class SearchClusterHook(ServiceHook):
         self._new_secrets += auth.secrets
         measure = cast("CpuMeasure", fields.choice("cpu_measure"))
         client = ClusterClient(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields), cpu_measure=measure)
-        limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES >> 20)
+        limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
         transport = replace(
             transport_settings(fields, verify=_verify(fields)),
             client_certificate=client_certificate(fields),
-            max_large_reply_bytes=int(limit) << 20,
+            max_large_reply_bytes=int(limit) * _MEGABYTE,
         )
         if transport.client_certificate:
             self._new_secrets.append(transport.client_certificate.password)

@@ -215,6 +215,8 @@ class Staging:
         Add records that are JSON already, as :meth:`commit` does.
 
         :param lines: the records, each on a line of its own that ends.
+        :param state: plain values from which the next attempt can resume.
+        :raises PermanentError: if one of them is too long to be read again.
         """
         self._log.commit(lines, rows, state)
 
@@ -223,7 +225,12 @@ class Staging:
         self._log.flush()
 
     def discard(self) -> None:
-        """Begin anew: nothing that is committed counts any more. A published dataset stays."""
+        """
+        Begin anew: nothing that is committed counts any more. A published dataset stays.
+
+        :raises OSError: if the destination cannot be written; the message names it.
+        :raises DestinationInUseError: if a newer attempt has begun.
+        """
         self._log.discard()
         self.resumed = False
 
@@ -406,7 +413,11 @@ class Dataset:
             staging.summary = staging.publish()
 
     def check(self, owner: Owner) -> None:
-        """Make sure that the dataset can be written, and leave it as it is for another process of the same task."""
+        """
+        Make sure that the dataset can be written, and leave it as it is for another process of the same task.
+
+        :raises OSError: as :meth:`staging` does before its block begins; likewise the other errors.
+        """
         with self._staged(owner):
             pass
 

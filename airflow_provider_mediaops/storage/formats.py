@@ -91,7 +91,11 @@ def format_of(destination: object, format: str | None = None) -> Format:
 
 
 def check_format(format: Format) -> None:
-    """Make sure that the packages which a format needs are installed."""
+    """
+    Make sure that the packages which a format needs are installed.
+
+    :raises PermanentError: for Parquet, if pyarrow is not installed.
+    """
     if format == "parquet" and not find_spec("pyarrow"):
         raise PermanentError(
             "Writing Parquet needs pyarrow, which is not installed here: "

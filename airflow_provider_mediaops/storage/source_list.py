@@ -82,16 +82,29 @@ class ListSource:
         return [file for path in self.paths for file in _files_of(path, options)]
 
     def version(self) -> str:
-        """Return a digest that changes when one of the files does, or another one is there."""
+        """
+        Return a digest that changes when one of the files does, or another one is there.
+
+        :raises OSError: as :meth:`files`.
+        :raises InvalidSourceError: as :meth:`files`.
+        """
         marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in self.files()]
         return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 
     def read(self, keep: Keep) -> ListReading:
-        """Return a reading of the list from its beginning."""
+        """
+        Return a reading of the list from its beginning.
+
+        :param keep: which other columns the rows hold: all, none, or those with these names.
+        """
         return ListReading(self.files(keep=keep), self.columns or ())
 
     def check_destination(self, destination: str) -> None:
-        """Make sure that a dataset neither replaces a file of the list nor becomes one."""
+        """
+        Make sure that a dataset neither replaces a file of the list nor becomes one.
+
+        :raises InvalidSourceError: if it does.
+        """
         for path in self.paths:
             if is_same_file(path, destination):
                 raise InvalidSourceError(

@@ -127,6 +127,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
+_NUMBER = f"is a number, 0 or more, up to {_LARGEST:g}"
+
+
 class HighCpuTrigger(BaseEventTrigger):
     """
     Starts DAGs when nodes of a search cluster run hot.
@@ -250,10 +253,11 @@ class HighCpuTrigger(BaseEventTrigger):
             raise refused("cluster_conn_id", conn_id, "is the id of a connection")
         if self.nodes is not None and not isinstance(self.nodes, (str, list)):
             raise refused("nodes", self.nodes, "is ids or names, as a list or one text")
-        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval", "clear_below"):
-            value, or_none = getattr(self, name), ", or None" if name == "clear_below" else ""
-            if not (_is_number(value) or (or_none and value is None)):
-                raise refused(name, value, f"is a number, 0 or more, up to {_LARGEST:g}{or_none}")
+        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval"):
+            if not _is_number(getattr(self, name)):
+                raise refused(name, getattr(self, name), _NUMBER)
+        if self.clear_below is not None and not _is_number(self.clear_below):
+            raise refused("clear_below", self.clear_below, f"{_NUMBER}, or None")
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
