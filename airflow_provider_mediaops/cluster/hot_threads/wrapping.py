@@ -14,7 +14,6 @@ import re
 import zlib
 from collections import Counter
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING
@@ -103,7 +102,8 @@ _BROKEN = re.compile(
     r"|(?:by thread|usage|out of|sharing|following(?: [0-9]+)?|\((?:Native|Unknown))[ \t\r]*\n"
 )
 _NARROWEST, _WIDEST = 40, 400
-_BEGINS_LINE = re.compile(r"[ \t]{3}|:::|[ \t]*\Z")
+_LINE = re.compile(r"[^\n]+")
+_BEGINS_LINE = r"[ \t]{3}|:::|[ \t]*$"
 _JOINED_BEGINNING = re.compile(rf" (?={_BEGINNING}|{GROUP_LINE} )")
 _JOINED_FRAME = re.compile(r"(?<=\)|[st]) (?=[^\s.(]+\.[^\s(]*\()")
 
@@ -314,18 +314,14 @@ def _unbroken(text: str) -> str:
     """Join lines that end at the edge of a terminal with those that follow."""
     if not _FULL_LINES.search(text):
         return text
-    lines = text.replace("\r\n", "\n").split("\n")
-    width = max(map(len, lines))
+    plain = text.replace("\r\n", "\n")
+    # One line at a time: a list of all takes several times the memory of the text.
+    width = max(line.end() - line.start() for line in _LINE.finditer(plain))
     if not _NARROWEST <= width <= _WIDEST:
         return text
-    followed = pairwise(lines)
-    pieces = (
-        line if len(line) == width and not _BEGINS_LINE.match(following) else f"{line}\n"
-        for line, following in followed
-    )
-    joined = "".join([*pieces, lines[-1]])
+    joined = re.sub(rf"^([^\n]{{{width}}})\n(?!{_BEGINS_LINE})", r"\1", plain, flags=re.MULTILINE)
     # Where lines were broken at blanks, those of full width are only some of the broken ones.
-    return text if len(joined) == len(text) or _BROKEN.search(joined) else joined
+    return text if len(joined) == len(plain) or _BROKEN.search(joined) else joined
 
 
 def _reflowed(text: str) -> str:
