@@ -12,7 +12,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.enrichment.deferred_list import list_beside
 from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
@@ -54,7 +53,8 @@ class Enrichment(DatasetWork):
     The description of an enrichment, in plain values that may travel from a task to a triggerer.
 
     The operator's arguments describe the fields that have their names. ``total`` is the number of rows of the list,
-    ``version`` that of its source when the task began; ``keep`` and ``columns`` are the other columns that the dataset
+    ``version`` that of its source when the task began, and ``list_is_kept`` says whether that is a list which the task
+    was given and keeps for the triggerer; ``keep`` and ``columns`` are the other columns that the dataset
     gets, with their types if it is a table; ``reuse_seconds`` and ``reuse_not_found_seconds`` are the ages below which
     a look-up is young enough.
     """
@@ -62,6 +62,7 @@ class Enrichment(DatasetWork):
     total: int
     source: Sequence[str] | None = None
     version: str | None = None
+    list_is_kept: bool = False
     column: Sequence[str] | None = None
     delimiter: str | None = None
     encoding: str | None = None
@@ -195,10 +196,7 @@ class Attempt:
         if client.limiter:
             rate += f", {client.limiter.per_second:g} requests a second"
         self._limits.rate = rate
-        source = self._enrichment.named
-        if source == str(list_beside(self._enrichment.destination)):
-            # The file that holds a list for the triggerer.
-            source = ""
+        source = "" if self._enrichment.list_is_kept else self._enrichment.named
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         self._log(
             f"Enriching {counted(left, 'ISBN')} of {source or 'a list'} into {self._enrichment.destination}: "

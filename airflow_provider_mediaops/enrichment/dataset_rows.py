@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.formats import FlatView, json_line
+from airflow_provider_mediaops.json_text import parse_json, text_of
+from airflow_provider_mediaops.storage.formats import FlatView, json_line, json_lines
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 _PREFIX = "source_"
-# The number of the input row, in a dataset in which a row may have become several.
-_INPUT_ROW = "input_row"
+#: The number of the input row, in a dataset in which a row may have become several.
+INPUT_ROW = "input_row"
 # What stands before the record in the line of a row.
 _BOOK = b',"book":'
+
+
+def list_lines(isbns: Iterable[Any]) -> bytes:
+    """Write a list as JSON lines with ``isbn`` as the column, as the triggerer reads it."""
+    return json_lines({"isbn": text_of(isbn)} for isbn in isbns)
 
 
 class InputRow(NamedTuple):
@@ -51,7 +56,7 @@ def _after_book(end: Mapping[str, Any]) -> bytes:
 
 def _head_of(lookup: Lookup, row: InputRow) -> dict[str, Any]:
     return {
-        **({} if row.number is None else {_INPUT_ROW: row.number}),
+        **({} if row.number is None else {INPUT_ROW: row.number}),
         "input": lookup.input,
         "isbn13": lookup.isbn13,
         "status": lookup.status,
@@ -123,7 +128,7 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
     """Return the table of an enrichment with the columns of its source."""
     if not columns and not numbered:
         return ENRICHED
-    number: dict[str, type[str | int | float | bool]] = {_INPUT_ROW: int} if numbered else {}
+    number: dict[str, type[str | int | float | bool]] = {INPUT_ROW: int} if numbered else {}
     types: dict[ColumnType, type[str | int | float]] = {"str": str, "int": int, "float": float}
     kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
 

@@ -92,11 +92,12 @@ def enrichment_lineage(
     source: Sequence[str],
     keep: object,
     columns: Mapping[str, ColumnType] | None,
+    numbered: bool = False,
     reuse: Sequence[str] = (),
     summary: Mapping[str, Any] | None,
 ) -> TaskLineage:
     """Return the lineage of an enrichment."""
-    from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view
+    from airflow_provider_mediaops.enrichment.dataset_rows import INPUT_ROW, enriched_view
     from airflow_provider_mediaops.storage.formats import format_of
     from airflow_provider_mediaops.storage.source_columns import read_keep
     from airflow_provider_mediaops.storage.source_list import format_of_list
@@ -106,11 +107,12 @@ def enrichment_lineage(
     keeps = read_keep(keep) is not False and any(format_of_list(path) != "txt" for path in source)
     known: dict[str, str] | None = None
     if format_of(destination, format) == "jsonl":
-        known = dict.fromkeys(("input", "isbn13", "status", "error", "note", "fetched_at"), "string")
+        known = {INPUT_ROW: "int64"} if numbered else {}
+        known |= dict.fromkeys(("input", "isbn13", "status", "error", "note", "fetched_at"), "string")
         known |= {"reused": "boolean", "book": "object"}
         known |= {"source": "object"} if keeps else {}
     elif columns is not None or not keeps:
-        known = _typed(enriched_view(columns or {}).columns)
+        known = _typed(enriched_view(columns or {}, numbered=numbered).columns)
     written = _dataset(destination, known, summary)
     # A dataset that is kept fresh in place is an output only.
     earlier = [LineageDataset(uri) for path in reuse if (uri := uri_of(path)) != written.uri]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
+# A list for the triggerer, in a file beside what is staged.
+_KEPT_LIST = "isbns.jsonl"
 _REUSE_FOR, _REUSE_NOT_FOUND_FOR = timedelta(days=90), timedelta(days=7)
 
 
@@ -139,6 +141,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
+        source = ordered(source)
         self.source = [path_text(path) for path in source] if isinstance(source, (list, tuple)) else path_text(source)
         self.isbn_column = isbn_column
         self.delimiter = delimiter
@@ -171,8 +174,6 @@ class EnrichIsbnsOperator(ServiceOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.enrichment.deferred_list import drop_list
-
         started = time.monotonic()
         with ending_task():
             enrichment, options, isbns = read_enrichment(given_arguments(self), context, self.log.warning)
@@ -185,10 +186,6 @@ class EnrichIsbnsOperator(ServiceOperator):
             summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
-                if self.deferrable and isbns is not None:
-                    # That attempt may have died before it could.
-                    with suppress(OSError):
-                        drop_list(self.destination)
                 self._note_in_events(context, summary)
                 return summary
             for earlier in enrichment.earlier():
@@ -199,7 +196,6 @@ class EnrichIsbnsOperator(ServiceOperator):
             if self.deferrable and enrichment.total:
                 self._defer(enrichment, dataset, isbns, started)
             with dataset.staging(owner) as staging:
-                drop_list(self.destination)
                 line = self._enrich(enrichment, staging, isbns)
             self.log.info("%s", line)
         self._note_in_events(context, staging.summary)
@@ -209,15 +205,9 @@ class EnrichIsbnsOperator(ServiceOperator):
         self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.enrichment.deferred_list import drop_list
         from airflow_provider_mediaops.triggers.deferral import summary_of
 
         with ending_task():
-            try:
-                drop_list(self.destination)
-            except OSError as error:
-                # The event is worth more. Another attempt writes the list again.
-                self.log.warning("The list of ISBNs beside %s cannot be removed: %s", self.destination, error)
             summary = summary_of(event)
         self._columns = columns
         self._note_in_events(context, summary)
@@ -229,7 +219,7 @@ class EnrichIsbnsOperator(ServiceOperator):
 
         source = () if self.source is None else read_source(self.source)
         lists: dict[str, Any] = {"source": source, "keep": self.keep_columns, "columns": self._columns}
-        lists["reuse"] = read_reuse(self.reuse)
+        lists |= {"reuse": read_reuse(self.reuse), "numbered": self.several == "rows"}
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
     def _counted(self, enrichment: Enrichment, options: EnrichmentOptions, isbns: list[Any] | None) -> Enrichment:
@@ -259,18 +249,18 @@ class EnrichIsbnsOperator(ServiceOperator):
         return attempt.finish()
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
-        from airflow_provider_mediaops.enrichment.deferred_list import list_beside, write_list
+        from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
         from airflow_provider_mediaops.storage.source_list import ListSource
         from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
-        dataset.check(enrichment.owned_by())
+        owner = enrichment.owned_by()
+        dataset.check(owner)
         if isbns is not None:
             # A list may be long, and the arguments of a trigger are in Airflow's database.
-            path = list_beside(self.destination)
-            write_list(path, isbns)
-            listed = ListSource([str(path)], ["isbn"])
-            enrichment = replace(enrichment, source=[str(path)], version=listed.version(), column=["isbn"])
+            path = dataset.keep(owner, _KEPT_LIST, list_lines(isbns))
+            version = ListSource([path]).version()
+            enrichment = replace(enrichment, source=[path], version=version, list_is_kept=True, column=["isbn"])
         trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
         kwargs = {"columns": dict(enrichment.columns)}
         self._defer_to(trigger, self.destination, started=started, kwargs=kwargs)

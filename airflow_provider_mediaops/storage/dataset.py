@@ -421,6 +421,18 @@ class Dataset:
         with self._staged(owner):
             pass
 
+    def keep(self, owner: Owner, name: str, content: bytes) -> str:
+        """
+        Keep a file for the attempts of an owner until one has published; :meth:`check` comes first.
+
+        :param name: its name, which no other file of the owner has.
+        :returns: its path.
+        :raises OSError: if it cannot be written; the message names the destination.
+        """
+        with closing(backend_of(self._path, self._clock)) as backend:
+            backend.put(f"{owner.folder}/{name}", content)
+            return backend.path_of(f"{owner.folder}/{name}")
+
     @contextmanager
     def _staged(self, owner: Owner) -> Iterator[Staging]:
         check_format(self.format)

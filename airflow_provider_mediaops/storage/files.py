@@ -290,17 +290,6 @@ def part_of(target: Path) -> Path:
     return target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{PART}"))
 
 
-def parts_of(target: Path) -> list[Path]:
-    """Find the files with names of :func:`part_of`. Their processes were killed, or are still writing them."""
-    example = part_of(target).name
-    start = example[: -2 * _RANDOM_BYTES - len(PART)]
-    return [
-        each
-        for each in target.parent.iterdir()
-        if each.name.startswith(start) and each.name.endswith(PART) and len(each.name) == len(example)
-    ]
-
-
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
     """Write an object; an ``OSError`` names it."""
     with translating_errors(path, "written", hint):

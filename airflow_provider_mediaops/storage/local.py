@@ -163,6 +163,10 @@ class LocalBackend(LocalFolder):
         self._log, self._end, self._synced = -1, 0, time.monotonic()
         self._opened: list[int] = []
 
+    def path_of(self, name: str) -> str:
+        """Return the path of a file in the hidden folder."""
+        return str(self._folder / name)
+
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the file of a claim."""
         with self._writing():

@@ -153,6 +153,10 @@ class StoreBackend(StoreFolder):
         # All segments that were read or written here.
         self._spool = ScratchFile()
 
+    def path_of(self, name: str) -> str:
+        """Return the path of an object in the hidden folder."""
+        return str(self._path.parent / self._folder.rpartition("/")[2] / name)
+
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""
         self.put(f"{folder}/{claim}", b"")

@@ -16,6 +16,7 @@ from airflow_provider_mediaops.storage.files import (
     irregular_kind,
     is_local,
     naming_path,
+    part_of,
     path_of,
     put,
     target_of,
@@ -167,7 +168,7 @@ def _probe_folder(path: ObjectStoragePath) -> None:
         target = target_of(path)
         with suppress(FileNotFoundError):
             target.lstat()  # raises if the name is too long, for example
-        probe = target.with_name(beside(target.name, f"{secrets.token_hex(4)}.part"))
+        probe = part_of(target)
         probe.touch(exist_ok=False)
         probe.unlink()
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from airflow_provider_mediaops.enrichment import deferred_list
 from airflow_provider_mediaops.enrichment.reuse import ReuseRule
 from airflow_provider_mediaops.http import client, errors
 from airflow_provider_mediaops.operators import base as operators
@@ -194,9 +193,6 @@ EXPORTS = {
 }
 ENRICHMENTS = {
     "whatever is there is young enough": World(ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago", DiskPlace),
-    "the list of a deferred task is left": World(
-        deferred_list, "drop_list", _nothing, "left behind", DiskPlace, is_deferred=True
-    ),
     "a row is of another list": World(
         EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed", DiskPlace, is_deferred=True
     ),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -18,9 +17,8 @@ from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
 )
-from airflow_provider_mediaops.enrichment.deferred_list import drop_list, list_beside, write_list
+from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
-from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import ListSource
 from tests.unit.book_database import CALENDAR, CRIME
@@ -324,35 +322,27 @@ def test_enrichment_travels_in_plain_values() -> None:
 class TestLists:
     ROWS = ("a", None, 9780140449136, " b ", "half \ud83d", "two\nlines", "")
 
-    def test_a_list_that_goes_through_a_file_is_the_same(self, tmp_path: Path) -> None:
-        path = list_beside(str(tmp_path / "day" / "books.csv"))
-        write_list(path, self.ROWS)
+    def kept(self, destination: object) -> str:
+        dataset = enrichment(destination).dataset()
+        dataset.check(OWNER)
+        return dataset.keep(OWNER, "isbns.jsonl", list_lines(self.ROWS))
 
-        rows = [row.text for row in ListSource([str(path)]).read(keep=False)]
+    def test_list_that_goes_through_a_file_is_the_same(self, tmp_path: Path) -> None:
+        path = self.kept(tmp_path / "day" / "books.csv")
+
+        rows = [row.text for row in ListSource([path]).read(keep=False)]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
-        assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
-        assert path.name == ".books.csv.isbns.jsonl"
 
     @pytest.mark.usefixtures("store")
     def test_list_stands_beside_a_destination_on_a_store(self) -> None:
-        path = list_beside("memory://shelf@bucket/day/books.csv")
-        write_list(path, self.ROWS)
+        path = self.kept("memory://shelf@bucket/day/books.csv")
 
-        assert str(path).startswith("memory://shelf@")
-        assert "bucket/day/.books.csv." in str(path)
-        assert len(list(ListSource([str(path)]).read(keep=False))) == len(self.ROWS)
-        path.unlink()
-        assert not path.exists()
+        assert path.startswith("memory://shelf@")
+        assert "bucket/day/.books.csv.staging/" in path
+        assert len(list(ListSource([path]).read(keep=False))) == len(self.ROWS)
 
-    def test_list_is_removed_with_what_a_task_that_died_has_left_of_it(self, tmp_path: Path) -> None:
-        destination = tmp_path / "day" / "books.csv"
-        drop_list(str(destination))
-        assert not destination.parent.exists()
-
-        path = list_beside(str(destination))
-        write_list(path, self.ROWS)
-        part_of(Path(str(path))).touch()
-        other = part_of(destination)
-        other.touch()
-        drop_list(str(destination))
-        assert list(destination.parent.iterdir()) == [other]
+    def test_list_is_removed_once_the_dataset_is_published(self, tmp_path: Path) -> None:
+        path = self.kept(tmp_path / "books.csv")
+        with enrichment(tmp_path / "books.csv").dataset().staging(OWNER):
+            assert Path(path).exists()
+        assert not Path(path).exists()

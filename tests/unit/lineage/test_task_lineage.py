@@ -131,6 +131,11 @@ class TestEnrichment:
         (written,) = self.lineage(**arguments).outputs
         assert (len(written.columns), list(written.columns)[-1]) == (22, "reused")
 
+    @pytest.mark.parametrize("destination", ["/books.jsonl", "/books.csv"])
+    def test_rows_of_several_books_have_the_number_of_their_input(self, destination: str) -> None:
+        (written,) = self.lineage(destination, source=["/list.txt"], numbered=True).outputs
+        assert next(iter(written.columns.items())) == ("input_row", "int64")
+
     def test_a_table_whose_list_nobody_has_read_yet_has_no_known_columns(self) -> None:
         (written,) = self.lineage(source=["/list.csv"]).outputs
         assert written.columns is None

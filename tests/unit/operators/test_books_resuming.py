@@ -296,29 +296,23 @@ class TestDeferred:
         with pytest.raises(OSError, match=r"books\.jsonl cannot be written"):
             enrich(tmp_path / "file" / "books.jsonl", deferrable=True)
 
-    def test_the_summary_of_the_triggerer_is_the_tasks_and_the_list_is_removed(self, tmp_path: Path) -> None:
+    def test_the_summary_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
         operator = make(tmp_path / "books.jsonl", deferrable=True)
         self.deferred(operator)
 
         found = operator.execute_complete(instance(), done_event({"rows": 5}))  # type: ignore[arg-type]
 
         assert found == {"rows": 5}
-        assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
 
-    @pytest.mark.parametrize("deferrable", [True, False])
-    def test_list_left_by_a_killed_task_goes_with_the_next_one(self, tmp_path: Path, *, deferrable: bool) -> None:
-        self.deferred(make(tmp_path / "books.jsonl", deferrable=True))
-        # It was marked as failed by hand; nobody comes back for the list.
-        tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=deferrable)
-        if deferrable:
-            trigger = self.deferred(tomorrow)
-            listed = ObjectStoragePath(trigger.enrichment["source"][0]).read_text()
-            assert [json.loads(line)["isbn"] for line in listed.splitlines()] == [CRIME]
-            tomorrow.execute_complete(instance(run="tomorrow"), done_event({"rows": 1}))  # type: ignore[arg-type]
-        else:
+    def test_two_runs_that_defer_to_one_destination_keep_a_list_each(self, tmp_path: Path) -> None:
+        today = self.deferred(make(tmp_path / "books.jsonl", deferrable=True))
+        tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=True)
+        with pytest.raises(TaskDeferred):
             tomorrow.execute(instance(run="tomorrow"))  # type: ignore[arg-type]
 
-        assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
+        listed = ObjectStoragePath(today.enrichment["source"][0]).read_text().splitlines()
+        assert [json.loads(line)["isbn"] for line in listed] == list(LIST)
+        assert today.enrichment["version"] == ListSource(today.enrichment["source"]).version()
 
     def test_the_error_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
         operator = make(tmp_path / "books.jsonl", deferrable=True)
