@@ -196,9 +196,10 @@ class RefreshTokenAuth(Auth):
         """Fetch an access token, or wait for the call that fetches one, and share its error."""
         while not self.ready:
             with self._lock:
-                refresh, mine = (self._refresh, False) if self._refresh else (_Refresh(), True)
-                self._refresh = refresh
-            if mine:
+                # Read once: another thread may set it to None.
+                others = self._refresh
+                self._refresh = refresh = others or _Refresh()
+            if others is None:
                 yield from self._fetch(refresh, send)
                 return
             while not refresh.ended:

@@ -166,7 +166,13 @@ class Client:
         return None
 
     def _signed(self, request: Request, base_url: str) -> Request:
-        return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.secrets))
+        request = replace(request, base=request.base or base_url, secrets=self.secrets)
+        try:
+            return self.auth.sign(request)
+        except TransportError as failure:
+            # Of an address that cannot be signed because it cannot be sent.
+            error = self.rules.no_reply(request, failure)
+        raise error
 
     def _on_error(self, error: MediaOpsError, permit: Permit | None) -> CallFlow[None]:
         if self.limiter:

@@ -75,7 +75,7 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
                         await to_its_end(partial(attempt.save, listed))
                         self._pages_saved += 1
             except BaseException:
-                attempt.abort()
+                await to_its_end(attempt.abort)
                 raise
         await to_its_end(attempt.finish)
 

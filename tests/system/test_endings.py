@@ -41,7 +41,7 @@ def test_a_permanent_error_ends_the_task_at_its_first_try(run: Ended, task_id: s
     ("task_id", "decision"),
     [
         ("inactive_key", ("fail", "AuthenticationError: another try will meet it again")),
-        ("asked_to_wait", ("retry", "the search cluster asked to wait")),
+        ("asked_to_wait", ("retry", "RateLimitedError: no other try helps before")),
     ],
 )
 def test_the_log_says_what_was_decided_and_why(

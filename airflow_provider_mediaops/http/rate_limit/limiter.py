@@ -122,6 +122,7 @@ class RateLimiter:
             f"So many requests wait for the rate of this key ({self.per_second:g} a second) that the next could be "
             f"sent only in {answer.seconds / 60:.0f} minutes; it was not sent. Run it again later, let fewer tasks "
             "use the key at once, or ask for a higher rate.",
+            service=self.service,
             # Half of the waiting requests are sent by then.
             retry_after=answer.seconds / 2,
         )

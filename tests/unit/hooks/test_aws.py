@@ -181,6 +181,10 @@ class TestRegion:
         connect(server.base, region="")
         assert cpu()[0].name == "a"
 
+    def test_address_that_cannot_be_sent_is_refused(self, connect: Any) -> None:
+        connect("https://*.eu-west-1.es.amazonaws.com")
+        assert "Nothing was sent." in refusal(InvalidConnectionError)
+
     def test_unknown_region_is_asked_for(self, server: Loopback, domain: Domain, connect: Any) -> None:
         connect(server.base, region="")
         assert "field 'region': it is empty, and neither the base address" in refusal(InvalidConnectionError)

@@ -70,6 +70,7 @@ def test_a_booked_out_key_is_an_error_that_says_what_to_do(fake: FakeClock) -> N
     with pytest.raises(RateLimitedError, match=r"\(1 a second\) .* only in 60 minutes; .* fewer tasks") as caught:
         replay(limiter.acquire(), [])
     assert caught.value.retry_after == pytest.approx(1_800.5)
+    assert caught.value.service == limiter.service
     assert limiter.backend.read("key")[0] == before
 
 
