@@ -84,6 +84,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
 @contextmanager
 def _sources(options: argparse.Namespace, terminal: Terminal) -> Iterator[list[str]]:
     """Yield the paths of the list; the standard input is copied to a file, for Parquet is not read from a pipe."""
+    if STANDARD_INPUT in options.files and len(options.files) > 1:
+        raise InvalidArgumentError("The standard input, -, is a list of its own: give it without other files.")
     if options.files != [STANDARD_INPUT]:
         yield list(map(absolute_path, options.files))
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
@@ -74,11 +73,12 @@ class HotThreadsDigestOperator(ServiceOperator):
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import capture_paths
-        from airflow_provider_mediaops.cluster.digest.period import check_period, same_path_error
+        from airflow_provider_mediaops.cluster.digest.period import check_period, check_sources, same_path_error
 
         known = {name: value for name, value in given.items() if not is_unknown(value)}
         check_period({name: known[name] for name in ("since", "until") if name in known})
         sources = _sources(known["source"]) if "source" in known else ()
+        check_sources(sources)
         if "destination" in known:
             capture_paths(read_path("destination", self.destination), "html")
             if self.destination in sources:
@@ -125,13 +125,8 @@ def _sources(source: object) -> tuple[str, ...]:
     """Read the sources: one path, or a list of them."""
     if isinstance(source, str) or is_path(source):
         # A comma may stand in a path.
-        paths: tuple[str, ...] = (read_path("source", source),)
-    else:
-        source = ordered(source)
-        entries = list(map(path_text, source)) if isinstance(source, (list, tuple)) else source
-        texts = read_texts("source", entries, if_empty="Give a folder, a pattern or a file.")
-        paths = tuple(read_path("source", path) for path in texts)
-    for path in paths:
-        if not path.partition("://")[2 if "://" in path else 0].strip("/ "):
-            raise InvalidArgumentError(f"source {path!r} is a whole disk or store: name the folder of the captures.")
-    return paths
+        return (read_path("source", source),)
+    source = ordered(source)
+    entries = list(map(path_text, source)) if isinstance(source, (list, tuple)) else source
+    texts = read_texts("source", entries, if_empty="Give a folder, a pattern or a file.")
+    return tuple(read_path("source", path) for path in texts)

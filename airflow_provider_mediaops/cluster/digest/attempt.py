@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
 from airflow_provider_mediaops.cluster.digest.model import Digest
-from airflow_provider_mediaops.cluster.digest.period import Period, same_path_error
+from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
 from airflow_provider_mediaops.cluster.digest.reading import belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
 from airflow_provider_mediaops.exceptions import PermanentError
@@ -44,7 +44,8 @@ class DigestPlan:
 
     :param sources: folders, patterns and files, with their stores; local paths are absolute.
     :param destination: the path of the page; the suffix is exchanged for that of each file.
-    :raises InvalidArgumentError: if the destination names no file, or is one of the sources.
+    :raises InvalidArgumentError: if the destination names no file, or is one of the sources, or one of them is a whole
+        disk or store.
     """
 
     sources: tuple[str, ...]
@@ -52,6 +53,7 @@ class DigestPlan:
     period: Period
 
     def __post_init__(self) -> None:
+        check_sources(self.sources)
         own = {name_of(path) for path in (*self.paths.values(), self.destination)}
         if not own.isdisjoint(map(name_of, self.sources)):
             raise same_path_error(self.destination)

@@ -9,6 +9,7 @@ from airflow_provider_mediaops.arguments import optional, read_moment
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 Place = Literal["now", "before", "outside"]
@@ -68,6 +69,17 @@ def same_path_error(destination: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"destination {destination!r} is the source, too, which the digest would replace: choose another file."
     )
+
+
+def check_sources(sources: Iterable[str]) -> None:
+    """
+    Make sure that nobody reads a whole disk by mistake.
+
+    :raises InvalidArgumentError: for a source without a folder.
+    """
+    for source in sources:
+        if not source.partition("://")[2 if "://" in source else 0].strip("/ "):
+            raise InvalidArgumentError(f"source {source!r} is a whole disk or store: name the folder of the captures.")
 
 
 def check_period(given: dict[str, Any]) -> None:

@@ -232,6 +232,7 @@ def test_long_tables_are_cut(write: Write) -> None:
         (["--digest", "x.html", "--html", "y.html"], "leave out --html"),
         (["-", "--digest", "x.html"], "- cannot be one of them"),
         (["--digest", "-"], "- cannot be one of them"),
+        (["/", "--digest", "x.html"], "is a whole disk or store"),
         (["--since", "2026-11-16"], "give --digest, too"),
         (["--digest", "x.html", "--since", "soon"], "since is a datetime"),
     ],

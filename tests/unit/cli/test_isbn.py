@@ -151,6 +151,13 @@ def test_the_standard_input_has_a_format() -> None:
     assert "2 rows, 1 ISBN, 0 missing, 1 invalid, 0 repeated; books to look up: 1" in ended.output
 
 
+def test_the_standard_input_is_read_without_other_files(listed: Path) -> None:
+    ended = command("isbn", "-", listed, stdin=b"9780306406157")
+
+    assert (ended.code, ended.output) == (2, "")
+    assert "without other files" in ended.messages
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
