@@ -28,9 +28,14 @@ class Certificate:
     @property
     def key_pem(self) -> bytes:
         """The private key in PEM, not encrypted."""
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        return self._written(serialization.NoEncryption())
+
+    def encrypted_key_pem(self, password: str) -> bytes:
+        """Return the private key in PEM, encrypted."""
+        return self._written(serialization.BestAvailableEncryption(password.encode()))
+
+    def _written(self, encryption: serialization.KeySerializationEncryption) -> bytes:
+        return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
 def make_certificate(name: str, issuer: Certificate | None = None, *, expired: bool = False) -> Certificate:

@@ -28,7 +28,7 @@ _PROXY_REFUSED = (
     "http://user:password@proxy:3128"
 )
 _NO_CLIENT_CERTIFICATE = "the server asks for a certificate of the client: client_cert and client_key"
-_CLIENT_CERTIFICATE_REFUSED = "the server refuses the certificate in client_cert"
+_CLIENT_CERTIFICATE_REFUSED = "the server refuses the certificate in client_cert, or asks for one"
 _NO_HTTP_PORT = (
     "the port speaks no HTTP, it is the one over which the nodes of a cluster talk (9300 as a rule); that for HTTP is "
     "9200 as a rule"

@@ -74,7 +74,10 @@ class Installation:
             (own / "config").mkdir()
             security = shutil.copytree(self._unpacked / "config", own / "config" / "opensearch-security")
             authority.write_to(own / "config")
-            settings = {**settings, **secure_opensearch(security)}
+            settings = {
+                **settings,
+                **secure_opensearch(security, authority),
+            }
             java.append("-Dnode.plugin=org.opensearch.security.OpenSearchSecurityPlugin")
             jars += f"{os.pathsep}{self._unpacked}/*"
         source = FOLDER / ("ElasticsearchNode.java" if self._kind.is_elasticsearch else "OpenSearchNode.java")
@@ -87,7 +90,7 @@ class Installation:
         own = {"path.data": str(folder / "data"), "path.logs": str(folder / "logs")}
         if authority:
             authority.write_to(config)
-            own |= secure_elasticsearch(config)
+            own |= secure_elasticsearch(config, authority)
         text = "".join(f"{name}: {value}\n" for name, value in {**settings, **own}.items())
         (config / "elasticsearch.yml").write_text(text, encoding="utf-8")
         (folder / "tmp").mkdir()

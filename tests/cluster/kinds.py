@@ -21,6 +21,7 @@ class Kind:
     :param java: the versions of Java that it runs on.
     :param secured: whether it has users with passwords, and speaks TLS.
     :param distribution: whether it is started from a whole distribution, not from a class path.
+    :param wants_client_certificate: whether it talks only to clients that show a certificate.
     :param is_like_sandbox: whether the sandbox answers as it does.
     :param has_known_load: whether it is asked who is behind its hot threads; one of each kind that answers differently.
     """
@@ -30,6 +31,7 @@ class Kind:
     java: range
     secured: bool = False
     distribution: bool = False
+    wants_client_certificate: bool = False
     is_like_sandbox: bool = False
     has_known_load: bool = False
 
@@ -69,9 +71,24 @@ _NEWEST = 99
 #: In the order in which they run. The security plugin is not published for the newest OpenSearch.
 KINDS = (
     Kind("opensearch", "3.8.0.0", range(21, _NEWEST), has_known_load=True),
-    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, is_like_sandbox=True, has_known_load=True),
+    Kind(
+        "opensearch",
+        "2.19.1.0",
+        range(11, _NEWEST),
+        secured=True,
+        wants_client_certificate=True,
+        is_like_sandbox=True,
+        has_known_load=True,
+    ),
     Kind("elasticsearch", "7.17.28", range(11, 22)),
-    Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
+    Kind(
+        "elasticsearch",
+        "8.19.0",
+        range(17, _NEWEST),
+        secured=True,
+        distribution=True,
+        wants_client_certificate=True,
+    ),
     Kind(
         "elasticsearch",
         "9.1.0",

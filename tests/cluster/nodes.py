@@ -72,14 +72,14 @@ class Cluster:
 
     :param nodes: the nodes started here; none if the cluster is someone else's.
     :param kind: its kind; None if the cluster is someone else's.
-    :param authority: the file with the certificate of its authority; None if it speaks no TLS.
+    :param authority: signs its certificates; None if it speaks no TLS.
     """
 
     url: str
     node_names: Sequence[str]
     nodes: Sequence[Node] = ()
     kind: Kind | None = None
-    authority: Path | None = None
+    authority: Authority | None = None
 
     def session(self, user: User | None = OPERATOR) -> requests.Session:
         """
@@ -91,7 +91,8 @@ class Cluster:
         if self.authority:
             # A netrc file or the environment would replace them.
             session.trust_env = False
-            session.verify = str(self.authority)
+            session.verify = str(self.authority.file)
+            session.cert = (str(self.authority.client), str(self.authority.client_key))
             session.auth = user.login if user else None
         return session
 
@@ -111,13 +112,13 @@ class Cluster:
 
         :param host: the address; None for the first node's.
         :param user: logs in, if the cluster has users.
-        :param fields: fields of the extra beside ``auth`` and ``ca_cert``, or in their place.
+        :param fields: fields of the extra beside ``auth`` and those of the certificates, or in their place.
         """
         extra: dict[str, Any] = {"auth": "none"}
         login = {}
         if self.authority:
             login = {"login": user.name, "password": user.password}
-            extra = {"auth": "basic", "ca_cert": str(self.authority)}
+            extra = {"auth": "basic", **self.authority.fields()}
         connection = {"conn_type": "mediaops_cluster", "host": host or self.url, **login, "extra": {**extra, **fields}}
         return json.dumps(connection)
 
@@ -139,7 +140,9 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
     """
     with tempfile.TemporaryDirectory(prefix=f"{kind}-") as scratch, ExitStack() as running:
         installation = Installation(kind, Path(scratch))
-        authority = Authority(Path(scratch)) if kind.secured else None
+        authority = None
+        if kind.secured:
+            authority = Authority(Path(scratch), wants_client_certificate=kind.wants_client_certificate)
         nodes: list[Node] = []
         for name in NODE_NAMES[:size]:
             settings = {**_SETTINGS, **_own_settings(kind, name, nodes)}
@@ -148,7 +151,7 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
             program = installation.program(folder, settings, authority)
             nodes.append(running.enter_context(_node(name, program, folder, tls=kind.secured)))
         names = [node.name for node in nodes]
-        cluster = Cluster(nodes[0].url, names, nodes, kind, authority.file if authority else None)
+        cluster = Cluster(nodes[0].url, names, nodes, kind, authority)
         wait_for(
             f"a healthy cluster of {size} nodes",
             lambda: [_health(cluster, node) for node in nodes],

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_mediaops.sandbox.cluster.routes import GUEST_LOGIN, GUEST_PASSWORD, LOGIN, PASSWORD
 from tests.certificates import Certificate, make_certificate
 
+CLIENT_KEY_PASSWORD = "the client's own password"
 _ROLES = Path(__file__).parents[2] / "docs" / "snippets" / "roles"
 # The bcrypt hashes of the sandbox's invented passwords: the two users of the sandbox exist here, too.
 _HASHES = {
@@ -59,12 +60,37 @@ DOCUMENTED = User("documented")
 
 
 class Authority:
-    """A certificate authority of one cluster."""
+    """
+    A certificate authority of one cluster.
 
-    def __init__(self, folder: Path) -> None:
+    :param folder: gets its certificate, and that of a client whose key is there twice: plain and encrypted.
+    :param wants_client_certificate: whether the nodes talk only to clients that show a certificate of it.
+    """
+
+    def __init__(self, folder: Path, *, wants_client_certificate: bool) -> None:
         self._root = make_certificate("test authority")
+        self.wants_client_certificate = wants_client_certificate
         self.file = folder / "authority.pem"
         self.file.write_bytes(self._root.pem)
+        self.client, self.client_key, self.encrypted_client_key = (
+            folder / name for name in ("client.pem", "client.key", "client-encrypted.key")
+        )
+        client = make_certificate("airflow", self._root)
+        self.client.write_bytes(client.pem)
+        self.client_key.write_bytes(client.key_pem)
+        self.encrypted_client_key.write_bytes(client.encrypted_key_pem(CLIENT_KEY_PASSWORD))
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of a connection to a node."""
+        trusted = {"ca_cert": str(self.file)}
+        if not self.wants_client_certificate:
+            return trusted
+        return {
+            **trusted,
+            "client_cert": str(self.client),
+            "client_key": str(self.encrypted_client_key),
+            "client_key_password": CLIENT_KEY_PASSWORD,
+        }
 
     def write_to(self, config: Path) -> None:
         """Write the certificates of a node: one for other nodes, and one for clients."""
@@ -78,8 +104,8 @@ def _write(folder: Path, name: str, certificate: Certificate) -> None:
     (folder / f"{name}.key").write_bytes(certificate.key_pem)
 
 
-def secure_opensearch(security: Path) -> dict[str, str]:
-    """Write the users of OpenSearch's security plugin."""
+def secure_opensearch(security: Path, authority: Authority) -> dict[str, str]:
+    """Write the users of OpenSearch's security plugin; return its settings."""
     users = {
         user.name: {
             "hash": _HASHES[user.password],
@@ -97,6 +123,7 @@ def secure_opensearch(security: Path) -> dict[str, str]:
     settings = {
         "transport.enforce_hostname_verification": "false",
         "http.enabled": "true",
+        "http.clientauth_mode": "REQUIRE" if authority.wants_client_certificate else "OPTIONAL",
     }
     for layer, name in (("transport", "node"), ("http", "http")):
         settings |= {
@@ -112,8 +139,8 @@ def secure_opensearch(security: Path) -> dict[str, str]:
     }
 
 
-def secure_elasticsearch(config: Path) -> dict[str, str]:
-    """Write the users of Elasticsearch."""
+def secure_elasticsearch(config: Path, authority: Authority) -> dict[str, str]:
+    """Write the users of Elasticsearch; return its settings."""
     users = (*_COMMON_USERS, ELASTICSEARCH_MONITOR, DOCUMENTED)
     roles = {user.name: {"cluster": user.privileges} for user in users if user.privileges}
     roles[DOCUMENTED.name] = _documented("elasticsearch")
@@ -126,11 +153,13 @@ def secure_elasticsearch(config: Path) -> dict[str, str]:
     }
     for name, text in files.items():
         (config / name).write_text(text, encoding="utf-8")
+    authentication = "required" if authority.wants_client_certificate else "none"
     settings = {
         "xpack.security.enabled": "true",
         "xpack.security.autoconfiguration.enabled": "false",
         # TLS would turn this on, and the sandbox, which answers alike, speaks none.
         "xpack.security.authc.token.enabled": "false",
+        "xpack.security.http.ssl.client_authentication": authentication,
     }
     for layer, name in (("transport", "node"), ("http", "http")):
         settings |= {

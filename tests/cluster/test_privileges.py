@@ -57,6 +57,15 @@ def test_a_wrong_password_is_refused(connect: Callable[[User], str]) -> None:
     assert "no-password-of-it" not in str(raised.value)
 
 
+@pytest.mark.kinds("wants_client_certificate")
+def test_missing_client_certificate_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = dict.fromkeys(("client_cert", "client_key", "client_key_password"), "")
+    monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(**without))
+    works, sentence = SearchClusterHook("test_cluster").test_connection()
+    assert not works
+    assert "client_cert" in sentence
+
+
 @pytest.mark.parametrize("user", MISSING, ids=lambda user: user.name)
 def test_a_missing_privilege_is_named_in_the_terms_of_the_product(
     connect: Callable[[User], str], cluster: Cluster, user: User

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
@@ -36,13 +35,6 @@ class Files:
         file = self.folder / name
         file.write_bytes(content)
         return str(file)
-
-    def encrypted_key(self) -> bytes:
-        return self.client.key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(PASSWORD.encode()),
-        )
 
     def fields(self, **changes: Any) -> dict[str, Any]:
         return {
@@ -105,7 +97,7 @@ def test_encrypted_key_is_read_with_its_password(
 ) -> None:
     masked: list[str] = []
     monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
-    files.write("client.key", files.encrypted_key())
+    files.write("client.key", files.client.encrypted_key_pem(PASSWORD))
     connect_cluster(server.base, **files.fields(client_key_password=PASSWORD))
     assert cpu()
     assert PASSWORD in masked
@@ -180,7 +172,7 @@ def test_key_of_another_certificate_is_named(files: Files, connect_cluster: Any)
 def test_wrong_password_is_named_and_nobody_asked(
     password: str, problem: str, files: Files, connect_cluster: Any
 ) -> None:
-    files.write("client.key", files.encrypted_key())
+    files.write("client.key", files.client.encrypted_key_pem(PASSWORD))
     connect_cluster("https://host.example", **files.fields(client_key_password=password))
     assert f"'client_key_password': {problem}" in refusal()
 
