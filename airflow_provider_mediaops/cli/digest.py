@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ from airflow_provider_mediaops.cli.terminal import (
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
     import argparse
@@ -38,15 +35,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError(
             "--digest reads folders and files, and writes several files: - cannot be one of them."
         )
-    now = datetime.now(timezone.utc)
-    period = read_period(options.since, options.until, now)
+    period = read_period(options.since, options.until, datetime.now(timezone.utc))
     sources = tuple(absolute_path(file) for file in options.files)
     plan = DigestPlan(sources, absolute_path(options.digest), period)
-    parameters = json.dumps([sources, options.since, options.until])
-    digest = hashlib.sha256(parameters.encode()).hexdigest()
-    # A command that is given again does the work again.
-    owner = Owner("airflow mediaops hot-threads --digest", digest, run_start=now.isoformat())
-    found = make_digest(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
+    found = make_digest(plan, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     return Result(found, _parts(found), problem=bool(found["damaged"]))
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
 from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 
@@ -89,15 +88,8 @@ class HotThreadsDigestOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.digest.attempt import make_digest
 
         with ending_task():
-            plan = self._plan()
-            given = {"source": plan.sources, "since": plan.period.since, "until": self.until and plan.period.until}
-            result = make_digest(
-                plan,
-                owner_of(context, given),
-                log=self.log.info,
-                warn=self.log.warning,
-                check_stop=self.stop.check,
-            )
+            log, warn = self.log.info, self.log.warning
+            result = make_digest(self._plan(), log=log, warn=warn, check_stop=self.stop.check)
         self._note_in_events(context, result)
         return result
 

@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Backend
     from airflow_provider_mediaops.storage.scratch import NewFile
 
-    #: Writes the file to be published.
-    Convert = Callable[[Path], None]
-
 _MANIFEST = "manifest.json"
 
 
@@ -94,10 +91,8 @@ class Staging:
         #: A digest of the content, or None. If it equals that of the published file, that file stays, and the summary
         #: says ``changed: False``.
         self.digest: str | None = None
-        #: Writes the file that is published, if that is not a table of the records.
-        self.convert: Convert | None = None
         #: Writes the file of changes, if there is one. If the published file stays, so does that of its changes.
-        self.changes: Convert | None = None
+        self.changes: Callable[[Path], None] | None = None
         #: The summary, if an earlier attempt had left nothing but to publish, or not even that.
         self.finished = summary_of(self._log.logs, owner.turn)
         if is_outdated(self._log.logs, owner.turn):
@@ -273,9 +268,7 @@ class Staging:
     def _converted(self, new: NewFile) -> int:
         """Write the file that is to be published; return its size."""
         with naming_path(self._dataset.writing_place, "written", self._backend.hint):
-            if self.convert is not None:
-                self.convert(_path_to(new.descriptor))
-            elif self._dataset.format == "jsonl":
+            if self._dataset.format == "jsonl":
                 _write_blocks(new, self._log.blocks())
             else:
                 self._dataset.write_table(_path_to(new.descriptor), self.lines())

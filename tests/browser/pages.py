@@ -15,7 +15,6 @@ from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
 from tests.unit.cluster.made_pages import capture
 from tests.unit.cluster.task_values import NODE, TASKS
@@ -71,7 +70,7 @@ def digest_of_a_week() -> str:
         folder = Path(name)
         write_two_weeks(folder / "reports")
         plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), week)
-        make_digest(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None)
+        make_digest(plan, log=lambda _: None, warn=lambda _: None)
         return (folder / "week.html").read_text()
 
 

@@ -1,5 +1,5 @@
 """
-Make a digest of captures: read them one by one, and publish the files.
+Make a digest of captures: read them one by one, and write the files.
 
 Nothing is kept until then: an attempt that dies is made anew, for ten thousand captures take about a minute.
 """
@@ -17,24 +17,20 @@ from airflow_provider_mediaops.cluster.digest.reading import belongs_to_capture,
 from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.progress import ProgressLog
-from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
-from airflow_provider_mediaops.storage.formats import FlatView, json_line
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
-    from airflow_provider_mediaops.storage.dataset import Staging
-    from airflow_provider_mediaops.storage.ownership import Owner
 
 #: The files of a digest.
 FORMATS = ("json", "folded", "html")
 
 _NAMED_SOURCES = 3
 _NO_CAPTURE = "holds no .txt or .json file of a capture"
-_NO_TABLE = FlatView({}, lambda _: {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,6 @@ class DigestPlan:
 
 def make_digest(
     plan: DigestPlan,
-    owner: Owner,
     *,
     log: Callable[[str], None],
     warn: Callable[[str], None],
@@ -76,34 +71,25 @@ def make_digest(
     """
     Make a digest, and write its files; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
 
-    :param plan: which captures, and where to.
-    :param owner: the task instance with its arguments.
-    :param check_stop: called before each capture; raises if the task is to end.
+    ``check_stop`` is called before each capture; it raises if the task is to end.
     """
-    dataset = Dataset(plan.paths["json"], view=_NO_TABLE, format="jsonl")
-    published = dataset.published(owner)
-    if published is not None:
-        log(f"An earlier attempt of this task has written {plan.paths['html']} already.")
-        done: dict[str, Any] = published["digest"]
-        return done
     files = _find(plan)
     if not files:
         raise _nothing(plan.sources, _NO_CAPTURE)
-    with dataset.staging(owner) as staging:
-        digest, progress = Digest(), ProgressLog(log)
-        for read, capture in enumerate(files, 1):
-            check_stop()
-            _add(digest, capture, plan.period, warn)
-            progress.count()
-            progress.log_if_due(lambda read=read: f"Read {read:,} of {len(files):,} captures.")  # type: ignore[misc]
-        if not digest.captures:
-            # A cleared task is to look again.
-            staging.discard()
-            raise _nothing(plan.sources, _why_nothing(digest, len(files)))
-        result = _publish(plan, staging, digest)
-        log(result["headline"])
-        log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
-        return result
+    for path in plan.paths.values():
+        check_writable(path_of(path))
+    digest, progress = Digest(), ProgressLog(log)
+    for read, capture in enumerate(files, 1):
+        check_stop()
+        _add(digest, capture, plan.period, warn)
+        progress.count()
+        progress.log_if_due(lambda read=read: f"Read {read:,} of {len(files):,} captures.")  # type: ignore[misc]
+    if not digest.captures:
+        raise _nothing(plan.sources, _why_nothing(digest, len(files)))
+    result = _write(plan, digest)
+    log(result["headline"])
+    log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
+    return result
 
 
 def _find(plan: DigestPlan) -> list[FoundCapture]:
@@ -115,19 +101,19 @@ def _find(plan: DigestPlan) -> list[FoundCapture]:
     return [each for each in found if each.stem != stem]
 
 
-def _publish(plan: DigestPlan, staging: Staging, digest: Digest) -> dict[str, Any]:
+def _write(plan: DigestPlan, digest: Digest) -> dict[str, Any]:
     from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 
     paths = plan.paths
     document = document_of(digest, plan.period, plan.sources)
-    # The JSON file is the last: an attempt that dies before is made anew.
-    write_whole(path_of(paths["folded"]), folded_of(digest).encode())
-    write_whole(path_of(paths["html"]), digest_page(digest, document, paths["html"]).encode())
-    content = json_line(document) + b"\n"
-    staging.convert = lambda file: _write(file, content)
-    result = result_of(document, paths)
-    staging.summary = {"digest": result}
-    return result
+    contents = {
+        "folded": folded_of(digest).encode(),
+        "html": digest_page(digest, document, paths["html"]).encode(),
+        "json": json_line(document) + b"\n",
+    }
+    for name, content in contents.items():
+        write_whole(path_of(paths[name]), content)
+    return result_of(document, paths)
 
 
 def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
@@ -141,10 +127,6 @@ def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[
             digest.add_before(sums)
         else:
             digest.add(sums)
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
 
 
 def _nothing(sources: Sequence[str], why: str) -> PermanentError:

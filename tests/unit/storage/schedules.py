@@ -284,7 +284,7 @@ class Attempt:
             staging.summary = {"by": by}
             staging.digest = plan.fingerprint or f"of {by}"
             if plan.spaced:
-                staging.convert = lambda file: _write_spaced(file, staging.lines())
+                vars(staging)["_converted"] = lambda new: new.append(_text_of(staging.lines(), plan)) or new.size
             if made.changes:
                 staging.changes = lambda file: _write_changes(file, staging, plan)
         summary: dict[str, Any] = staging.summary
@@ -304,10 +304,6 @@ def identity_of(content: bytes) -> str:
 def _text_of(lines: Iterable[bytes], plan: Plan) -> bytes:
     end = b" \n" if plan.spaced else b"\n"
     return b"".join(line + end for line in lines)
-
-
-def _write_spaced(file: Path, lines: Iterable[bytes]) -> None:
-    file.write_bytes(_text_of(lines, Plan(spaced=True)))
 
 
 def _write_changes(file: Path, staging: Any, plan: Plan) -> None:

@@ -15,7 +15,6 @@ import pytest
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
-from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cluster.digest.captured_days import (
     MERGE,
     MONDAY,
@@ -43,13 +42,11 @@ def make(
     source: object,
     destination: object,
     period: Period = ALL,
-    *,
-    owner: Owner | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     plan = DigestPlan((str(source),), str(destination), period)
     given: dict[str, Any] = {"log": lambda _: None, "warn": lambda _: None, **options}
-    return make_digest(plan, owner or Owner("d/r/t/-1", "p"), **given)
+    return make_digest(plan, **given)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -209,17 +206,8 @@ class TestEnds:
         assert deaths > 5
         assert contents(tmp_path) == undisturbed
         # What a dying process was writing has a hidden name.
-        hidden = {path.name for path in tmp_path.glob(".*")} - {".digest.json.staging"}
-        assert all(re.fullmatch(r"\.digest\.(html|folded)\.[0-9a-f]{16}\.part", name) for name in hidden)
-
-    def test_a_finished_digest_is_not_made_again_by_its_task(self, days: Path, tmp_path: Path) -> None:
-        first = make(days, tmp_path / "digest.html", WEEK)
-        read = count()
-        assert make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read)) == first
-        assert next(read) == 0
-        again = Owner("d/r/t/-1", "p", run_start="later")
-        make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read), owner=again)
-        assert next(read) > 30
+        hidden = {path.name for path in tmp_path.glob(".*")}
+        assert all(re.fullmatch(r"\.digest\.(html|folded|json)\.[0-9a-f]{16}\.part", name) for name in hidden)
 
 
 def _stop_at(number: int) -> Callable[[], None]:
@@ -259,8 +247,8 @@ class TestNothing:
 
 def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> None:
     write_capture(tmp_path, MONDAY, text_at(MONDAY, hot("n", "search", 50, MERGE)))
-    for start in ("2026-03-17", "2026-03-18"):
-        result = make(tmp_path, tmp_path / "digest.html", owner=Owner("d/r/t/-1", "p", run_start=start))
+    for _ in range(2):
+        result = make(tmp_path, tmp_path / "digest.html")
         assert (result["captures"], result["damaged"], result["outside"]) == (1, 0, 0)
 
 
