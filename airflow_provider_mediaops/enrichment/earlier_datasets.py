@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -18,7 +17,7 @@ from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
 from airflow_provider_mediaops.storage.source_lines import GZIP
-from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, version_in
+from airflow_provider_mediaops.storage.sources import file_info, read_rows, version_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,18 +80,8 @@ class EarlierDataset:
                     yield earlier
 
     def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        done = 0
-        if self.format == "jsonl":
-            # Faster than the general reader, which makes the best of an odd line, or says what is wrong with it.
-            for line in read_records(path_of(self.path), "jsonl"):
-                if (row := _plain_row(line)) is None:
-                    break
-                done += 1
-                yield row
-            else:
-                return
         keep = _LOOKED_UP[self.format]
-        for source_row in islice(read_rows(path_of(self.path), "isbn13", self.format, keep=keep), done, None):
+        for source_row in read_rows(path_of(self.path), "isbn13", self.format, keep=keep):
             if source_row.error:
                 raise InvalidSourceError(f"{DATASET.of(self.path)}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
@@ -194,13 +183,6 @@ def _record_of(row: Mapping[str, Any]) -> bytes | None:
         return None
     # Encoded anew: somebody may have laid it out otherwise.
     return json_line(parsed)
-
-
-def _plain_row(line: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the ISBN and the fields of a row in JSON; None if it is odd in any way."""
-    row = _parsed(line)
-    isbn13 = row.get("isbn13", 0) if isinstance(row, dict) else 0
-    return (isbn13 or "", row) if isbn13 is None or isinstance(isbn13, str) else None
 
 
 def _parsed(text: str) -> Any:

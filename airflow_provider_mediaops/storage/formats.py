@@ -149,59 +149,37 @@ def json_line(value: object) -> bytes:
     """
     Return a value as JSON on one line, without a line end.
 
-    NaN and infinity, which JSON does not have, are null.
+    Integers of any size keep their values; NaN and infinity, which JSON does not have, are null.
 
     :raises ValueError: if the value is nested too deep.
     """
-    try:
-        return _to_json()(value, inf_nan_mode="null")
-    except ValueError:
-        return _json_of_odd_value(value)
+    return json_lines([value])[:-1]
 
 
 def json_lines(values: Iterable[object]) -> bytes:
-    """
-    Return values as JSON, one per line.
-
-    Integers of any size keep their values; NaN and infinity are null. A float may have another form than
-    :func:`json_line` gives it (1e90 and 1e+90); its value is the same.
-    """
+    """Return values as JSON, one per line, as :func:`json_line` does."""
     listed = list(values)
-    encode, errors = _lines_encoder()
+    encode, errors = _encoder()
     try:
         return encode(listed)
     except errors:
+        if len(listed) == 1:
+            return _json_of_odd_value(listed[0]) + b"\n"
         # Each on its own, so that the line of a value does not depend on the others.
-        return b"".join(map(_line_of, listed))
-
-
-def _line_of(value: object) -> bytes:
-    """Return the line of a value, which the encoder may refuse."""
-    encode, errors = _lines_encoder()
-    try:
-        return encode([value])
-    except errors:
-        return json_line(value) + b"\n"
+        return b"".join(json_lines([value]) for value in listed)
 
 
 @cache
-def _lines_encoder() -> tuple[Callable[[list[object]], bytes], tuple[type[Exception], ...]]:
-    """Return msgspec's encoder, and the errors that it raises for a value. It takes half of the time of ``to_json``."""
+def _encoder() -> tuple[Callable[[list[object]], bytes], tuple[type[Exception], ...]]:
+    """Return msgspec's encoder, and the errors that it raises for a value."""
+    # An import within a function takes as long as to encode a short record.
     from msgspec.json import Encoder
 
     return Encoder().encode_lines, (ValueError, RecursionError)
 
 
-@cache
-def _to_json() -> Callable[..., bytes]:
-    # It is cached because an import within a function takes as long as to encode a short record.
-    from pydantic_core import to_json
-
-    return to_json
-
-
 def _json_of_odd_value(value: object) -> bytes:
-    """Encode what ``to_json`` refuses: a lone surrogate, or more than 250 levels of nesting."""
+    """Encode what msgspec refuses: a lone surrogate, or more levels than fit on the stack."""
     try:
         finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
         text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
