@@ -1,15 +1,23 @@
-"""The lineage of each operator's task: inputs, outputs and facts, from its rendered arguments and its result."""
+"""
+The lineage of each operator's task: inputs, outputs and facts, from its rendered arguments and its result.
+
+OpenLineage gets it in its own classes, and the events of the task's outlets get the facts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, service_uri
+from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, openlineage_name, service_uri
 from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
+    from openlineage.client.generated.base import InputDataset, OutputDataset
 
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
@@ -199,3 +207,65 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(entries: Sequence[Any], left_out: Mapping[str, int], name: str) -> int:
     return len(entries) + left_out.get(name, 0)
+
+
+def operator_lineage(lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
+    """Return the lineage of a task in the classes of OpenLineage; None without its provider."""
+    try:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+    except ImportError:
+        return None
+    return OperatorLineage(
+        inputs=[_input(dataset) for dataset in lineage.inputs], outputs=list(map(_output, lineage.outputs))
+    )
+
+
+def _input(described: LineageDataset) -> InputDataset:
+    from openlineage.client.generated.base import InputDataset
+
+    namespace, name = openlineage_name(described.uri)
+    return InputDataset(namespace=namespace, name=name)
+
+
+def _output(described: LineageDataset) -> OutputDataset:
+    from openlineage.client.generated.base import OutputDataset
+    from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
+    from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
+
+    namespace, name = openlineage_name(described.uri)
+    dataset = OutputDataset(namespace=namespace, name=name)
+    if described.columns is not None:
+        fields = [SchemaDatasetFacetFields(name=column, type=kind) for column, kind in described.columns.items()]
+        dataset.facets = {"schema": SchemaDatasetFacet(fields=fields)}
+    if described.rows is not None or described.bytes is not None:
+        statistics = OutputStatisticsOutputDatasetFacet(rowCount=described.rows, size=described.bytes)
+        dataset.outputFacets = {"outputStatistics": statistics}
+    return dataset
+
+
+def note_in_events(context: Context, outlets: Iterable[Any], lineage: TaskLineage, warn: Callable[..., None]) -> None:
+    """
+    Put the facts of a task into the events of its outlets.
+
+    The event of an asset, or of a reference to one, gets them in its ``extra``. An alias gets an event of the asset
+    that the task has written, so that its URI may depend on a template. What else is in the extra stays.
+
+    A failure is logged: what the task has written is there already.
+    """
+    from airflow.sdk import Asset, AssetAlias
+    from airflow.sdk.definitions.asset import AssetRef
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    for outlet in outlets:
+        try:
+            if isinstance(outlet, AssetAlias):
+                for written in lineage.outputs[:1]:
+                    context["outlet_events"][outlet].add(Asset(uri=written.uri), extra=dict(lineage.facts))
+            elif isinstance(outlet, (Asset, AssetRef)):
+                context["outlet_events"][outlet].extra.update(lineage.facts)
+        except (AirflowRuntimeError, TypeError, ValueError) as error:
+            warn("The event of the outlet %s says nothing about what was written: %s", _name_of(outlet), error)
+
+
+def _name_of(outlet: object) -> str:
+    return str(getattr(outlet, "name", None) or getattr(outlet, "uri", outlet))

@@ -56,7 +56,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
 
     def _note_in_events(self, context: Context, outcome: Mapping[str, Any]) -> None:
         """Keep the result of this attempt, and put what was written into the events of the outlets."""
-        from airflow_provider_mediaops.lineage.outlet_events import note_in_events
+        from airflow_provider_mediaops.lineage.task_lineage import note_in_events
 
         self._outcome = outcome
         if self.outlets:
@@ -77,8 +77,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
     def _openlineage(self, *, has_outputs: bool) -> OperatorLineage[Any, Any] | None:
         from dataclasses import replace
 
-        from airflow_provider_mediaops.lineage.openlineage import operator_lineage
-        from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+        from airflow_provider_mediaops.lineage.task_lineage import TaskLineage, operator_lineage
 
         try:
             lineage = self._lineage(self._outcome)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
 from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
@@ -174,6 +173,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
         from airflow_provider_mediaops.cluster.capture.destination import capture_paths
         from airflow_provider_mediaops.storage.mapped_tasks import claim
+        from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
 
         self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)

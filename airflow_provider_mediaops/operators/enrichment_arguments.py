@@ -15,7 +15,6 @@ from airflow_provider_mediaops.arguments import (
     read_texts,
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
 from airflow_provider_mediaops.task_failure import is_end_templated
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ def read_enrichment(
         read_source,
     )
     from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
+    from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
     from airflow_provider_mediaops.storage.source_list import ListSource
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
-from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path, refused
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.operators.subscription_arguments import (
-    ON_UNCHANGED,
-    OnUnchanged,
-    check_export,
-    filter_of,
-)
-from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
+from airflow_provider_mediaops.task_failure import ending_task, given_arguments, is_end_templated, templated_arguments
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
@@ -32,6 +27,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.export import Export
     from airflow_provider_mediaops.video.models import Activity
+
+
+OnUnchanged = Literal["success", "skip"]
+ON_UNCHANGED: tuple[OnUnchanged, ...] = get_args(OnUnchanged)
+
+_SUFFIX = ".jsonl"
+_FILTER = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
 
 
 class PostBulletinOperator(ServiceOperator):
@@ -249,7 +251,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
     template_fields: Sequence[str] = own_arguments
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-        check_export(given, is_unknown)
+        _check_export(given, is_unknown)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
@@ -290,7 +292,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
-        filters, changes = filter_of(given_arguments(self)), self.changes
+        filters, changes = _filter_of(given_arguments(self)), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
 
     def _export(self, export: Export, staging: Staging) -> None:
@@ -322,7 +324,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
 
     def _read_export(self, context: Context) -> Export:
         """Read the rendered arguments; return the export that they mean."""
-        from airflow_provider_mediaops.operators.dataset_owner import owner_of
+        from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
         from airflow_provider_mediaops.video.export import Export
@@ -332,8 +334,8 @@ class ExportSubscriptionsOperator(ServiceOperator):
         if self.changes is not None:
             self.changes = absolute(read_path("changes", self.changes), "changes", self.log.warning)
         given = given_arguments(self)
-        values = check_export(given, lambda *_: False)
-        query = asdict(SubscriptionQuery(**filter_of(given), max_results=values["page_size"]))
+        values = _check_export(given, lambda *_: False)
+        query = asdict(SubscriptionQuery(**_filter_of(given), max_results=values["page_size"]))
         written = {"format": self.format, "csv_formulas": values["csv_formulas"]}
         # What determines the content.
         parameters = {**query, **written, "connection": self.video_conn_id}
@@ -346,3 +348,50 @@ class ExportSubscriptionsOperator(ServiceOperator):
             require_complete=values["require_complete"],
             changes=self.changes,
         )
+
+
+def _check_export(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> dict[str, Any]:
+    """Check the arguments that are known; return the values of those that were read, by name."""
+    from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, format_of
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
+
+    readers: dict[str, Callable[[str, object], object]] = {
+        "video_conn_id": read_identifier,
+        "destination": read_path,
+        "csv_formulas": partial(read_choice, choices=CSV_FORMULAS),
+        "on_unchanged": partial(read_choice, choices=ON_UNCHANGED),
+        "if_changed": read_flag,
+        "require_complete": read_flag,
+        "page_size": partial(read_page_size, minimum=1),
+    }
+    values = {name: read(name, given[name]) for name, read in readers.items() if not is_unknown(given[name])}
+    _check_changes(given, values, is_unknown)
+    SubscriptionQuery.check(_filter_of(given), is_unknown)
+    destination, format = given["destination"], given["format"]
+    if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
+        format_of(destination, format)
+    return values
+
+
+def _check_changes(given: Mapping[str, Any], values: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+    from airflow_provider_mediaops.storage.path_checks import check_changes_path
+
+    changes = given["changes"]
+    known = not is_unknown(given["on_unchanged"], changes, given["if_changed"])
+    if known and values["on_unchanged"] == "skip" and changes is None and not values["if_changed"]:
+        raise InvalidArgumentError(
+            "on_unchanged='skip' needs changes or if_changed=True: without them it is not known whether something has "
+            "changed."
+        )
+    if changes is None or is_unknown(changes):
+        return
+    path = read_path("changes", changes)
+    if "destination" in values:
+        if not path.lower().endswith(_SUFFIX):
+            raise refused("changes", path, f"ends in {_SUFFIX}: changes are written as JSON lines")
+        check_changes_path("changes", path, values["destination"])
+
+
+def _filter_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that select the subscriptions, without those that are left out."""
+    return {name: value for name in _FILTER if (value := given[name]) is not None}

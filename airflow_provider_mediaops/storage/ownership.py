@@ -1,15 +1,17 @@
-"""The owner of a dataset: the task instance that writes it."""
+"""The owner of a dataset: the task instance that writes it, and a digest of its arguments."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from airflow.sdk import Context
     from typing_extensions import Self
 
 
@@ -104,3 +106,27 @@ class DatasetWork:
     def owned_by(self) -> Owner:
         """Return the owner of the dataset."""
         return Owner(**self.owner)
+
+
+def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
+    """
+    Return the owner of the dataset that a task writes, the same for all its attempts with the same parameters.
+
+    Without a task instance, as in a plain script, nothing is ever resumed. The parameters are all rendered arguments
+    that affect the content.
+    """
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode()).hexdigest()
+    task = task_of(context)
+    if task is None:
+        return Owner(f"no task ({secrets.token_hex(8)})", digest)
+    start = getattr(context.get("dag_run"), "start_date", None)
+    # Airflow sets max_tries when a task is cleared, and only then.
+    return Owner(task, digest, getattr(context["ti"], "max_tries", 0), start.isoformat() if start else "")
+
+
+def digest_of(values: Iterable[Any]) -> str:
+    """Return a digest of a list, for the parameters of an owner."""
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(json.dumps(None if value is None else str(value)).encode() + b"\n")
+    return digest.hexdigest()

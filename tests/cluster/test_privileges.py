@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_wrong_password_is_refused(connect: Callable[[User], str]) -> None:
 
 @pytest.mark.kinds("wants_client_certificate")
 def test_missing_client_certificate_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = dict.fromkeys(("client_cert", "client_key", "client_key_password"), "")
+    without: dict[str, Any] = dict.fromkeys(("client_cert", "client_key", "client_key_password"), "")
     monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(**without))
     works, sentence = SearchClusterHook("test_cluster").test_connection()
     assert not works

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_mediaops.enrichment.reuse import ReuseRule
 from airflow_provider_mediaops.http import client, errors
 from airflow_provider_mediaops.operators import base as operators
-from airflow_provider_mediaops.operators import dataset_owner
+from airflow_provider_mediaops.storage import ownership
 from airflow_provider_mediaops.storage.dataset import Staging
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
 _DECIDE, _PUBLISH, _COMMIT = Delivery.decide, LocalBackend.publish, Staging.commit
-_OWNER_OF, _TAKE, _PAYLOAD = dataset_owner.owner_of, Listing._take, DatasetTrigger._payload  # noqa: SLF001
+_OWNER_OF, _TAKE, _PAYLOAD = ownership.owner_of, Listing._take, DatasetTrigger._payload  # noqa: SLF001
 _SERIALIZE, _SERIALIZE_ENRICHMENT = ExportSubscriptionsTrigger.serialize, EnrichmentTrigger.serialize
 
 
@@ -145,7 +145,7 @@ EXPORTS = {
     "a run resumes what another has listed": World(
         Owner, "folder", property(lambda _: "one for all"), "list|other figures|nothing is published", DiskPlace
     ),
-    "a clear is not noticed": World(dataset_owner, "owner_of", _owner_without_clears, "list", DiskPlace),
+    "a clear is not noticed": World(ownership, "owner_of", _owner_without_clears, "list", DiskPlace),
     "a version is not checked": World(
         LocalBackend, "publish", _publish_anyway, "replaces a newer one", history=_one_stands_still
     ),

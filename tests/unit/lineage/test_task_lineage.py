@@ -14,8 +14,6 @@ from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAsse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
-from airflow_provider_mediaops.lineage.openlineage import operator_lineage
-from airflow_provider_mediaops.lineage.outlet_events import note_in_events
 from airflow_provider_mediaops.lineage.task_lineage import (
     LineageDataset,
     TaskLineage,
@@ -23,6 +21,8 @@ from airflow_provider_mediaops.lineage.task_lineage import (
     capture_lineage,
     enrichment_lineage,
     export_lineage,
+    note_in_events,
+    operator_lineage,
 )
 
 if TYPE_CHECKING:

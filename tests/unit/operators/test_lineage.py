@@ -47,7 +47,7 @@ def _services(supervisor: Supervisor, database: requests_mock.Mocker) -> None:
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at what OpenLineage would get, also if it is not installed."""
-    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda lineage: lineage)
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.task_lineage.operator_lineage", lambda lineage: lineage)
 
 
 def export(destination: object, **arguments: Any) -> ExportSubscriptionsOperator:
