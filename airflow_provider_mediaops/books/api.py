@@ -23,6 +23,7 @@ from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
 from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
+from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ def _book_of(record: Mapping[str, Any], response: Response) -> Book:
     book = Book(record)
     # A number may take more room as it is written: 1e15 has eighteen characters then. A dataset has room for a record
     # as large as the largest reply.
-    if len(response.body) > MAX_REPLY_BYTES // _MAX_GROWTH and len(book.json()) > MAX_REPLY_BYTES:
+    if len(response.body) > MAX_REPLY_BYTES // _MAX_GROWTH and len(json_line(book.record)) > MAX_REPLY_BYTES:
         raise InvalidReplyError(f"The reply holds a record that has more than {MAX_REPLY_BYTES:,} bytes as JSON.")
     return book
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
-from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +42,6 @@ class Book:
     """
 
     record: Mapping[str, Any] = field(repr=False)
-
-    def json(self) -> bytes:
-        """Return the record as JSON on one line."""
-        return json_line(self.record)
 
     @property
     def isbn13(self) -> str | None:
@@ -163,35 +157,6 @@ class Book:
 
     def _texts(self, name: str) -> list[str]:
         return _texts_of(self.record.get(name))
-
-
-class StoredBook(Book):
-    """
-    A book whose record is kept as JSON: most of those that are reused are written as they were read.
-
-    :param json: the record as JSON on one line.
-    """
-
-    __slots__ = ("_json",)
-    _json: bytes
-
-    def __init__(self, json: bytes) -> None:
-        object.__setattr__(self, "_json", json)
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        """The record, parsed at each access."""
-        record: dict[str, Any] = parse_json(self._json)
-        return record
-
-    def json(self) -> bytes:
-        """Return the record as JSON on one line."""
-        return self._json
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Book) and self.record == other.record
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _texts_of(value: object) -> list[str]:

@@ -160,8 +160,8 @@ class Attempt:
         self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
         self._limits = LimitWarnings(warn, clock)
         self._requests_before: int = state.get("requests", 0)
-        # The lines of the next commit, and what stood in the progress at the last one.
-        self._lines: list[bytes] = []
+        # The rows of the next commit, and what stood in the progress at the last one.
+        self._rows: list[dict[str, Any]] = []
         self._counted = dict(self._progress.figures)
         self._changed = False
         self._last: BatchUpdate | None = None
@@ -223,10 +223,10 @@ class Attempt:
 
     def commit(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
-        from airflow_provider_mediaops.enrichment.dataset_rows import line_of
+        from airflow_provider_mediaops.enrichment.dataset_rows import row_of
 
         # All of them before anything else: the columns of a row may turn out not to be readable.
-        self._lines += [line_of(lookup, self._input_of(lookup)) for lookup in update.done]
+        self._rows += [row_of(lookup, self._input_of(lookup)) for lookup in update.done]
         for lookup in update.done:
             self._count(lookup)
         self._last = update
@@ -307,9 +307,9 @@ class Attempt:
         spent = self._budget.spent
         if not self._changed and (spent == self._spent or self._enrichment.max_requests is None):
             return
-        self._staging.commit_lines(b"".join(self._lines), len(self._lines), self._state(spent))
+        self._staging.commit(self._rows, self._state(spent))
         self._spent = spent
-        self._lines = []
+        self._rows = []
         self._changed = False
         figures, before = self._progress.figures, self._counted
         for status in STATUSES:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.json_text import parse_json, text_of
+from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.formats import FlatView, json_line, json_lines
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 _PREFIX = "source_"
 #: The number of the input row, in a dataset in which a row may have become several.
 INPUT_ROW = "input_row"
-# What stands before the record in the line of a row.
-_BOOK = b',"book":'
 
 
 def list_lines(isbns: Iterable[Any]) -> bytes:
@@ -40,21 +38,6 @@ _NO_INPUT = InputRow()
 
 def row_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> dict[str, Any]:
     """Return the row of a look-up."""
-    return {**_head_of(lookup, row), "book": lookup.book.record if lookup.book else None, **_end_of(row.columns)}
-
-
-def line_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> bytes:
-    """Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it."""
-    book = lookup.book.json() if lookup.book else b"null"
-    return b"%b%b%b%b\n" % (json_line(_head_of(lookup, row))[:-1], _BOOK, book, _after_book(_end_of(row.columns)))
-
-
-def _after_book(end: Mapping[str, Any]) -> bytes:
-    """Return what stands after the record in the line of a row, by the fields that come after it."""
-    return b"," + json_line(end)[1:] if end else b"}"
-
-
-def _head_of(lookup: Lookup, row: InputRow) -> dict[str, Any]:
     return {
         **({} if row.number is None else {INPUT_ROW: row.number}),
         "input": lookup.input,
@@ -64,25 +47,9 @@ def _head_of(lookup: Lookup, row: InputRow) -> dict[str, Any]:
         "note": row.note,
         "fetched_at": lookup.fetched_at,
         "reused": lookup.reused,
+        "book": lookup.book.record if lookup.book else None,
+        **({} if row.columns is None else {"source": row.columns}),
     }
-
-
-def _end_of(columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if columns is None else {"source": columns}
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
-    row: dict[str, Any] = parse_json(line)
-    if row["book"] is None:
-        return row
-    names = list(row)
-    after = _after_book({name: row[name] for name in names[names.index("book") + 1 :]})
-    # Another program may have written the fields in another way.
-    if line.endswith(after):
-        # JSON escapes each quote in a text, and no field before the record is an object: the first match is its key.
-        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -len(after)].decode()
-    return row
 
 
 def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
@@ -90,7 +57,7 @@ def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
     if row["book"] is None:
         return row
     book = Book(row["book"])
-    return {**row, **book.cells(), "record": row.get("record") or book.json().decode()}
+    return {**row, **book.cells(), "record": json_line(book.record).decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
@@ -120,7 +87,6 @@ ENRICHED = FlatView(
         "reused": bool,
     },
     flatten=_flatten,
-    parse=_parse,
 )
 
 
@@ -136,7 +102,7 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
         cells = cells_of(row.get("source"), columns)
         return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
 
-    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
+    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten)
 
 
 def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any]) -> ResumePoint:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.books.batch.options import EarlierLookup
-from airflow_provider_mediaops.books.models import Lookup, StoredBook
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.earlier_datasets import (
     EarlierDataset,
     EarlierRow,
     fetched_seconds,
     fetched_text,
 )
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 
@@ -76,8 +77,6 @@ class EarlierIndex:
     """
     The look-ups of earlier datasets by ISBN, in two temporary files: one has the records, the other their places.
 
-    Records are kept as they are written, so that a reused row is neither parsed nor encoded again.
-
     :param rule: which of them are young enough.
     :raises OSError: if the temporary files cannot be written; the message names their folder.
     """
@@ -112,7 +111,7 @@ class EarlierIndex:
         if start is None or size is None:
             lookup = Lookup(isbn13, isbn13, "not_found", fetched_at=when, reused=True)
         else:
-            book = StoredBook(self._records.read(start, size))
+            book = Book(parse_json(self._records.read(start, size)))
             lookup = Lookup(isbn13, isbn13, "found", book=book, fetched_at=when, reused=True)
         may_refresh = self._refreshed_to is not None and (fetched or 0, isbn) <= self._refreshed_to
         return EarlierLookup(lookup, self._is_fresh(fetched, start), may_refresh)

@@ -203,17 +203,7 @@ class Staging:
         :raises PermanentError: if one of them is too long to be read again.
         :raises DestinationInUseError: if a newer attempt has begun.
         """
-        self.commit_lines(json_lines(records), len(records), state)
-
-    def commit_lines(self, lines: bytes, rows: int, state: Any) -> None:
-        """
-        Add records that are JSON already, as :meth:`commit` does.
-
-        :param lines: the records, each on a line of its own that ends.
-        :param state: plain values from which the next attempt can resume.
-        :raises PermanentError: if one of them is too long to be read again.
-        """
-        self._log.commit(lines, rows, state)
+        self._log.commit(json_lines(records), len(records), state)
 
     def flush(self) -> None:
         """Write the commits that are held back."""
@@ -443,7 +433,7 @@ class Dataset:
 
     def write_table(self, file: Path, lines: Iterable[bytes]) -> None:
         """Write records as a table."""
-        write_table(self.format, file, self._view, map(self._view.parse, lines), self._csv_formulas)
+        write_table(self.format, file, self._view, map(parse_json, lines), self._csv_formulas)
 
     @property
     def writing_place(self) -> str:

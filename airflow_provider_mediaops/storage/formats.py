@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
-from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,12 +55,10 @@ class FlatView:
     :param columns: the names of the columns in order, with the types of their values.
     :param flatten: returns a record's values by column. A value that is absent, or not of its column's type, leaves the
         cell empty.
-    :param parse: parses a record that is staged as JSON; it may add what ``flatten`` needs.
     """
 
     columns: Mapping[str, type[str | int | float | bool]]
     flatten: Callable[[Mapping[str, Any]], Mapping[str, object]]
-    parse: Callable[[bytes], Mapping[str, Any]] = parse_json
 
     def cells(self, records: Iterable[Mapping[str, Any]]) -> list[_Column]:
         """Return records as columns: their values in the order of the records, of the column's type or None."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.models import Book, StoredBook
+from airflow_provider_mediaops.books.models import Book
 from tests.unit.book_database import CRIME
 
 if TYPE_CHECKING:
@@ -93,13 +93,3 @@ def test_recorded_records_are_read(data: Path) -> None:
     ]
     assert [book.msrp for book in books] == [0.0, None, 2.5, None, None]
     assert [book.title for book in books][2] == "An Almanac"
-
-
-def test_a_book_that_is_kept_as_json_is_the_same_book() -> None:
-    record = {"title": "A\ud800", "pages": 1e300, "authors": {"0": "B"}}
-    stored, parsed = StoredBook(Book(record).json()), Book(record)
-
-    assert stored == parsed == stored
-    assert (stored.record, stored.title, stored.authors) == (parsed.record, parsed.title, parsed.authors)
-    assert stored.json() == parsed.json()
-    assert stored != StoredBook(b"{}")

@@ -108,7 +108,7 @@ class TestCommitting:
 
         attempt = Attempt(*local, nobody)
         with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit_lines", full)
+            patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
         attempt.abort()
@@ -143,7 +143,7 @@ class TestCommitting:
 
         told: list[str] = []
         attempt = Attempt(*local, told.append)
-        monkeypatch.setattr(local[1], "commit_lines", taken)
+        monkeypatch.setattr(local[1], "commit", taken)
         with pytest.raises(DestinationInUseError):
             attempt.commit(update(FOUND))
         attempt.abort()
@@ -159,7 +159,7 @@ class TestCommitting:
         attempt = Attempt(*local, told.append)
         attempt.commit(update(FOUND))
         with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit_lines", full)
+            patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
             attempt.abort()

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.dataset_rows import (
     ENRICHED,
     InputRow,
     enriched_view,
-    line_of,
     resume_point,
     row_of,
 )
@@ -72,13 +68,6 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
         {"input": CALENDAR, "isbn13": CALENDAR, "status": "not_found", "error": None, "book": None, **NEVER},
         {"input": CALENDAR, "isbn13": CALENDAR, "status": "failed", "error": "down", "book": None, **NEVER},
     ]
-
-
-@pytest.mark.parametrize("columns", [None, {}, {"sku": "ä\ud800"}])
-def test_a_line_is_the_row_as_json_also_if_its_record_was_never_parsed(columns: dict[str, Any] | None) -> None:
-    stored = replace(FOUND, book=StoredBook(json_line(FOUND.book.record if FOUND.book else {})), reused=True)
-    for lookup in (*LOOKUPS, stored):
-        assert line_of(lookup, kept(columns)) == json_line(row_of(lookup, kept(columns))) + b"\n"
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
@@ -154,38 +143,13 @@ class TestTable:
         [cells] = table_of(enriched_view({}, numbered=True), [row])
         assert (next(iter(cells)), cells["input_row"], cells["note"]) == ("input_row", 7, "Book 2 of 2 in the cell.")
 
-    @pytest.mark.parametrize("columns", [None, {}, {"book": {"a": 1}, "sku": 'ä"\ud800'}])
-    @given(record=st.dictionaries(KEYS, JSON, max_size=5), text=KEYS)
-    @example(record={"title": [], "pages": 10**30, "msrp": 1e16}, text=',"book":null}')
-    @example(record={"book": {"book": ["a\0", "\ud800", 1e16]}, "title": "\ud800", "msrp": 2.0**70}, text="\udc80")
-    def test_the_record_of_a_staged_row_is_that_of_its_value(
-        self, record: dict[str, Any], text: str, columns: dict[str, Any] | None
-    ) -> None:
-        view = enriched_view({"sku": "str"}) if columns else ENRICHED
-        line = line_of(Lookup(text, CRIME, "found", book=Book(record)), kept(columns)).rstrip(b"\n")
-
-        [staged], [parsed] = table_of(view, [view.parse(line)]), table_of(view, [parse_json(line)])
-
-        assert staged == parsed
-        # A cell has no NUL and no surrogate; JSON has neither as it is.
-        assert staged["record"] == json_line(record).decode()
-
-    @pytest.mark.parametrize("columns", [None, {}, {"sku": "a", "book": {"a": [1e16, "\ud800"]}}])
-    def test_the_record_is_taken_as_it_stands_whatever_comes_after_it(self, columns: dict[str, Any] | None) -> None:
-        # Laid out as this package does not write it: so it was not encoded anew.
-        stored = replace(FOUND, book=StoredBook(b'{ "title": "Crime" }'))
-
-        [row] = table_of(ENRICHED, [ENRICHED.parse(line_of(stored, kept(columns)).rstrip(b"\n"))])
-
-        assert (row["record"], row["title"]) == ('{ "title": "Crime" }', "Crime")
-
     def test_rows_of_other_versions_become_rows_of_the_table_too(self) -> None:
         old = {"input": "x", "isbn13": CRIME, "status": "found", "error": None, "book": {"title": "Crime"}}
         spaced = json.dumps({**old, "source": {"book": "}"}}).encode()
         gone = {**old, "status": "failed", "book": None}
         lines = [json_line(old), json_line({**old, "later": 1}), spaced, json_line(gone)]
 
-        table = table_of(ENRICHED, list(map(ENRICHED.parse, lines)))
+        table = table_of(ENRICHED, list(map(parse_json, lines)))
 
         assert [row["record"] for row in table] == [*['{"title":"Crime"}'] * 3, None]
         assert [row["title"] for row in table] == [*["Crime"] * 3, None]
