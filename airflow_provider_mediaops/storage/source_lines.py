@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.http.decoding import inflated
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceFile
 
@@ -20,10 +22,6 @@ FALLBACK = "cp1252"
 # The part of a file that is searched for signs of another format, and the part that is read at once.
 _HEAD_BYTES = 4096
 _BLOCK_BYTES = 256 * 1024
-# The compressed bytes that are read at once. After each member the rest is copied, so more would cost more.
-_GZIP_BLOCK_BYTES = 8 * 1024
-# zlib's code for a gzip header and checksum.
-_GZIP_WINDOW = 31
 # A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
 _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
@@ -53,7 +51,8 @@ class SourceLines:
         file.encoding = self._given or "utf-8"
         is_packed = file.role.is_list and file.path.lower().endswith(GZIP)
         with file.opened() as opened, self._whole_gzip():
-            blocks = _unzipped(opened.read) if is_packed else iter(lambda: opened.read(_BLOCK_BYTES), b"")
+            blocks = iter(lambda: opened.read(_BLOCK_BYTES), b"")
+            blocks = inflated(blocks) if is_packed else blocks
             for line in self._split(self._in_bytes_with_line_ends(blocks)):
                 file.line += self._begins
                 self._begins = line.endswith(b"\n")
@@ -170,29 +169,6 @@ def _wide_encoding(head: bytes) -> str | None:
     if len(head) < len("\n\0") or max(even, odd) * 5 < len(head) * 2 or min(even, odd) * 10 > len(head):
         return None
     return "utf-16-be" if even > odd else "utf-16-le"
-
-
-def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """
-    Decompress a gzip file block by block.
-
-    ``gzip.GzipFile`` reads padding, and the file name in a header, byte by byte: 50 MB take 12 seconds.
-    """
-    member = zlib.decompressobj(_GZIP_WINDOW)
-    data = read(_GZIP_BLOCK_BYTES)
-    if not data:
-        return
-    while data:
-        if member.eof and (data := data.lstrip(b"\0")):
-            # Files that are joined are one file with several members. Zeros may follow each.
-            member = zlib.decompressobj(_GZIP_WINDOW)
-        if data:
-            if block := member.decompress(data, _BLOCK_BYTES):
-                yield block
-            data = member.unused_data if member.eof else member.unconsumed_tail
-        data = data or read(_GZIP_BLOCK_BYTES)
-    if not member.eof:
-        raise EOFError("its end is missing")
 
 
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError
+from airflow_provider_mediaops.http.decoding import inflated
 from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of, translating_errors
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import check_store
@@ -30,7 +31,6 @@ _NO_FILE = "it is no regular file"
 _CUT = "it is gzip, but cut"
 _GZIP_START = b"\x1f\x8b"
 # zlib reads the head of gzip with these window bits.
-_GZIP_WINDOW = 31
 
 
 class FoundFile(NamedTuple):
@@ -185,17 +185,16 @@ def _plain(data: bytes, most: int) -> bytes:
     """Return the data, decompressed if they are compressed; less than ``most`` bytes of them are the whole file."""
     if not data.startswith(_GZIP_START):
         return data
-    is_whole, room, parts = len(data) < most, min(most, MAX_REPORT_BYTES + 1), []
-    # Files of gzip that were written one after the other are one.
-    while data.startswith(_GZIP_START) and room > 0:
-        member = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            parts.append(member.decompress(data, room))
-        except zlib.error as error:
-            raise NoReportError(f"it is gzip, but damaged: {error}") from error
-        room -= len(parts[-1])
-        if room > 0 and is_whole and not member.eof:
-            # Half of a report reads like a whole one.
-            raise NoReportError(_CUT)
-        data = member.unused_data
-    return b"".join(parts)
+    plain, room = bytearray(), min(most, MAX_REPORT_BYTES + 1)
+    try:
+        for piece in inflated([data]):
+            plain += piece
+            if len(plain) >= room:
+                break
+    except zlib.error as error:
+        raise NoReportError(f"it is gzip, but damaged: {error}") from error
+    except EOFError as error:
+        # Half of a report reads like a whole one.
+        if len(data) < most:
+            raise NoReportError(_CUT) from error
+    return bytes(plain[:room])

@@ -83,7 +83,7 @@ def test_body_in_several_members_of_gzip_is_whole(size: int) -> None:
     )
 
 
-@pytest.mark.parametrize("rest", [b"\0", b"garbage", gzip.compress(b"another", mtime=0)[:-1]])
+@pytest.mark.parametrize("rest", [b"garbage", gzip.compress(b"another", mtime=0)[:-1]])
 @pytest.mark.parametrize("is_one_chunk", [True, False])
 def test_bytes_behind_the_end_are_not_dropped_without_a_word(rest: bytes, *, is_one_chunk: bool) -> None:
     sent = gzip.compress(b"whole")
