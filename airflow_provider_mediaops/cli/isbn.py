@@ -16,7 +16,7 @@ from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
 from airflow_provider_mediaops.books.plans import PLANS
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
-from airflow_provider_mediaops.enrichment.list_arguments import read_delimiter, read_encoding
+from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError(f"--limit is 0 or more; not {options.limit}.")
     if options.quota is not None and options.quota < 1:
         raise InvalidArgumentError(f"--quota is 1 or more; not {options.quota}.")
-    delimiter, encoding = read_delimiter(options.delimiter), read_encoding(options.encoding)
+    delimiter, encoding = read_delimiter("delimiter", options.delimiter), read_encoding("encoding", options.encoding)
     with _sources(options, terminal) as sources:
         try:
             listed = ListSource(sources, options.column, delimiter, encoding)

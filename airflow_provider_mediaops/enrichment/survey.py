@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListFigures
+    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.storage.source_list import ListReading
 
 # The files that the log names one by one.
@@ -33,7 +33,7 @@ class Survey:
     def counted(self, isbns: Iterable[Any] | None) -> Enrichment:
         """Read the list."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source
-        from airflow_provider_mediaops.enrichment.row_bounds import allowed_rows
+        from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 
         enrichment = self.enrichment
         reading = None
@@ -83,7 +83,7 @@ class Survey:
             self.warn(warning)
 
     def _check(self, figures: ListFigures) -> None:
-        from airflow_provider_mediaops.enrichment.row_bounds import allowed_rows
+        from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 
         bound = self.options.max_invalid
         if bound is not None and figures.invalid > allowed_rows(bound, figures.rows):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
+    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
@@ -214,7 +214,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         return summary
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
-        from airflow_provider_mediaops.enrichment.list_arguments import read_source
+        from airflow_provider_mediaops.enrichment.arguments import read_source
         from airflow_provider_mediaops.lineage.task_lineage import enrichment_lineage
 
         source = () if self.source is None else read_source(self.source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import (
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
 
 
 def read_enrichment(
@@ -34,15 +33,8 @@ def read_enrichment(
 
     What needs all of the list to be read is still missing in the enrichment. The list is returned if it is in no file.
     """
+    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions, read_isbns, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.list_arguments import (
-        read_columns,
-        read_delimiter,
-        read_encoding,
-        read_isbns,
-        read_source,
-    )
-    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
     from airflow_provider_mediaops.storage.source_list import ListSource
@@ -55,11 +47,10 @@ def read_enrichment(
     # A list may be long: it is read once.
     paths = {"destination": destination, "source": source, "reuse": reuse or None, "isbns": None}
     check({**given, **paths}, lambda *_: False)
-    options, column = EnrichmentOptions.read(given), read_columns(given["isbn_column"])
-    delimiter, encoding = read_delimiter(given["delimiter"]), read_encoding(given["encoding"])
+    options = EnrichmentOptions.read(given)
     isbns = version = None
     if source is None:
-        isbns = read_isbns(given["isbns"], column)
+        isbns = read_isbns(given["isbns"], options.isbn_column)
     else:
         listed = ListSource(source)
         listed.check_destination(destination)
@@ -69,11 +60,11 @@ def read_enrichment(
         "destination": destination,
         "format": given["format"],
         "list": [source, version] if isbns is None else digest_of(isbns),
-        "read": [column, delimiter, encoding, options.several, options.repair_zeros],
+        "read": [options.isbn_column, options.delimiter, options.encoding, options.several, options.repair_zeros],
         "books_conn_id": read_identifier("books_conn_id", given["books_conn_id"]),
         "csv_formulas": options.csv_formulas,
         "keep_columns": options.keep_columns,
-        "reuse": [reuse, options.reuse_seconds, options.reuse_not_found_seconds],
+        "reuse": [reuse, options.reuse_for, options.reuse_not_found_for],
     }
     enrichment = Enrichment(
         owner=asdict(owner_of(context, parameters)),
@@ -81,9 +72,9 @@ def read_enrichment(
         total=0,
         source=source,
         version=version,
-        column=None if column is None else list(column),
-        delimiter=delimiter,
-        encoding=encoding,
+        column=options.isbn_column,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
         several=options.several,
         repair_zeros=options.repair_zeros,
         keep=source is not None and options.keep_columns,
@@ -91,8 +82,8 @@ def read_enrichment(
         csv_formulas=options.csv_formulas,
         bulk=options.bulk,
         reuse=reuse,
-        reuse_seconds=options.reuse_seconds,
-        reuse_not_found_seconds=options.reuse_not_found_seconds,
+        reuse_seconds=options.reuse_for,
+        reuse_not_found_seconds=options.reuse_not_found_for,
         max_requests=options.max_requests,
     )
     return enrichment, options, isbns
@@ -100,31 +91,21 @@ def read_enrichment(
 
 def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
     """Check the arguments that are known."""
+    from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_columns, read_isbns
     from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
-    from airflow_provider_mediaops.enrichment.list_arguments import (
-        read_columns,
-        read_delimiter,
-        read_encoding,
-        read_isbns,
-    )
-    from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
     from airflow_provider_mediaops.storage.formats import format_of
 
-    readers: dict[str, Callable[[Any], object]] = {
-        "books_conn_id": partial(read_identifier, "books_conn_id"),
-        "destination": partial(read_path, "destination"),
-        "isbn_column": read_columns,
-        "delimiter": read_delimiter,
-        "encoding": read_encoding,
-        "reuse": read_reuse,
+    readers: dict[str, Callable[[str, Any], object]] = {
+        **OPTIONS,
+        "books_conn_id": read_identifier,
+        "destination": read_path,
+        "reuse": lambda _, value: read_reuse(value),
     }
     for name, read in readers.items():
         if not is_unknown(given[name]):
-            read(given[name])
-    known = {name: given[name] for name in STAND_INS if not is_unknown(given[name])}
-    EnrichmentOptions.read({**STAND_INS, **known})
+            read(name, given[name])
     if given["isbns"] is not None and not is_unknown(given["isbns"], given["isbn_column"]):
-        read_isbns(given["isbns"], read_columns(given["isbn_column"]))
+        read_isbns(given["isbns"], read_columns("isbn_column", given["isbn_column"]))
     destination, format = given["destination"], given["format"]
     if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
         format_of(destination, format)
@@ -136,7 +117,7 @@ def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
 
 
 def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
-    from airflow_provider_mediaops.enrichment.list_arguments import read_source
+    from airflow_provider_mediaops.enrichment.arguments import read_source
     from airflow_provider_mediaops.storage.path_checks import is_same_file
     from airflow_provider_mediaops.storage.source_list import check_suffix
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.row_bounds import allowed_rows, read_row_bound
+from airflow_provider_mediaops.enrichment.arguments import allowed_rows, read_row_bound
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 

@@ -1,0 +1,190 @@
+"""Read the arguments of an enrichment: which list is read, how it is looked up, and how its dataset is written."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_mediaops.arguments import (
+    optional,
+    ordered,
+    read_choice,
+    read_flag,
+    read_path,
+    read_seconds,
+    read_text,
+    read_texts,
+    read_whole_number,
+    refused,
+)
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
+from airflow_provider_mediaops.storage.source_columns import Keep, find_columns, is_missing, no_column, read_keep
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.batch.rows import Several
+
+#: A number of rows; a share of all rows, from 0 to 1; or all rows.
+RowBound = int | Decimal | Literal["all"]
+
+_RULE = "is a number of rows, a share such as '5%' or 0.05, or 'all'"
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+_DECIMAL = re.compile(r"\d{0,18}\.\d{1,18}", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichmentOptions:
+    """How a list is looked up, and how its dataset is written; the operator's arguments describe what they mean."""
+
+    isbn_column: Sequence[str] | None
+    delimiter: str | None
+    encoding: str | None
+    keep_columns: Keep
+    csv_formulas: CsvFormulas
+    bulk: bool
+    several: Several
+    repair_zeros: bool
+    on_invalid: str
+    max_invalid: RowBound | None
+    max_failures: RowBound
+    reuse_for: float
+    reuse_not_found_for: float
+    max_requests: int | None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> EnrichmentOptions:
+        """Read the options as people and templates write them."""
+        return cls(**{name: read(name, values[name]) for name, read in OPTIONS.items()})
+
+
+def read_source(value: object) -> tuple[str, ...]:
+    """Read the argument ``source``."""
+    paths = value if isinstance(value, (list, tuple)) else [value]
+    if not paths:
+        raise InvalidArgumentError("source is an empty list: give the path of a file, a folder or a pattern.")
+    return tuple(read_path("source", path) for path in paths)
+
+
+def read_columns(name: str, value: object) -> list[str] | None:
+    """Read the argument ``isbn_column``."""
+    if value is None:
+        return None
+    # A template with native objects makes a number of a text of digits.
+    names = [read_text(name, each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+    if not names or not all(map(str.strip, names)):
+        raise InvalidArgumentError(f"{name} is empty: give the name of the column or field, or leave it out.")
+    return names
+
+
+def read_delimiter(name: str, value: object) -> str | None:
+    """Read the argument ``delimiter``."""
+    if value is None:
+        return None
+    text = {"\\t": "\t", "tab": "\t"}.get(str(value), value)
+    if not isinstance(text, str) or len(text) != 1 or text in '"\r\n\0' or text.isalnum():
+        raise refused(name, value, "is the character between the cells of a line, such as ';' or '\\t'")
+    return text
+
+
+def read_encoding(name: str, value: object) -> str | None:
+    """Read the argument ``encoding``."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        with suppress(LookupError, ValueError):
+            "".encode(value)
+            return codecs.lookup(value).name
+    raise refused(name, value, "is the name of an encoding of texts, such as 'cp1250' or 'utf-16'")
+
+
+def read_isbns(value: object, columns: Sequence[str] | None) -> list[Any]:
+    """Read the argument ``isbns``."""
+    if isinstance(value, str):
+        # A text with commas, or with a line for each.
+        return list(read_texts("isbns", ",".join(filter(str.strip, value.splitlines())) or value))
+    value = ordered(value)
+    if isinstance(value, bytes) or not isinstance(value, Sequence):
+        raise InvalidArgumentError(f"isbns is a list of texts, or one text with commas, not a {type(value).__name__}.")
+    return [_value_of(row, number, columns) for number, row in enumerate(value, 1)]
+
+
+def _value_of(row: object, number: int, columns: Sequence[str] | None) -> object:
+    """Return the text of a row, which may be that of a query: a sequence of one column, or a mapping."""
+    if isinstance(row, Mapping):
+        names = list(map(str, row))
+        places = find_columns(columns, names)
+        if not places:
+            raise InvalidArgumentError(f"Row {number} of isbns: {no_column(columns, names)}.")
+        values = list(row.values())
+        return next((values[at] for at in places if not is_missing(text_of(values[at]))), None)
+    if isinstance(row, Sequence) and not isinstance(row, (str, bytes)):
+        if len(row) == 1:
+            return row[0]
+        raise InvalidArgumentError(
+            f"Row {number} of isbns has {len(row)} values: select one column, or give mappings with isbn_column."
+        )
+    return row
+
+
+def read_row_bound(name: str, value: object) -> RowBound:
+    """Read an argument that bounds the rows of a kind."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise refused(name, value, _RULE)
+    if isinstance(value, int):
+        if value < 0:
+            raise refused(name, value, _RULE)
+        return read_whole_number(name, value)
+    text = value.strip().lower() if isinstance(value, str) else f"{Decimal(repr(value)):f}"
+    if text == "all":
+        return "all"
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if percent := _PERCENT.fullmatch(text):
+        return _share(name, Decimal(percent[1]) / 100, value)
+    if not _DECIMAL.fullmatch(text):
+        raise refused(name, value, _RULE)
+    return _share(name, Decimal(text), value)
+
+
+def _share(name: str, share: Decimal, value: object) -> Decimal:
+    if share < 1 or (share == 1 and isinstance(value, str) and "%" in value):
+        return share
+    if isinstance(value, str) and "%" in value:
+        raise InvalidArgumentError(f"{name} is a share of at most 100%; not {value!r}. Use 'all' for no bound.")
+    rows = "1 row, or 'all' for every row" if share == 1 else f"{share:f} percent, or {round(share)} for that many rows"
+    mend = f"Write 1 for {rows}." if share == 1 else f"Write '{share.normalize():f}%' for {rows}."
+    raise InvalidArgumentError(f"{name} {_RULE}; {value!r} is neither. {mend}")
+
+
+def allowed_rows(bound: RowBound, total: int) -> int:
+    """Return how many rows of a list are within a bound."""
+    if bound == "all":
+        return total
+    return bound if isinstance(bound, int) else int(bound * total)
+
+
+#: The function that reads each option, by its name.
+OPTIONS: dict[str, Callable[[str, Any], Any]] = {
+    "isbn_column": read_columns,
+    "delimiter": read_delimiter,
+    "encoding": read_encoding,
+    "keep_columns": lambda _, value: read_keep(value),
+    "csv_formulas": partial(read_choice, choices=CSV_FORMULAS),
+    "bulk": read_flag,
+    "several": partial(read_choice, choices=("first", "rows")),
+    "repair_zeros": read_flag,
+    "on_invalid": partial(read_choice, choices=("record", "fail")),
+    "max_invalid": partial(optional, read_row_bound),
+    "max_failures": read_row_bound,
+    "reuse_for": read_seconds,
+    "reuse_not_found_for": read_seconds,
+    "max_requests": partial(optional, read_whole_number, minimum=0),
+}
