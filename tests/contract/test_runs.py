@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Service
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 

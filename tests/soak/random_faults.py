@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.sandbox.faults import Fault
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Service
 
 _SERVICES: tuple[Service, ...] = ("video", "cluster", "books")
 _EVERY_SECONDS = 0.5

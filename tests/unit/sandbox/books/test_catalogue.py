@@ -10,7 +10,7 @@ import pytest
 from stdnum import isbn as oracle
 
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, ODDITIES, book
-from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13, sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import as_isbn13, sample_isbns
 
 
 def records(count: int = 500) -> list[dict[str, Any]]:
