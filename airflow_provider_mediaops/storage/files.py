@@ -206,7 +206,7 @@ def adopt_mode(descriptor: int, target: Path) -> None:
 
 
 def create(file: Path, mode: int = 0o600) -> int:
-    """Create a file, for this user only if no mode is given; raise FileExistsError also for a dangling link."""
+    """Create a file, by default for this user only; FileExistsError if the name is taken, also by a dangling link."""
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 

@@ -37,8 +37,8 @@ class SourceLines:
     Without an encoding, a file is UTF-16 or UTF-32 if its bytes say so; otherwise each line is UTF-8, or cp1252 if it
     is none. A list is compressed with gzip if its suffix says so, a dataset never.
 
-    A line that is too long is cut after the first byte ``cut``: programs write all of a JSON array into one line. If
-    that is empty, such a line is refused.
+    A line that is too long is cut at the last ``cut`` that was read of it, after the first byte of that: programs write
+    all of a JSON array into one line. Without ``cut``, such a line is refused.
     """
 
     def __init__(self, file: SourceFile, *, cut: bytes = b"") -> None:
