@@ -150,9 +150,7 @@ class SourceFile:
             return True
 
     def choose(self, names: Sequence[str]) -> Chosen:
-        """
-        Find the columns of a table that are read and kept, and note them; InvalidSourceError if one is not there once.
-        """
+        """Find the columns of a table that are read and kept, and note them; InvalidSourceError if one is missing."""
         options = self.options
         try:
             read = find_columns(options.columns, names)

@@ -72,9 +72,7 @@ class ListSource:
         return [file for path in self.paths for file in _files_of(path, options)]
 
     def version(self) -> str:
-        """
-        Return a digest that changes when one of the files does, or there is another; raise the errors of :meth:`files`.
-        """
+        """Return a digest that changes if a file does, or if there is another; raise the errors of :meth:`files`."""
         marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in self.files()]
         return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 

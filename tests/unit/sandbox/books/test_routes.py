@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, sample_isbns
 
 if TYPE_CHECKING:
     import httpx
