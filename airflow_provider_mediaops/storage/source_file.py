@@ -150,7 +150,11 @@ class SourceFile:
             return True
 
     def choose(self, names: Sequence[str]) -> Chosen:
-        """Find the columns of a table that are read and kept, and note them; InvalidSourceError if one is missing."""
+        """
+        Find the columns of a table that are read and kept, and note them.
+
+        Raise InvalidSourceError if one is missing, or there are two.
+        """
         options = self.options
         try:
             read = find_columns(options.columns, names)
