@@ -21,9 +21,5 @@ class StoppableTask:
         return stop
 
     def on_kill(self) -> None:
-        """
-        End the request or the wait that is under way, and let no other begin.
-
-        :raises TaskStoppedError: into what the task is doing, if that is a request or a wait.
-        """
+        """End the request or the wait that is under way, by a TaskStoppedError in the task, and let no other begin."""
         self.stop.request()

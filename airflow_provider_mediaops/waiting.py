@@ -83,17 +83,11 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """
-    One row of the table of errors.
-
-    :param error: the class of the errors.
-    :param lets_wait: returns whether the wait goes on. If it does not, it raises the error.
-    :param level: the level of the line in the log if it goes on.
-    """
+    """One row of the table of errors."""
 
     error: type[Exception]
-    lets_wait: Callable[[Pace, Progress], bool]
-    level: int = logging.WARNING
+    lets_wait: Callable[[Pace, Progress], bool]  # whether the wait goes on; if not, it raises the error
+    level: int = logging.WARNING  # of the line in the log if it goes on
 
 
 #: What the errors of a reading do to a wait, in every form: the first row that fits counts.
@@ -111,21 +105,13 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """
-    The pauses between readings, and the errors that differ between waits.
+    """The pauses between readings, and the errors that differ between waits."""
 
-    :param interval_seconds: the usual pause.
-    :param exponential: whether the pause doubles with each reading.
-    :param longest_seconds: the upper bound of a growing pause; None for no bound.
-    :param silent_fail: whether every error is only logged.
-    :param may_return: whether something that is not found any more may come back, as a node does that restarts.
-    """
-
-    interval_seconds: float
-    exponential: bool = False
-    longest_seconds: float | None = None
-    silent_fail: bool = False
-    may_return: bool = False
+    interval_seconds: float  # the usual pause
+    exponential: bool = False  # whether the pause doubles with each reading
+    longest_seconds: float | None = None  # of a growing pause; None for no bound
+    silent_fail: bool = False  # whether every error is only logged
+    may_return: bool = False  # whether something that is not found any more may come back, as a node does that restarts
 
     def pause(self, elapsed: float, within: float | None = None) -> float:
         """
@@ -152,15 +138,10 @@ class Pace:
 
 @dataclass(slots=True)
 class Progress:
-    """
-    The progress of a wait, which a later part of it resumes.
+    """The progress of a wait, which a later part of it resumes."""
 
-    :param log: called with a level of :mod:`logging` and a sentence.
-    :param answered: whether the service has answered a reading.
-    """
-
-    log: Callable[[int, str], None]
-    answered: bool = False
+    log: Callable[[int, str], None]  # called with a level of :mod:`logging` and a sentence
+    answered: bool = False  # whether the service has answered a reading
     _state: object = field(default=None, init=False)
     _remark: str = field(default="", init=False)
     _seen: str = field(default="", init=False)

@@ -14,32 +14,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """
-    The verdict that the condition is not met yet.
+    """The verdict that the condition is not met yet."""
 
-    :param seen: the observed state, for the log; the text stays the same while nothing changes.
-    :param within: the maximum seconds until the next reading, if the condition may soon be met; None for the interval.
-    :param remark: a part of the condition that cannot be observed, for a warning in the log.
-    """
-
-    seen: str = ""
+    seen: str = ""  # for the log; the text stays the same while nothing changes
+    # The most seconds until the next reading, if the condition may soon be met; None for the interval.
     within: float | None = None
-    remark: str = ""
+    remark: str = ""  # a part of the condition that cannot be observed, for a warning in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """
-    The verdict that the condition is met.
+    """The verdict that the condition is met."""
 
-    :param value: the result.
-    :param remark: as for :class:`Waiting`.
-    :param seen: what was seen, for the log, in words that stay the same while nothing changes; empty for no line.
-    """
-
-    value: Any
-    remark: str = ""
-    seen: str = ""
+    value: Any  # the result
+    remark: str = ""  # as for :class:`Waiting`
+    seen: str = ""  # as for :class:`Waiting`; empty for no line in the log
 
 
 Verdict = Waiting | Done

@@ -51,12 +51,11 @@ class WebPageNotFoundError(InvalidReplyError):
 
 def get_book(isbn13: str) -> Call[Book]:
     """
-    Return the call for a book's record.
+    Return the call for a book's record, by its thirteen digits.
 
-    :param isbn13: thirteen digits.
-    :returns: the call. The record of another book is an :class:`InvalidReplyError`. For a 404 it raises an error by its
-        words (:class:`~.not_found.Words`). No such error alone says that there is no such book:
-        :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
+    The record of another book is an :class:`InvalidReplyError`. For a 404 the call raises an error by its words
+    (:class:`~.not_found.Words`). No such error alone says that there is no such book:
+    :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
     """
     return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}", kind="book"), partial(_read_book, isbn13))
 
@@ -85,25 +84,19 @@ def _book_of(record: Mapping[str, Any], response: Response) -> Book:
 
 @dataclass(frozen=True, slots=True)
 class BulkReply:
-    """
-    Records of several books.
+    """Records of several books."""
 
-    :param books: the records of those that the service has, in no certain order.
-    :param odd: whether it also holds something that is no record.
-    :param taken: the number of ISBNs that it says it looked for; None if it does not say.
-    """
-
-    books: Sequence[Book] = field(repr=False)
-    odd: bool = False
-    taken: int | None = None
+    books: Sequence[Book] = field(repr=False)  # in no certain order
+    odd: bool = False  # whether it also holds something that is no record
+    taken: int | None = None  # how many ISBNs it says it looked for; None if it does not say
 
 
 def get_books(isbns: Sequence[str]) -> Call[BulkReply]:
     """
     Return the call for the records of many books; not in the specification, but the public service answers it.
 
-    :param isbns: thirteen digits each; how many depends on the plan.
-    :returns: the call; ISBNs that the service does not know are silently left out of its result.
+    Each ISBN has thirteen digits; how many there may be depends on the plan. Those that the service does not know are
+    silently left out of the result.
     """
     body = json.dumps({"isbns": list(isbns)}).encode()
     # It changes nothing at the service, so it may be sent twice.

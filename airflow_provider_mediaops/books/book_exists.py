@@ -20,12 +20,7 @@ _LARGEST_RECORD = 32 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BookWatch(Watch):
-    """
-    A book's record.
-
-    :param isbn: the ISBN in any usual writing.
-    :raises InvalidIsbnError: if it is not the ISBN of a book.
-    """
+    """A book's record, by its ISBN in any usual writing; InvalidIsbnError if it is not that of a book."""
 
     isbn: str
 

@@ -42,15 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Evidence:
-    """
-    What is known of a service and a key. Look-ups with one hook share it.
+    """What is known of a service and a key. Look-ups with one hook share it."""
 
-    :param canary: an ISBN-13 known to have a record, if any is.
-    :param last_found: the book that was found last, perhaps by an earlier attempt.
-    """
-
-    canary: str | None = None
-    last_found: str | None = None
+    canary: str | None = None  # an ISBN-13 known to have a record, if any is
+    last_found: str | None = None  # perhaps by an earlier attempt
     #: Whether the last book was found by this process.
     found_now: bool = field(default=False, init=False)
     #: When key and address were last proved: a book was found, or the key's quota was read.
@@ -105,15 +100,13 @@ class Decision:
     """
     What becomes of a book that got a 404.
 
-    :param isbn13: the book.
-    :param action: ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known
-        now what the 404 means, so ask for it after a pause.
-    :param error: for ``later`` an error that says why, else the 404.
+    ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known now what the 404
+    means, so ask for it after a pause.
     """
 
     isbn13: str
     action: Action
-    error: MediaOpsError
+    error: MediaOpsError  # for ``later`` one that says why, else the 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +131,11 @@ class HeldNotFounds:
 
     A probe serves all that are held when it is asked for. Any book of a list that is found is one. Requests are
     numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
-
-    :param evidence: what is known of the service.
-    :param patience_seconds: how long a probe that is not found is asked for again.
-    :param address: the address of the service, or a digest of it.
     """
 
     evidence: Evidence = field(default_factory=Evidence)
-    patience_seconds: float = 240.0
-    address: str = ""
+    patience_seconds: float = 240.0  # how long a probe that is not found is asked for again
+    address: str = ""  # of the service, or a digest of it
     #: The error of a probe that speaks against the connection; nothing more is to be asked for.
     wrong: InvalidConnectionError | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)

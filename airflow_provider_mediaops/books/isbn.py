@@ -60,12 +60,7 @@ _SHORT_NUMBER = re.compile(r"[0-9 -]+")
 
 
 class InvalidIsbnError(InvalidArgumentError):
-    """
-    A text that is no ISBN of a book.
-
-    :param text: the text as it was given.
-    :param reason: what is wrong with it.
-    """
+    """A text that is no ISBN of a book, with the reason."""
 
     def __init__(self, text: str, reason: str) -> None:
         self.text = text
@@ -86,12 +81,9 @@ class CellIsbns(NamedTuple):
 
 def normalise(text: str | int) -> str:
     """
-    Return the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing.
+    Return the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing, or raise InvalidIsbnError.
 
-    :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7 (pbk.)``; a number as a template may render
-        it.
-    :returns: for example ``9780131103627``.
-    :raises InvalidIsbnError: if the text is not the ISBN of one book; the message has the reason.
+    For example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7 (pbk.)``; a number as a template may render it.
     """
     isbn13s = isbns_in(text := str(text)).isbn13s
     if len(isbn13s) > 1:
@@ -101,15 +93,12 @@ def normalise(text: str | int) -> str:
 
 def isbns_in(text: str, *, repair_zeros: bool = False) -> CellIsbns:
     """
-    Return the ISBNs of a cell as catalogues, spreadsheets and data frames write them.
+    Return the ISBNs of a cell, one or more, as catalogues, spreadsheets and data frames write them.
 
     Blanks and hyphens of every kind are separators; digits of every script count. Quotes, brackets, labels such as
-    ``ISBN-13:``, the address of a page and remarks such as ``(pbk.) : $9.99`` are taken off.
-
-    :param repair_zeros: whether a number of 8 or 9 characters is read with the zeros before it that a spreadsheet has
-        taken away, if its check digit fits then.
-    :returns: one book or more.
-    :raises InvalidIsbnError: if there is none; the message has the reason.
+    ``ISBN-13:``, the address of a page and remarks such as ``(pbk.) : $9.99`` are taken off. With ``repair_zeros`` a
+    number of 8 or 9 characters is read with the zeros before it that a spreadsheet has taken away, if its check digit
+    fits then. InvalidIsbnError, with the reason, if there is none.
     """
     if _PLAIN.fullmatch(text) and _has_check_digit(text):
         return CellIsbns((text,))

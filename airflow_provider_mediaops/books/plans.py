@@ -6,15 +6,10 @@ from typing import NamedTuple
 
 
 class Plan(NamedTuple):
-    """
-    What a key of a plan may ask for.
-
-    :param requests_per_second: its rate.
-    :param bulk_size: the ISBNs that one bulk request may hold; the specification does not say it.
-    """
+    """What a key of a plan may ask for."""
 
     requests_per_second: float
-    bulk_size: int
+    bulk_size: int  # ISBNs that one bulk request may hold; the specification does not say it
 
 
 PLANS = {"default": Plan(1.0, 10), "premium": Plan(3.0, 100), "pro": Plan(5.0, 1_000)}

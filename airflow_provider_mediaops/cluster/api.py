@@ -54,12 +54,10 @@ def _path(nodes: tuple[str, ...] | None, what: str) -> str:
 
 def hot_threads(query: HotThreadsQuery) -> Call[str]:
     """
-    Return the call for the report.
+    Return the call for the report, as it was sent, with a surrogate for each byte that is not UTF-8.
 
     Only values that differ from the default are sent: versions differ in the parameters that they know, and refuse
     others.
-
-    :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is not UTF-8.
     """
     given = {name: getattr(query, name) for name in QUERY_DEFAULTS if name != "nodes"}
     request = Request(
@@ -119,10 +117,9 @@ def node_stats(
     """
     Return the call for the CPU of nodes, from the statistics of their machine, process and container.
 
-    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :param before: the counters of an earlier reply, without which the use of containers is unknown.
-    :returns: the call; it raises NotFoundError if no node is meant, ServiceUnavailableError if none answered.
-    :raises InvalidArgumentError: for an empty list.
+    Without the counters of an earlier reply, ``before``, the use of containers is unknown. The call raises
+    NotFoundError if no node is meant, ServiceUnavailableError if none answered; an empty list of nodes is an
+    InvalidArgumentError at once.
     """
     selectors = node_list(nodes)
     request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"}, kind="cpu")

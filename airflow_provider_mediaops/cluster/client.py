@@ -21,13 +21,9 @@ _BY_COUNTERS = ("auto", "cgroup")
 
 @dataclass(slots=True)
 class ClusterClient(Client):
-    """
-    Makes call flows of single calls to a search cluster.
+    """Makes call flows of single calls to a search cluster."""
 
-    :param cpu_measure: the measure of the CPU of nodes.
-    """
-
-    cpu_measure: CpuMeasure = "auto"
+    cpu_measure: CpuMeasure = "auto"  # of the nodes
 
     def ask(self, call: Call[T]) -> CallFlow[T]:
         """

@@ -55,19 +55,14 @@ _REMEMBERED_FRAMES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """
-    How hot something was: a pool, a method, a node or a thread.
-
-    :param amounts: the amount in each report, in the unit of the comparison's measure; None for a report that does not
-        show it, which only means that it was not among the busiest threads there.
-    :param threads: number of threads in it, over all reports.
-    :param nodes: the nodes on which it was seen, in the order of the text.
-    """
+    """How hot something was: a pool, a method, a node or a thread."""
 
     name: str
+    # In each report, in the unit of the comparison's measure; None for a report that does not show it, which only means
+    # that it was not among the busiest threads there.
     amounts: tuple[float | None, ...]
-    threads: int
-    nodes: tuple[str, ...]
+    threads: int  # over all reports
+    nodes: tuple[str, ...]  # on which it was seen, in the order of the text
 
     @property
     def peak(self) -> float:
@@ -92,43 +87,26 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class HotOne:
-    """
-    One thread.
+    """One thread."""
 
-    :param heat: how hot it was; its only node is the thread's.
-    :param pool: its pool, from :func:`~airflow_provider_mediaops.cluster.folded.pool_label`.
-    :param method: the method in which its most frequent stack ends, in the report in which it was hottest.
-    :param other_percent: its time off the processor in that report, in percent; None if the server prints no split.
-    :param idle_percent: its idle time in that report, in percent; None if the server prints none.
-    """
-
-    heat: Heat
-    pool: str
-    method: str
-    other_percent: float | None
-    idle_percent: float | None
+    heat: Heat  # its only node is the thread's
+    pool: str  # from :func:`~airflow_provider_mediaops.cluster.folded.pool_label`
+    method: str  # in which its most frequent stack ends, in the report in which it was hottest
+    other_percent: float | None  # time off the processor in that report; None if the server prints no split
+    idle_percent: float | None  # in that report; None if the server prints none
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """
-    One report, or several taken one after the other, added up and side by side, hottest first.
+    """One report, or several taken one after the other, added up and side by side, hottest first."""
 
-    :param measure: the meaning of the amounts; if there are several kinds, that of the most threads.
-    :param pools: by thread pool, over all nodes.
-    :param methods: by the method in which the stacks end, over all nodes and pools.
-    :param nodes: by node, nodes with nothing hot included.
-    :param without_figure: number of threads whose amount is unknown and counts 1.
-    :param left_out: number of threads of another kind, whose amounts do not add up with these.
-    """
-
-    measure: Measure
-    pools: tuple[Heat, ...]
-    methods: tuple[Heat, ...]
-    nodes: tuple[Heat, ...]
+    measure: Measure  # the meaning of the amounts; if there are several kinds, that of the most threads
+    pools: tuple[Heat, ...]  # over all nodes
+    methods: tuple[Heat, ...]  # by the method in which the stacks end, over all nodes and pools
+    nodes: tuple[Heat, ...]  # those with nothing hot included
     threads: tuple[HotOne, ...]
-    without_figure: int
-    left_out: int
+    without_figure: int  # threads whose amount is unknown and counts 1
+    left_out: int  # threads of another kind, whose amounts do not add up with these
 
 
 def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
@@ -141,10 +119,9 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
 
 class ComparisonSums:
     """
-    The sums of a comparison, to which one report after the other is added; none is kept.
+    The sums of a comparison, to which as many reports as were announced are added; none is kept.
 
-    :param measure: which threads, and the meaning of their amounts.
-    :param reports: the number of reports that will be added.
+    The measure says which threads count, and what their amounts mean.
     """
 
     def __init__(self, measure: Measure, reports: int) -> None:
@@ -204,10 +181,10 @@ def top_method(thread: HotThread) -> str:
 @lru_cache(_REMEMBERED_FRAMES)
 def method_of(frame: str) -> str:
     """
-    Return the method of a frame, the same on each node and in each run.
+    Return the class and method of a frame, the same on each node and in each run.
 
-    :param frame: such as `app//org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)`.
-    :returns: class and method without module, place and the numbers of a run: `org.x.Y$$Lambda.get`.
+    Without module, place and the numbers of a run: `org.x.Y$$Lambda.get` for
+    `app//org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)`.
     """
     # Only a hidden class has a slash after the module.
     method = _LAMBDA.sub("$$Lambda", _HIDDEN_CLASS.sub("", frame.partition("(")[0]))

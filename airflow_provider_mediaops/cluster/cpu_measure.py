@@ -23,17 +23,11 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class CgroupUse:
-    """
-    The processor time that a container with a limit had used at a moment.
+    """The processor time that a container with a limit had used at a moment."""
 
-    :param at_ms: the moment, in milliseconds by the node's clock.
-    :param used_ms: the time of all its processes since its start, in milliseconds.
-    :param cores: the limit: quota by period.
-    """
-
-    at_ms: float
-    used_ms: float
-    cores: float
+    at_ms: float  # by the node's clock
+    used_ms: float  # by all its processes since its start
+    cores: float  # the limit: quota by period
 
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
@@ -54,10 +48,9 @@ class CgroupUse:
 
     def percent_since(self, before: CgroupUse | None) -> float | None:
         """
-        Return the used share of the limit, in percent.
+        Return the used share of the limit, in percent, at most 100, which a burst may exceed.
 
-        :returns: at most 100, which a burst may exceed; None for other counters: the node was restarted, its limit was
-            changed, or the servers have not measured again.
+        None for other counters: the node was restarted, its limit was changed, or the servers have not measured again.
         """
         if before is None or before.cores != self.cores:
             return None

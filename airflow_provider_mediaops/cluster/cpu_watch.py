@@ -42,22 +42,14 @@ _Reading = dict[str, "list[NodeCpu]"]
 
 @dataclass(frozen=True, slots=True)
 class CpuWatch(Watch):
-    """
-    Nodes whose CPU is at or above a threshold, and stays there.
+    """Nodes whose CPU is at or above a threshold, and stays there; ValueError if a value cannot be used."""
 
-    :param threshold: CPU in percent, 0 to 100.
-    :param sustained_for: for how many seconds each reading must be at or above it; 0 takes a single reading.
-    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
-    :param require: ``any``: one node's readings suffice; ``all``: all nodes must be at or above it at the same time.
-    :param reading_interval: the most seconds between two readings while nodes are hot.
-    :raises ValueError: if a value is invalid or not a number.
-    """
-
-    threshold: float
+    threshold: float  # percent, 0 to 100
+    # Seconds for which each reading must be at or above it; 0 takes a single reading.
     sustained_for: float = 0.0
-    nodes: str | Sequence[str] | None = None
-    require: Literal["any", "all"] = "any"
-    reading_interval: float = 10.0
+    nodes: str | Sequence[str] | None = None  # ids or names, in a list or in one text with commas; None for all
+    require: Literal["any", "all"] = "any"  # ``all``: all nodes must be at or above it at the same time
+    reading_interval: float = 10.0  # the most seconds between two readings while nodes are hot
 
     may_return: ClassVar[bool] = True
 
@@ -114,11 +106,7 @@ class CpuWatch(Watch):
 
 @dataclass(slots=True)
 class Streaks:
-    """
-    The streaks of a watch: since when which nodes have been hot without a break.
-
-    :param watch: the nodes, the threshold and the time.
-    """
+    """The streaks of a watch: since when which nodes have been hot without a break."""
 
     watch: CpuWatch
     _since: dict[str, float] = field(default_factory=dict)
@@ -166,13 +154,10 @@ class Hysteresis(Streaks):
     """
     Streaks that are reported once: a reported node stays hot until it has cooled down, and is not reported until then.
 
-    With ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is
-    over as soon as one of them cools down. Only a reading with a node's CPU can cool it down: one that failed, or
-    lacks the figure or the node, says nothing.
-
-    :param watch: the nodes, the threshold and the time.
-    :param clear_below: the CPU in percent below which a node has cooled down; no more than the threshold.
-    :raises ValueError: for a figure that can never be.
+    It has cooled down below ``clear_below`` percent, which is no more than the threshold: else ValueError. With
+    ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is over
+    as soon as one of them cools down. Only a reading with a node's CPU can cool it down: one that failed, or lacks the
+    figure or the node, says nothing.
     """
 
     def __init__(self, watch: CpuWatch, clear_below: float) -> None:
@@ -236,15 +221,10 @@ class Hysteresis(Streaks):
 
 @dataclass(frozen=True, slots=True)
 class Spike:
-    """
-    Nodes that have been hot for long enough.
+    """Nodes that have been hot for long enough."""
 
-    :param nodes: the nodes, the hottest first.
-    :param stats: the whole reading that showed it.
-    """
-
-    nodes: tuple[NodeCpu, ...]
-    stats: NodeStats
+    nodes: tuple[NodeCpu, ...]  # the hottest first
+    stats: NodeStats  # the whole reading that showed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +233,6 @@ class SpikeVerdict:
     Judges readings of the CPU, one after the other: done with a :class:`Spike`.
 
     A reading that failed neither breaks a streak nor makes one.
-
-    :param monotonic: returns seconds that never run backwards.
     """
 
     streaks: Streaks
@@ -303,11 +281,7 @@ def name_some(names: Sequence[str]) -> str:
 
 
 def read_percentage(name: str, value: object) -> float:
-    """
-    Read a percentage.
-
-    :raises InvalidArgumentError: if it is not a number from 0 to 100, or is a share of 1, such as 0.85.
-    """
+    """Read a percentage; InvalidArgumentError for no number from 0 to 100, and for a share of 1, such as 0.85."""
     percentage = read_number(name, value, minimum=0, maximum=_HIGHEST)
     if 0 < percentage < 1:
         raise InvalidArgumentError(

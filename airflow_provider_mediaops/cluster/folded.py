@@ -39,11 +39,7 @@ _THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """
-    The meaning of the amounts of threads.
-
-    :param unit: the unit of the amounts.
-    """
+    """The meaning of the amounts of threads, and their unit."""
 
     kind: Kind
     unit: Unit
@@ -56,22 +52,15 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """
-    One stack of one thread.
-
-    :param pool: the thread pool; of a thread in none, its name without its number.
-    :param frames: the frames as they came, outermost first.
-    :param snapshots: number of snapshots with this stack.
-    :param taken: number of snapshots taken of the thread; those with a stack, if the text gives no number.
-    """
+    """One stack of one thread."""
 
     node: str
-    pool: str
+    pool: str  # of a thread in none, its name without its number
     thread: str
-    frames: tuple[str, ...]
+    frames: tuple[str, ...]  # as they came, outermost first
     amount: float
-    snapshots: int
-    taken: int
+    snapshots: int  # how many have this stack
+    taken: int  # how many the thread has; those with a stack, if the text gives no number
 
     @property
     def weight(self) -> float:

@@ -80,11 +80,7 @@ def _plain(value: object) -> object:
 
 
 def converted(value: object, to: type[T]) -> T:
-    """
-    Return a dataclass of what this provider wrote in plain values.
-
-    :raises ValueError: if it is something else.
-    """
+    """Return a dataclass of what this provider wrote in plain values; ValueError if it is something else."""
     import msgspec
 
     try:

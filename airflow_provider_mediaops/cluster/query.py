@@ -29,10 +29,9 @@ _LONGEST = 1e9
 
 def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """
-    Parse a list of nodes, the ``node_id`` of the cluster's API.
+    Parse a list of nodes, ids, names or filters, in a list or in one text with commas; None stands for all nodes.
 
-    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :raises InvalidArgumentError: for a list without entries, which the cluster would take for all nodes.
+    Raise InvalidArgumentError for a list without entries, which the cluster would take for all nodes.
     """
     if nodes is None:
         return None
@@ -53,26 +52,20 @@ class HotThreadsQuery:
     """
     The parameters of ``GET /_nodes/hot_threads``.
 
-    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :param ignore_idle_threads: whether known idle threads are left out.
-    :param interval: the time over which threads are measured: a whole number with a unit (nanos, micros, ms, s, m, h,
-        d).
-    :param snapshots: the number of samples of each thread's stack.
-    :param threads: the number of threads that each node reports; a large number reports all.
-    :param master_timeout: the time in which the cluster has to find its master, like ``interval``.
-    :param timeout: the time in which the nodes have to answer, like ``interval``.
-    :raises InvalidArgumentError: for a value that the cluster would refuse, and for a ``timeout`` that is shorter than
-        the sampling: ``interval`` and 10 ms for each snapshot.
+    Raise InvalidArgumentError for a value that the cluster would refuse, and for a ``timeout`` that is shorter than the
+    sampling: ``interval`` and 10 ms for each snapshot. Times are whole numbers with a unit (nanos, micros, ms, s, m, h,
+    d).
     """
 
+    # Ids, names or filters, in a list or in one text with commas; None for all.
     nodes: str | Sequence[str] | None = None
-    ignore_idle_threads: bool = True
-    interval: str = "500ms"
-    snapshots: int = 10
-    threads: int = 3
+    ignore_idle_threads: bool = True  # leave out known ones
+    interval: str = "500ms"  # the time over which threads are measured
+    snapshots: int = 10  # samples of each thread's stack
+    threads: int = 3  # of each node; a large number reports all
     type: str = "cpu"
-    master_timeout: str = "30s"
-    timeout: str = "30s"
+    master_timeout: str = "30s"  # the time in which the cluster has to find its master
+    timeout: str = "30s"  # the time in which the nodes have to answer
 
     def __post_init__(self) -> None:
         nodes = node_list(self.nodes)

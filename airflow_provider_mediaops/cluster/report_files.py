@@ -32,15 +32,10 @@ class NoReportError(ValueError):
 
 
 class FileReport(NamedTuple):
-    """
-    One of the reports of a file.
+    """One of the reports of a file."""
 
-    :param capture: the report, with its text as the server wrote it.
-    :param line: the number of its first line in the file without its wrappings, from 1.
-    """
-
-    capture: Capture
-    line: int
+    capture: Capture  # its text is as the server wrote it
+    line: int  # its first one in the file without its wrappings, from 1
 
 
 def read_reports(data: bytes) -> list[FileReport]:

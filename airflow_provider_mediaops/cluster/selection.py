@@ -32,14 +32,11 @@ def is_plain(selection: Selection) -> bool:
 
 def narrowed(stats: NodeStats, selection: Selection) -> NodeStats | None:
     """
-    Narrow a reading of all nodes to those that a plain list means.
+    Narrow a reading of all nodes to those that a plain list means, as the cluster would; None if it has to be asked.
 
-    An entry is first an id; if no node has that id, a name or a host, in which ``*`` stands for any characters. Nothing
-    else is special, and case counts: ``DiscoveryNodes.resolveNodes`` and ``Regex.simpleMatch`` of Elasticsearch and
-    OpenSearch do the same.
-
-    :returns: the statistics as the cluster would return them for these nodes; None if it has to be asked, because an
-        entry means none of the nodes that answered, or may mean one that did not.
+    That is so if an entry means none of the nodes that answered, or may mean one that did not. An entry is first an id;
+    if no node has that id, a name or a host, in which ``*`` stands for any characters. Nothing else is special, and
+    case counts: ``DiscoveryNodes.resolveNodes`` and ``Regex.simpleMatch`` of Elasticsearch and OpenSearch do the same.
     """
     if selection is None:
         return stats

@@ -26,11 +26,7 @@ _NEARLY_ALL_PERCENT = 95.0
 
 
 class Excerpt(NamedTuple):
-    """
-    The beginning of a text.
-
-    :param text: whole lines of it, as far as there was room.
-    """
+    """The beginning of a text: whole lines of it, as far as there was room."""
 
     text: str
     left_out: int

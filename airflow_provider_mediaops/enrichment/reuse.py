@@ -77,8 +77,7 @@ class EarlierIndex:
     """
     The look-ups of earlier datasets by ISBN, in two temporary files: one has the records, the other their places.
 
-    :param rule: which of them are young enough.
-    :raises OSError: if the temporary files cannot be written; the message names their folder.
+    Those that are young enough by the rule are kept. An OSError names the folder of temporary files.
     """
 
     def __init__(self, rule: ReuseRule) -> None:

@@ -50,27 +50,16 @@ _LARGE_REPLY_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Client:
-    """
-    Makes call flows of single calls.
+    """Makes call flows of single calls."""
 
-    :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (failover).
-    :param rules: the service's errors.
-    :param auth: the credentials.
-    :param retry: the limits of retries.
-    :param limiter: the rate limiter of the key, if it has a rate.
-    :param respects_quota: whether an exhausted quota of the key ends a call; False to test whether it still is.
-    :param clock: the source of time and chance.
-    :param other_secrets: credentials beside those of ``auth`` that a reply or an error may hold, such as the password
-        of a proxy.
-    """
-
-    base_urls: tuple[str, ...]
+    base_urls: tuple[str, ...]  # one is kept until it fails, then the next is asked (failover)
     rules: ErrorRules
     auth: Auth = field(default_factory=NoAuth)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    limiter: RateLimiter | None = None
-    respects_quota: bool = True
-    clock: Clock = field(default_factory=Clock)
+    limiter: RateLimiter | None = None  # of the key, if it has a rate
+    respects_quota: bool = True  # whether an exhausted quota of the key ends a call; False to test whether it still is
+    clock: Clock = field(default_factory=Clock)  # the source of time and chance
+    # Credentials beside those of ``auth`` that a reply or an error may hold, such as the password of a proxy.
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
     _current: int = field(default=0, init=False)
 
@@ -83,12 +72,10 @@ class Client:
         """
         Send a call, and retry until there is a result, a permanent error, or a limit is reached.
 
-        A write is retried only if it is certain that the service has not carried it out: nothing was sent, or the
-        service itself refused it. After each such try a :class:`NotCarriedOut` is emitted. Otherwise
-        ``UncertainDeliveryError`` is raised.
-
-        :raises MediaOpsError: the last error met, typed. A quota that is known to be used up, and a rate store that
-            fails, end the call without another request.
+        The last error met is raised, as a MediaOpsError. A write is retried only if it is certain that the service has
+        not carried it out: nothing was sent, or the service itself refused it. After each such try a
+        :class:`NotCarriedOut` is emitted. Otherwise ``UncertainDeliveryError`` is raised. A quota that is known to be
+        used up, and a rate store that fails, end the call without another request.
         """
         attempts = self.retry.start(self.clock)
         may_invalidate = True

@@ -79,28 +79,19 @@ _MAX_FINDING_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class ErrorRules:
-    """
-    The errors of one service.
+    """The errors of one service. Reasons are in lower case; advice says what to do."""
 
-    :param service: its name, for messages.
-    :param by_reason: error classes by the service's reason or name, in lower case.
-    :param advice: what to do, by reason in lower case, if the class's own advice is too general.
-    :param advice_by_class: what to do, by error class, in this service's words.
-    :param refine: corrects the class by the service's own conventions.
-    :param quota_reset: returns when a quota that ran out at the given time is reset.
-    :param advice_by_reply: returns what to do if the reply itself shows the mistake, for example by its words; else an
-        empty text. It goes before the other advice.
-    :param address_field: the field of the connection that holds the address, for advice; empty for its base address.
-    """
-
-    service: str
-    by_reason: Mapping[str, ErrorClass] = field(default_factory=dict)
-    advice: Mapping[str, str] = field(default_factory=dict)
-    advice_by_class: Mapping[ErrorClass, str] = field(default_factory=dict)
+    service: str  # for messages
+    by_reason: Mapping[str, ErrorClass] = field(default_factory=dict)  # by the service's reason or name
+    advice: Mapping[str, str] = field(default_factory=dict)  # by reason, if the class's own advice is too general
+    advice_by_class: Mapping[ErrorClass, str] = field(default_factory=dict)  # in this service's words
+    # Corrects the class by the service's own conventions.
     refine: Callable[[Response, ErrorDetails, ErrorClass], ErrorClass] = lambda _reply, _details, found: found
+    # Returns when a quota that ran out at the given time is reset.
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
+    # What to do if the reply itself shows the mistake, for example by its words; else empty. Before the other advice.
     advice_by_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
-    address_field: str = ""
+    address_field: str = ""  # the field of the connection that holds the address; empty for its base address
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """

@@ -26,38 +26,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """
-    One HTTP request.
-
-    :param method: the HTTP method.
-    :param path: the path below the base address; every segment already escaped (see :func:`escape_segment`).
-    :param params: the query, in order; values are escaped when the address is built.
-    :param headers: headers beyond those that every request of the transport carries.
-    :param body: the body, in bytes.
-    :param base: the base address: scheme, host, optional port and path. The client fills it in.
-    :param idempotent: whether sending it twice is the same as sending it once.
-    :param kind: the word for it in the names of metrics.
-    :param is_retried: whether a temporary failure is retried; False for a reply that is worth no wait.
-    :param read_timeout: the seconds to wait for the reply; the connection's limit applies if that is longer.
-    :param max_bytes: the limit of the reply's size, in bytes after decompression.
-    :param large_reply: whether the connection's limit for large replies applies instead of ``max_bytes``.
-    :param max_seconds: the longest that the whole exchange may take, if its reply is worth no longer wait; else the
-        connection's limits apply.
-    """
+    """One HTTP request."""
 
     method: str
-    path: str
-    params: tuple[tuple[str, str], ...] = ()
+    path: str  # below the base address; every segment already escaped (see :func:`escape_segment`)
+    params: tuple[tuple[str, str], ...] = ()  # in order; values are escaped when the address is built
+    # Beyond those that every request of the transport carries.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
-    base: str = ""
-    idempotent: bool = True
-    kind: str = "other"
-    is_retried: bool = True
-    read_timeout: float = 0.0
-    max_bytes: int = MAX_REPLY_BYTES
-    large_reply: bool = False
-    max_seconds: float | None = None
+    base: str = ""  # scheme, host, optional port and path; the client fills it in
+    idempotent: bool = True  # whether sending it twice is the same as sending it once
+    kind: str = "other"  # in the names of metrics
+    is_retried: bool = True  # whether a temporary failure is retried; False for a reply that is worth no wait
+    read_timeout: float = 0.0  # seconds to wait for the reply; the connection's limit applies if that is longer
+    max_bytes: int = MAX_REPLY_BYTES  # of the reply, after decompression
+    large_reply: bool = False  # whether the connection's limit for large replies applies instead of ``max_bytes``
+    max_seconds: float | None = None  # for the whole exchange, if its reply is worth no longer wait than this
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: Every credential that the reply may echo; see :mod:`airflow_provider_mediaops.http.redaction`.
@@ -79,17 +63,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """
-    One HTTP reply, read whole.
-
-    :param status: the HTTP status.
-    :param headers: the headers, by name in lower case.
-    :param body: the body, decompressed.
-    """
+    """One HTTP reply, read whole."""
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # by name in lower case
+    body: bytes = field(default=b"", repr=False)  # decompressed
     #: The credentials that it may echo; a parser that quotes the reply redacts them.
     secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
     #: When its request was sent, over a connection that was made by then, in seconds of ``time.monotonic``; None if the
@@ -104,17 +82,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """
-    A pause in a call flow.
-
-    :param seconds: the length of the pause.
-    :param reason: the reason, for the log; empty for no line.
-    :param is_retry: whether a request that failed is sent again after it.
-    """
+    """A pause in a call flow."""
 
     seconds: float
-    reason: str = ""
-    is_retry: bool = False
+    reason: str = ""  # for the log; empty for no line
+    is_retry: bool = False  # whether a request that failed is sent again after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +108,7 @@ class Blocking(Generic[T]):
     """
     Blocking work of the call flow itself, such as writing a file; its result is sent back into the call flow.
 
-    :param action: the work; it may block, so an event loop runs it in a thread.
-    :param on_loop: the same work as a coroutine, if an event loop needs no thread for it.
+    An event loop runs it in a thread, or ``on_loop``, the same work as a coroutine, without one.
     """
 
     action: Callable[[], T]
@@ -150,12 +121,9 @@ class Beside(Generic[T]):
     A call flow with another one beside it, which is carried out at the same time and may be cut off.
 
     The result is a pair: that of ``main``, and the exception that ended ``side``, or None. An exception of ``main``
-    cuts ``side`` off at once, and is raised by this step. Items that they emit are dropped.
-
-    :param main: the call flow whose result counts.
-    :param side: the call flow beside it; it keeps what it finds in an object of its own.
-    :param grace_seconds: how long the end of ``main`` waits for that of ``side``, which is then cut off: its next
-        request or wait raises, or the one under way is cancelled.
+    cuts ``side`` off at once, and is raised by this step. Items that they emit are dropped; ``side`` keeps what it
+    finds in an object of its own. The end of ``main`` waits for that of ``side`` for the seconds of grace. Then the
+    next request or wait of ``side`` raises, or the one under way is cancelled.
     """
 
     main: CallFlow[T]
@@ -201,8 +169,7 @@ class TransportError(Exception):
     """
     Raised by a transport if no whole reply was received; the client turns it into a typed error.
 
-    :param failure: the kind of failure.
-    :param detail: the cause in the words of the HTTP library, without addresses or secrets.
+    The detail is the cause in the words of the HTTP library, without addresses or secrets.
     """
 
     def __init__(self, failure: Failure, detail: str) -> None:

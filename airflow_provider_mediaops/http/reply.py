@@ -35,25 +35,19 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
-    """
-    The parts of an error body.
+    """The parts of an error body."""
 
-    :param reason: the service's most exact code, for example ``videoNotFound``.
-    :param name: the broader class, for example ``notFound``.
-    :param message: the message for people, as plain text.
-    """
-
-    reason: str | None = None
-    name: str | None = None
-    message: str | None = None
+    reason: str | None = None  # the service's most exact code, for example ``videoNotFound``
+    name: str | None = None  # the broader class, for example ``notFound``
+    message: str | None = None  # for people, as plain text
 
 
 def read_json(response: Response) -> dict[str, Any]:
     """
     Parse a reply that must be a JSON object, whatever its content type says.
 
-    :raises InvalidReplyError: if the body is empty, HTML, cut short or another kind of value, or holds a number that is
-        too large for a float, such as 1e999.
+    Raise InvalidReplyError if the body is empty, HTML, cut short or another kind of value, or holds a number that is
+    too large for a float, such as 1e999.
     """
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")

@@ -20,20 +20,14 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """
-    Truncated exponential backoff with full jitter, under two upper bounds.
+    """Truncated exponential backoff with full jitter, under two upper bounds."""
 
-    :param max_attempts: the number of tries of one call, the first included.
-    :param max_wait: the seconds within which a retry may begin, counted from the first permit to send the call. The
-        wait for that permit does not count.
-    :param base_seconds: the upper bound of the first pause; it doubles with each try.
-    :param cap_seconds: the upper bound of any pause that the service did not ask for.
-    """
-
-    max_attempts: int = 5
+    max_attempts: int = 5  # tries of one call, the first included
+    # Seconds within which a retry may begin, counted from the first permit to send the call. The wait for that permit
+    # does not count.
     max_wait: float = 120.0
-    base_seconds: float = 0.5
-    cap_seconds: float = 30.0
+    base_seconds: float = 0.5  # the upper bound of the first pause; it doubles with each try
+    cap_seconds: float = 30.0  # the upper bound of any pause that the service did not ask for
 
     def start(self, clock: Clock) -> Attempts:
         """Begin to count the tries of one call."""

@@ -39,17 +39,11 @@ def is_header_text(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """
-    The certificate that a client shows. Its files are read for each connection, so they may be renewed.
+    """The certificate that a client shows. Its files are read for each connection, so they may be renewed."""
 
-    :param certificate: the path of the certificate (PEM).
-    :param key: the path of the private key (PEM); it may be that of the certificate.
-    :param password: the password of the key, if it is encrypted.
-    """
-
-    certificate: str
-    key: str
-    password: str = field(default="", repr=False)
+    certificate: str  # path (PEM)
+    key: str  # path (PEM); it may be that of the certificate
+    password: str = field(default="", repr=False)  # of the key, if it is encrypted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +52,17 @@ class TransportSettings:
     The settings of a transport.
 
     A request takes at most ``connect_timeout`` plus the read time limit in all, however slowly the bytes arrive.
-
-    :param connect_timeout: seconds to make a connection to each address of the host.
-    :param read_timeout: seconds to wait for the next bytes of a reply, unless a request asks for more.
-    :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
-    :param headers: headers of every request.
-    :param verify: whether certificates are checked, or the path of a file or folder with those to trust.
-    :param client_certificate: the certificate to show to a server that asks for one.
-    :param max_large_reply_bytes: the limit of a large reply's size, in bytes after decompression.
     """
 
-    connect_timeout: float = 10.0
-    read_timeout: float = 60.0
+    connect_timeout: float = 10.0  # seconds to make a connection to each address of the host
+    read_timeout: float = 60.0  # seconds to wait for the next bytes of a reply, unless a request asks for more
+    # By scheme (``http``, ``https``); empty follows the environment.
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Of every request.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    verify: bool | str = True
+    verify: bool | str = True  # or the path of a file or folder with the certificates to trust
     client_certificate: ClientCertificate | None = None
-    max_large_reply_bytes: int = MAX_LARGE_REPLY_BYTES
+    max_large_reply_bytes: int = MAX_LARGE_REPLY_BYTES  # after decompression
 
     def read_limit(self, request: Request) -> float:
         """Return the seconds to wait for the next bytes of the reply to a request."""

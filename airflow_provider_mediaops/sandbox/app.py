@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, Body, FastAPI, Query, Request, Response
 from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from airflow_provider_mediaops.sandbox import switchboard
 from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.books.plans import PLANS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
+from airflow_provider_mediaops.sandbox.faults import Fault, Service, service_of
 from airflow_provider_mediaops.sandbox.gate import Gate
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, refusal_of_invalid, refusal_of_status
-from airflow_provider_mediaops.sandbox.services import service_of
+from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox, SandboxState
 from airflow_provider_mediaops.sandbox.video import routes as video
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from airflow_provider_mediaops.sandbox.state import SandboxState
-
 _DESCRIPTION = """
 A stand-in for the video platform, the search cluster and the book database, with invented data.
 It keeps their rules and limits; the switchboard under `/_sandbox` makes them fail.
 """
+
+_switchboard = APIRouter(prefix="/_sandbox", tags=["switchboard"])
 
 
 def create_app(state: SandboxState, *, host: str) -> ASGIApp:
@@ -37,9 +37,9 @@ def create_app(state: SandboxState, *, host: str) -> ASGIApp:
     app.state.sandbox = state
     app.include_router(video.router)
     app.include_router(cluster.router)
-    for plan in PLANS:
+    for plan in books.PLANS:
         app.include_router(books.router, prefix=plan.root)
-    app.include_router(switchboard.router)
+    app.include_router(_switchboard)
     app.exception_handler(RefusedError)(_refuse)
     app.exception_handler(RequestValidationError)(_refuse_invalid)
     app.exception_handler(HTTPException)(_refuse_unknown)
@@ -69,3 +69,62 @@ async def _refuse_unknown(request: Request, unknown: HTTPException) -> Response:
         message = f"no handler found for uri [{path.removeprefix('/cluster')}] and method [{request.method}]"
         status = 400 if status == HTTPStatus.NOT_FOUND else status
     return refusal_of_status(service, status, message).response()
+
+
+@_switchboard.post("/faults", status_code=201)
+async def arm_fault(fault: Annotated[Fault, Body(discriminator="kind")], sandbox: Sandbox) -> list[Fault]:
+    """Arm a fault. It befalls the next requests that match, after those armed before it."""
+    sandbox.faults.arm(fault)
+    return sandbox.faults.armed
+
+
+@_switchboard.get("/faults")
+async def armed_faults(sandbox: Sandbox) -> list[Fault]:
+    """Show the armed faults, with what is left of their counts."""
+    return sandbox.faults.armed
+
+
+@_switchboard.delete("/faults", status_code=204)
+async def disarm_faults(sandbox: Sandbox) -> None:
+    """Disarm all faults."""
+    sandbox.faults.clear()
+
+
+@_switchboard.post("/cpu", status_code=201)
+async def pin_cpu(pin: CpuPin, sandbox: Sandbox) -> list[CpuPin]:
+    """Pin the CPU of one node, or of all."""
+    if not sandbox.cluster.pin(pin):
+        raise HTTPException(404, f"There is no node {pin.node!r}; there are {', '.join(node.name for node in NODES)}.")
+    return sandbox.cluster.pins
+
+
+@_switchboard.get("/cpu")
+async def pinned_cpu(sandbox: Sandbox) -> list[CpuPin]:
+    """Show which nodes' CPU is pinned."""
+    return sandbox.cluster.pins
+
+
+@_switchboard.delete("/cpu", status_code=204)
+async def unpin_cpu(sandbox: Sandbox) -> None:
+    """Unpin the CPU of all nodes: it rises and falls again."""
+    sandbox.cluster.unpin()
+
+
+@_switchboard.get("/requests")
+async def seen_requests(
+    sandbox: Sandbox, service: Annotated[Service | None, Query(description="Only this service's.")] = None
+) -> list[RequestRecord]:
+    """Show the last 10,000 requests to the services, oldest first, without secrets."""
+    return [record for record in sandbox.requests if service in (None, record.service)]
+
+
+@_switchboard.delete("/requests", status_code=204)
+async def forget_requests(sandbox: Sandbox) -> None:
+    """Forget the requests seen so far."""
+    sandbox.requests.clear()
+
+
+@_switchboard.get("/bulletins")
+async def posted_bulletins(sandbox: Sandbox) -> list[dict[str, Any]]:
+    """Show the bulletins that were posted, oldest first."""
+    return sandbox.bulletins

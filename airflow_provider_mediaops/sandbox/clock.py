@@ -1,10 +1,15 @@
-"""Time as the sandbox sees it, so that a test can turn it by hand."""
+"""Time as the sandbox sees it, which a test can turn by hand, and the two limits that go by it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict, deque
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import date
 
 
 class Clock:
@@ -30,3 +35,47 @@ def moment(seconds: float) -> datetime:
 def iso_milliseconds(seconds: float) -> str:
     """Format seconds since 1970 as services do: ``2025-01-31T08:30:00.250Z``."""
     return moment(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class SlidingWindow:
+    """
+    A limit on the calls in any one second, kept for each key.
+
+    Refused calls do not count, so a client that backs off is let in again.
+    """
+
+    def __init__(self) -> None:
+        self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def admit(self, key: str, *, limit: int, now: float) -> bool:
+        """Admit a call, or refuse it if there were as many as the limit in the second before ``now``."""
+        calls = self._calls[key]
+        while calls and calls[0] + 1.0 <= now:
+            calls.popleft()
+        if len(calls) >= limit:
+            return False
+        calls.append(now)
+        return True
+
+
+class DailyQuota:
+    """A limit on the units in a day, kept for each key; the day begins at 00:00 UTC."""
+
+    def __init__(self) -> None:
+        self._day: date | None = None
+        self._spent: defaultdict[str, int] = defaultdict(int)
+
+    def spent(self, key: str, *, now: float) -> int:
+        """Return the units that a key has spent today."""
+        today = moment(now).date()
+        if today != self._day:
+            self._day = today
+            self._spent.clear()
+        return self._spent[key]
+
+    def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
+        """Take units from today's quota; refuse, and take nothing, if there are not enough left."""
+        if self.spent(key, now=now) + units > limit:
+            return False
+        self._spent[key] += units
+        return True

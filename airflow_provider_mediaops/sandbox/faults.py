@@ -1,4 +1,4 @@
-"""Faults that the switchboard arms: what goes wrong, in which service, and how often."""
+"""The services, and the faults that the switchboard arms: what goes wrong, in which service, and how often."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.services import Service
+#: A service, as faults and the recorded requests name it; ``token`` is the video platform's token endpoint.
+Service = Literal["video", "token", "cluster", "books"]
+
+TOKEN_PATH = "/video/oauth2/token"  # noqa: S105 - an address, not a token
+
+_ROOTS: dict[str, Service] = {TOKEN_PATH: "token", "/video": "video", "/cluster": "cluster", "/books": "books"}
+
+
+def service_of(path: str) -> Service | None:
+    """Return the service to which a path belongs; None for the switchboard and the manual."""
+    for root, service in _ROOTS.items():
+        if path == root or path.startswith(f"{root}/"):
+            return service
+    return None
 
 
 class _Armed(BaseModel):

@@ -10,9 +10,8 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from airflow_provider_mediaops.sandbox.clock import moment
-from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, LimitFault, StatusFault, service_of
 from airflow_provider_mediaops.sandbox.refusals import refusal_of_status
-from airflow_provider_mediaops.sandbox.services import service_of
 from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Service
 
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",

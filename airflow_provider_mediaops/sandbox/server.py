@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from airflow_provider_mediaops.sandbox import services
 from airflow_provider_mediaops.sandbox.app import create_app
-from airflow_provider_mediaops.sandbox.books import catalogue, plans
+from airflow_provider_mediaops.sandbox.books import catalogue
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.gate import HANG_UP
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
 from airflow_provider_mediaops.sandbox.video import tokens
@@ -133,9 +134,9 @@ class SandboxServer:
             },
             "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": {
                 "conn_type": "mediaops_books",
-                "host": f"{self.url}{plans.PRO.root}",
-                "password": plans.PRO.key,
-                "extra": {"plan": plans.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
+                "host": f"{self.url}{books.PRO.root}",
+                "password": books.PRO.key,
+                "extra": {"plan": books.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
             },
         }
         return {name: json.dumps(connection) for name, connection in connections.items()}
@@ -150,7 +151,7 @@ class SandboxServer:
             "password": tokens.CLIENT_SECRET,
             "extra": {
                 "refresh_token": tokens.REFRESH_TOKEN,
-                "token_url": f"{self.url}{services.TOKEN_PATH}",
+                "token_url": f"{self.url}{TOKEN_PATH}",
                 "scopes": tokens.WRITE_SCOPE,
             },
         }

@@ -9,12 +9,10 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.clock import Clock
+from airflow_provider_mediaops.sandbox.clock import Clock, DailyQuota, SlidingWindow
 from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
-from airflow_provider_mediaops.sandbox.faults import FaultBoard
-from airflow_provider_mediaops.sandbox.limits import DailyQuota, SlidingWindow
+from airflow_provider_mediaops.sandbox.faults import FaultBoard, Service
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, limit_refusal
-from airflow_provider_mediaops.sandbox.services import Service
 from airflow_provider_mediaops.sandbox.video.subscriptions import Subscriptions
 from airflow_provider_mediaops.sandbox.video.tokens import TokenStore
 

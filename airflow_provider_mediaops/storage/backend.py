@@ -31,13 +31,9 @@ STALE_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """
-    One version of a file.
+    """One version of a file."""
 
-    :param tag: what the disk or the store calls it.
-    """
-
-    tag: str
+    tag: str  # what the disk or the store calls it
     size: int
 
     @classmethod

@@ -18,15 +18,10 @@ _NAME = re.compile(r"([0-9]{4,18})-([0-9a-f]{8})(?:-([0-9]{6,18}|last))?", re.AS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """
-    One attempt: the highest one is in force.
+    """One attempt: the highest one is in force."""
 
-    :param number: one higher than the highest that the attempt has listed.
-    :param token: makes two attempts with one number differ.
-    """
-
-    number: int
-    token: str
+    number: int  # one higher than the highest that the attempt has listed
+    token: str  # makes two attempts with one number differ
 
     def __str__(self) -> str:
         return f"{self.number:04}-{self.token}"

@@ -49,12 +49,7 @@ Action = Literal["read", "written"]
 
 
 def path_of(text: object) -> ObjectStoragePath:
-    """
-    Return the path of a file on any storage.
-
-    :param text: the path as the user gave it, with or without a scheme; or a path, which is copied.
-    :raises InvalidArgumentError: if it can never name a file; the message names it.
-    """
+    """Return the path of a file on any storage; raise InvalidArgumentError if it can never name one."""
     # Importing it takes time, and this module is imported early.
     from airflow.sdk import ObjectStoragePath
 
@@ -105,9 +100,9 @@ def _azure_level() -> str:
 
 def airflow_form(words: str) -> str:
     """
-    Return the path that Airflow reads for an address of Azure as other tools write it.
+    Return Airflow's path for an address of Azure as other tools write it; empty for other paths.
 
-    :returns: a path with ``<conn_id>`` in the place of a connection, which has the account; empty for other paths.
+    The path has ``<conn_id>`` in the place of a connection, which has the account.
     """
     found = _AZURE_FORM.match(words)
     if found is None:
@@ -136,11 +131,7 @@ def _expanded(words: str) -> Path:
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
-    """
-    Write a file that readers see whole or not at all. An older file stays until the new one replaces it.
-
-    :raises OSError: if the destination cannot be written; the message names it.
-    """
+    """Write a file that readers see whole or not at all. An older file stays until the new one replaces it."""
     if is_local(path):
         with naming_path(path, "written"), replacing(target_of(path)) as descriptor:
             write_at(descriptor, data, 0)
@@ -149,12 +140,7 @@ def write_whole(path: ObjectStoragePath, data: bytes) -> None:
 
 
 def lasting(path: ObjectStoragePath) -> str:
-    """
-    Return a path in the form in which other processes can open it.
-
-    :returns: for the local disk, an absolute path without ``file://``, which also ``open()`` takes; otherwise the path
-        as it is, with its scheme and connection.
-    """
+    """Return a path as other processes can open it: one on the local disk is absolute, without ``file://``."""
     return str(_local_path_of(path).absolute()) if is_local(path) else str(path)
 
 
@@ -165,11 +151,9 @@ def is_local(path: ObjectStoragePath) -> bool:
 
 def target_of(path: ObjectStoragePath) -> Path:
     """
-    Return the local file to write, and create its folder.
+    Return the local file to write, of a link the one that it leads to, so that it stays a link; create its folder.
 
-    :returns: the file; if the path is a symbolic link, the file that it leads to, so that the link stays a link.
-    :raises InvalidArgumentError: if the path can never name a file; the message names it.
-    :raises OSError: if the path is a folder, a device or a named pipe, or its folder cannot be created.
+    Raise InvalidArgumentError for a path that can never name a file, OSError for a folder, a device or a named pipe.
     """
     kind = irregular_kind(path)
     if kind == _KINDS_OF_NO_FILE[stat.S_IFDIR]:
@@ -222,12 +206,7 @@ def adopt_mode(descriptor: int, target: Path) -> None:
 
 
 def create(file: Path, mode: int = 0o600) -> int:
-    """
-    Create a file.
-
-    :param mode: its permissions, of which the umask takes some; only this user can read and write it if not given.
-    :raises FileExistsError: if anything has that name, a dangling link included.
-    """
+    """Create a file, by default for this user only; FileExistsError if the name is taken, also by a dangling link."""
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
@@ -235,8 +214,7 @@ def check_own_folder(folder: Path) -> None:
     """
     Make sure that a hidden folder is one of this user, into which nobody else can look.
 
-    :raises FileNotFoundError: if there is none.
-    :raises PermissionError: if it is something else, or belongs to another user.
+    Raise FileNotFoundError if there is none, PermissionError if it is something else or another user's.
     """
     status = folder.lstat()
     kind = None if stat.S_ISDIR(status.st_mode) else _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode), "a file")
@@ -307,11 +285,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint:
 
 @contextmanager
 def translating_errors(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """
-    Raise any error of a store as an ``OSError`` that names the file.
-
-    :raises OSError: for any error; some clients of stores have classes of their own, for example for a lost network.
-    """
+    """Raise any error of a store as an ``OSError`` that names the file: some clients have classes of their own."""
     with naming_path(path, action, hint):
         try:
             yield
@@ -323,11 +297,7 @@ def translating_errors(path: object, action: Action, hint: str = "") -> Iterator
 
 @contextmanager
 def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """
-    Name the file in an error of the system or of a store.
-
-    :raises OSError: of the same class as the error, if that is one of Python's own.
-    """
+    """Name the file in an error of the system or of a store; the class stays if it is one of Python's own."""
     try:
         yield
     except Exception as error:

@@ -48,10 +48,9 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV
 
 class LocalFolder:
     """
-    A folder of small files on a disk, into which nobody else can look; one on a network file system is one, too.
+    A folder of small files on a disk, also a network file system, into which nobody else can look.
 
-    :param path: what errors name.
-    :param folder: the folder itself.
+    Errors name ``path``; ``folder`` is the folder itself.
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
@@ -97,10 +96,9 @@ class LocalFolder:
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
         """
-        Create a small file in one step: a link is made only where nothing is.
+        Create a small file in one step, by a link; raise ConflictError if there is one.
 
-        :raises ConflictError: if there is one.
-        :raises PermanentError: if the file system has no links.
+        Raise PermanentError if the file system has no links.
         """
         del is_first  # a disk has no client between it and its conditions
         with self._writing():
@@ -142,11 +140,9 @@ class LocalFolder:
 
 class LocalBackend(LocalFolder):
     """
-    A disk, also a shared one that has locks and shows at once what was written.
+    A disk, also a shared one that has locks and shows at once what was written. Missing folders are created.
 
-    :param path: the file; missing folders are created.
-    :param clock: returns seconds since 1970.
-    :raises OSError: if its folder cannot be written, or the hidden one is somebody else's; the message names the file.
+    Raise an OSError that names the file if its folder cannot be written, or the hidden one is somebody else's.
     """
 
     #: For how long commits may be held back before they are appended, and how many bytes of them.
@@ -244,8 +240,7 @@ class LocalBackend(LocalFolder):
         """
         Rename a file to its destination, under a lock; return the new version.
 
-        :param replaces: the version that it replaces; None to create it.
-        :raises ConflictError: if another version is there.
+        Raise ConflictError if another version than ``replaces`` is there; None means that there is none.
         """
         with self._writing():
             adopt_mode(new.descriptor, self._target)

@@ -233,11 +233,7 @@ def over_below(logs: Mapping[Claim, ClaimLog]) -> Claim | None:
 
 
 def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str, Any] | None:
-    """
-    Return the summary of a dataset that was published in a turn of its task, unless it was begun anew since.
-
-    :param turn: differs once the task was cleared.
-    """
+    """Return the summary of a dataset that was published in a turn of its task: None if the task was cleared since."""
     over = over_below(logs)
     if over is None or find_chain(logs):
         return None
@@ -259,11 +255,7 @@ def _order_of(turn: Sequence[Any]) -> tuple[str, int]:
 
 
 class Log:
-    """
-    The log as one attempt reads and writes it.
-
-    :raises DestinationInUseError: if another attempt claims it at the same time.
-    """
+    """The log as one attempt reads and writes it; DestinationInUseError if another claims it at the same time."""
 
     def __init__(self, backend: Backend, folder: str, destination: object) -> None:
         self._backend, self._folder, self._destination = backend, folder, destination
@@ -325,10 +317,10 @@ class Log:
 
     def check(self) -> list[str]:
         """
-        List the folder; before each write.
+        List the folder, before each write.
 
-        :raises DestinationInUseError: if there is a higher claim than that of this attempt.
-        :raises OSError: if its claim was removed.
+        Raise DestinationInUseError if there is a higher claim than that of this attempt, OSError if its own was
+        removed.
         """
         names = self._backend.names(self._folder)
         claims = claims_in(names)
@@ -429,7 +421,7 @@ class Log:
         """
         Write the last frame, then remove everything else.
 
-        :raises DestinationInUseError: if a newer attempt has begun. It returns what this one has published.
+        After a DestinationInUseError, the newer attempt returns what this one has published.
         """
         self.check()
         name = last_name(self.claim)

@@ -22,11 +22,8 @@ def claim(file: str, owner: Owner, kind: str) -> None:
     Record that a mapped task writes a file; refuse if another one does that is mapped beside it in the same run.
 
     Each map index has a record of its own in a hidden folder beside the file, and a later run replaces it. A task
-    writes its own record first and reads the others afterwards, so of two that begin together at least one is refused.
-
-    :param owner: the task instance. One that is not mapped leaves no record.
-    :raises PermanentError: if another instance of the same mapped task has claimed the file in the same run.
-    :raises OSError: if the record cannot be written, or the others cannot be read.
+    writes its own record first and reads the others afterwards, so of two that begin together at least one is refused,
+    with a PermanentError. A task that is not mapped leaves no record.
     """
     index = owner.task.rpartition("/")[2]
     if not index.isdecimal():

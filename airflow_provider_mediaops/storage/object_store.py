@@ -44,12 +44,7 @@ _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "Conditio
 
 
 class StoreFolder:
-    """
-    A folder of an object store that shows at once what was written.
-
-    :param path: what errors name.
-    :param folder: the folder itself.
-    """
+    """A folder of an object store that shows at once what was written. Errors name ``path``."""
 
     def __init__(self, path: ObjectStoragePath, folder: str) -> None:
         self.hint = ""
@@ -90,11 +85,10 @@ class StoreFolder:
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
         """
-        Create a small object by a conditional write.
+        Create a small object by a conditional write; raise ConflictError if there is one.
 
-        :param is_first: whether nothing depends on it yet, so that the store can be tried.
-        :raises ConflictError: if there is one.
-        :raises PermanentError: if the store cannot refuse to replace one.
+        If nothing depends on it yet, ``is_first``, the store is tried: PermanentError if it cannot refuse to replace
+        one.
         """
         with closing(ScratchFile()) as new:
             new.append(content)
@@ -263,7 +257,7 @@ class StoreBackend(StoreFolder):
         """
         Write the object, conditionally if the client can; return the new version.
 
-        :raises ConflictError: if another version is there. If a reply was lost, that may be the new one.
+        Raise ConflictError if another version is there. If a reply was lost, that may be the new one.
         """
         made: list[Version] = []
         put(self._path, self._path.path, lambda _: made.append(self._replaced(new, replaces)), self.hint)

@@ -26,28 +26,19 @@ def task_of(context: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """
-    The task instance that writes a dataset, with its parameters.
+    """The task instance that writes a dataset, with its parameters."""
 
-    :param task: the task instance: DAG, run, task and map index.
-    :param parameters: a digest of all parameters that determine the content of the dataset.
-    :param clears: a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share.
-    :param run_start: when its run began, or began anew by a clear after its end; in ISO 8601 and UTC.
-    """
-
-    task: str
-    parameters: str
-    clears: int = 0
-    run_start: str = ""
+    task: str  # DAG, run, task and map index
+    parameters: str  # a digest of all parameters that determine the content of the dataset
+    clears: int = 0  # a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share
+    run_start: str = ""  # when its run began, or began anew by a clear after its end; in ISO 8601 and UTC
 
     @classmethod
     def from_dict(cls, fields: Any) -> Owner:
         """
-        Return the owner that a file names.
+        Return the owner that a file names, which anybody may have changed.
 
-        :param fields: its fields, as they were read. Anybody may have changed the file.
-        :raises TypeError: if they are not those of an owner.
-        :raises ValueError: if a text cannot be encoded.
+        Raise TypeError if these are not an owner's fields, ValueError if a text cannot be encoded.
         """
         owner = cls(**fields)
         texts = (owner.task, owner.parameters, owner.run_start)
@@ -81,22 +72,14 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class DatasetWork:
-    """
-    Base class of what a task is to write, in plain values that may travel from the task to a triggerer.
+    """Base class of what a task is to write, in plain values that may travel from the task to a triggerer."""
 
-    :param owner: the task instance that writes the dataset, and its parameters: the fields of :class:`Owner`.
-    """
-
-    owner: dict[str, Any]
+    owner: dict[str, Any]  # the fields of :class:`Owner`
     destination: str
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """
-        Return what :meth:`to_dict` described.
-
-        :raises TypeError: if they are not those of this version of the package.
-        """
+        """Return what :meth:`to_dict` described; raise TypeError if another version of the package did."""
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:

@@ -55,9 +55,8 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
     """
     Make sure that a store can be opened: its package is installed, and there is a connection that its client can use.
 
-    :param role: what the path is to the user: ``source`` or ``destination``.
-    :raises PermanentError: if the package is missing, or Airflow has no support for the scheme.
-    :raises InvalidConnectionError: if there is no connection, or the store's client cannot use it.
+    Otherwise raise PermanentError, or for the connection InvalidConnectionError. The role is what the path is to the
+    user: ``source`` or ``destination``.
     """
     if is_local(path):
         return
@@ -108,11 +107,8 @@ def check_regular(path: ObjectStoragePath, role: str) -> None:
     """
     Make sure that a path on the local disk leads to a file that can be read from its beginning, as often as it takes.
 
-    A named pipe without a writer is waited for without end, and a device may never end.
-
-    :param path: the path; it may be a link. Nothing is said of one that does not exist, or is on a store.
-    :param role: what the path is to the user: ``source`` or ``reuse``.
-    :raises InvalidSourceError: if it leads to a folder, a named pipe, a socket or a device.
+    A named pipe without a writer is waited for without end, and a device may never end: InvalidSourceError. Nothing is
+    said of a path that does not exist, or is on a store.
     """
     if not is_local(path):
         return
@@ -126,13 +122,10 @@ def check_regular(path: ObjectStoragePath, role: str) -> None:
 
 def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     """
-    Return a path that means the same file in every process of this machine.
+    Return a path that means the same file in every process of this machine; one on a store stays as it is.
 
-    :param path: the path, with or without a scheme.
-    :param role: what the path is to the user: ``source`` or ``destination``.
-    :param warn: gets a warning if the path is relative to the folder in which the task runs.
-    :returns: the absolute path if it is a relative one or one of ``~`` on the local disk; any other path as it is.
-    :raises InvalidArgumentError: if it can never name a file.
+    Raise InvalidArgumentError if it can never name a file. ``warn`` gets a warning if the path is relative to the
+    folder in which the task runs.
     """
     # Only some versions of Airflow keep a relative path relative in a path object, and expand ~, so the text decides.
     if not is_local(path_of(path)) or "://" in path or Path(path).is_absolute():
@@ -152,9 +145,7 @@ def check_writable(path: ObjectStoragePath) -> None:
     """
     Make sure that a file can be written, by writing an empty one beside it and removing it.
 
-    :param path: the file. An older file of that name stays as it is.
-    :raises OSError: if it cannot be written; the message names it.
-    :raises PermanentError: if its store cannot be opened, as :func:`check_store` says.
+    Otherwise raise an OSError that names it, or the PermanentError of :func:`check_store`.
     """
     if is_local(path):
         _probe_folder(path)
@@ -203,8 +194,8 @@ def check_changes_path(name: str, path: str, destination: str) -> None:
     """
     Make sure that a file of changes can be published after a dataset.
 
-    :raises InvalidArgumentError: if both are one file, if one would have to be the folder of the other, if the file is
-        a hidden one, which may be one that the dataset is staged in, or if it is on another storage.
+    Raise InvalidArgumentError if both are one file, if one would have to be the folder of the other, if the file is a
+    hidden one, which may be one that the dataset is staged in, or if it is on another storage.
     """
     own, other = path_of(path), path_of(destination)
     shown, its_shown = unsigned(path), unsigned(destination)

@@ -33,23 +33,17 @@ _ONE_USER = (
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """
-    A version of a record.
+    """A version of a record."""
 
-    :param value: its plain values; None if there are none. If its file holds no JSON, the text of the file.
-    :param number: its number; 0 for a record that nobody has written yet.
-    """
-
-    value: Any = None
-    number: int = 0
+    value: Any = None  # plain values; None if there are none; the text of the file if it holds no JSON
+    number: int = 0  # 0 for a record that nobody has written yet
 
 
 class StateRecord:
     """
     A record in the state store of a task, which has one attempt at a time: it replaces whatever is there.
 
-    :param store: Airflow's task state store, which the oldest Airflow does not have.
-    :param retention: how long the record is kept; None leaves it to the store.
+    The store keeps it for the retention; None leaves that to the store.
     """
 
     def __init__(self, store: Any, key: str, retention: timedelta | None = None) -> None:
@@ -59,23 +53,14 @@ class StateRecord:
         self.removal = f"delete {key} from the task's state store (tab Storage, Task State Store)"
 
     def read(self) -> Version:
-        """
-        Read the record.
-
-        :raises OSError: if it cannot be read; the message names its place.
-        """
+        """Read the record; an OSError names its place."""
         try:
             return Version(self._store.get(self._key))
         except Exception as error:
             raise self._failure("read from", error) from error
 
     def replace(self, value: Any, version: Version) -> Version:
-        """
-        Replace the record.
-
-        :param value: the new plain values; None removes them.
-        :raises OSError: if it cannot be written; the message names its place. It may be there.
-        """
+        """Replace the record; None removes it. After an OSError, which names its place, the new value may be there."""
         del version
         try:
             if value is None:
@@ -97,11 +82,9 @@ class StateRecord:
 
 class FileRecord:
     """
-    A record in a folder of files, on a disk or an object store.
+    A record in a folder of files, one a version, on a disk or an object store. Missing folders are created.
 
-    :param path: the folder of its versions; missing folders are created.
-    :raises PermanentError: if the client of its store cannot refuse to create an object that is there.
-    :raises OSError: if the folder cannot be created; the message names it.
+    Raise PermanentError if the client of its store cannot refuse to create an object that is there.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
@@ -128,11 +111,9 @@ class FileRecord:
 
     def replace(self, value: Any, version: Version) -> Version:
         """
-        Create the version that follows.
+        Create the version that follows; raise ConflictError if another task has replaced this one.
 
-        :raises ConflictError: if another task has replaced that version.
-        :raises PermanentError: if the store does not keep two tasks from that.
-        :raises OSError: if it cannot be written; the message names its place. It may be there.
+        Raise PermanentError if the store does not keep two tasks from that. After an OSError, the version may be there.
         """
         # Somebody may have removed the folder since, and another task have begun a new one.
         if version.number and _as_written(self.read()) != _as_written(version):

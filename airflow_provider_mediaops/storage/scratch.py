@@ -23,12 +23,9 @@ _BLOCK_BYTES = 1024 * 1024
 
 def scratch_database(create_table: str) -> sqlite3.Connection:
     """
-    Open a new database in the folder for temporary files.
+    Open a new database in the folder for temporary files, which any thread may use, one at a time.
 
     Its file has no name, so it is removed with the process, however that ends.
-
-    :returns: a connection that any thread may use, one at a time.
-    :raises OSError: if the folder cannot hold the file.
     """
     with naming_folder(), tempfile.NamedTemporaryFile(prefix="mediaops-") as file:
         database = sqlite3.connect(file.name, check_same_thread=False, isolation_level=None)
@@ -64,11 +61,7 @@ class ByteRange:
 
 
 class NewFile:
-    """
-    An open local file that only grows, and is read at any place.
-
-    :param path: its path; None if it has none.
-    """
+    """An open local file that only grows, and is read at any place; its path is None if it has no name."""
 
     def __init__(self, descriptor: int, path: Path | None = None) -> None:
         self.descriptor, self.path = descriptor, path
@@ -102,11 +95,9 @@ class NewFile:
 
 class ScratchFile(NewFile):
     """
-    A file in the folder for temporary files.
+    A file in the folder for temporary files; an OSError names the folder if it cannot hold it, also when it grows.
 
     It has no name, so it is removed with the process, however that ends.
-
-    :raises OSError: if the folder cannot hold it, also when it grows; the message names the folder.
     """
 
     def __init__(self) -> None:

@@ -23,12 +23,10 @@ class SeenSet:
     """
     A set that keeps a 64-bit hash of each text, and can only grow.
 
-    The first 150,000 hashes are kept in memory (10 MB). Further ones go to a temporary SQLite database, whose cache
-    takes 2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a
-    million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a
-    service cannot choose texts that collide.
-
-    :param in_memory: how many hashes are kept in memory, give or take 500.
+    The first 150,000 hashes, give or take 500, are kept in memory (10 MB). Further ones go to a temporary SQLite
+    database, whose cache takes 2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1
+    in 2⁶⁴; among a million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each
+    process, so a service cannot choose texts that collide.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
@@ -43,10 +41,9 @@ class SeenSet:
 
     def add(self, texts: Iterable[str]) -> list[bool]:
         """
-        Add texts. One call for many texts takes less time than a call for each.
+        Add texts, and return for each whether it was new. One call for many takes less time than a call for each.
 
-        :returns: for each text, whether it was new.
-        :raises OSError: if the database cannot grow; the message names its folder.
+        An OSError names the folder of the database if that cannot grow.
         """
         hashes = map(hash, texts)
         new: list[bool] = []

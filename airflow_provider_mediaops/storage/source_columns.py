@@ -58,12 +58,10 @@ def first_filled(texts: Sequence[str]) -> str | None:
 
 def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """
-    Find the columns that are read.
+    Find the columns that are read: the places of those that are there, in the order of ``wanted``.
 
-    :param wanted: their names, of which the first that is filled counts; without regard to case and blanks, unless one
-        has exactly that name. None for the names that exports give to ISBNs.
-    :returns: the places of those that are there, in the order of ``wanted``; none if there is none.
-    :raises ValueError: if two columns have one of the names; the message says so.
+    Names count without regard to case and blanks, unless one has exactly that name; None stands for the names that
+    exports give to ISBNs. Raise ValueError if two columns have one of the names.
     """
     places: list[int] = []
     for name, key in [(name, folded) for name in wanted] if wanted else [(name, _bare) for name in _ISBN_NAMES]:
@@ -116,11 +114,9 @@ def _start_of(text: str) -> str:
 
 def read_keep(value: object) -> Keep:
     """
-    Read the argument ``keep_columns``.
+    Read the argument ``keep_columns``: a flag, or names of columns as a list or as a text with commas.
 
-    :param value: a flag; or the names of columns, as a list or as a text with commas.
-    :returns: True, False, or the names.
-    :raises InvalidArgumentError: for anything else, and if a name is empty or comes twice.
+    Raise InvalidArgumentError for anything else, and if a name is empty or comes twice.
     """
     with suppress(InvalidArgumentError):
         return read_flag("keep_columns", value)
@@ -134,13 +130,10 @@ def read_keep(value: object) -> Keep:
 
 def places_of(header: Sequence[str], read: Collection[int], keep: Keep) -> list[tuple[int, str]]:
     """
-    Find the columns that are kept.
+    Find the columns that are kept: the place and the new name of each. By name, one that is read can be kept as well.
 
-    A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``.
-
-    :param keep: which of the others are kept; by name, one that is read can be kept as well.
-    :returns: the place and the new name of each.
-    :raises ValueError: if one is missing, or there are two; the message says so.
+    A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``. Raise ValueError
+    if one is missing, or there are two.
     """
     if not isinstance(keep, bool):
         if error := next(filter(None, (column_error(name, header) for name in keep)), None):
@@ -197,10 +190,9 @@ def check_number(names: Collection[str]) -> str | None:
 
 def cells_of(columns: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
     """
-    Return the cells of a table for the columns that are kept.
+    Return the cells of a table for the columns that are kept; None for what is missing.
 
-    :param columns: their values by name; None if the row has none.
-    :returns: texts and numbers as they are; other values as JSON; None for what is missing.
+    Texts and numbers stay as they are, other values become JSON. A row may have no columns: None.
     """
     values = columns or {}
     return {name: _cell(values.get(name)) for name in names}

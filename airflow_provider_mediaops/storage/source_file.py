@@ -36,38 +36,24 @@ class InvalidSourceError(InvalidArgumentError):
 # Not frozen: to make a frozen one takes twice as long, and a list has a million.
 @dataclass(slots=True)
 class SourceRow:
-    """
-    One row of a source.
+    """One row of a source."""
 
-    :param text: the text in the column; empty if it cannot be read.
-    :param error: why the row cannot be read, with its line number; None if it can.
-    :param columns: the values of the other columns that are kept, by name; None if none are.
-    :param line: the number of its line, the last one if it has several; None in a format without lines.
-    :param reason: the error without the line.
-    """
-
-    text: str
-    error: str | None = None
-    columns: Mapping[str, Any] | None = None
+    text: str  # empty if it cannot be read
+    error: str | None = None  # why the row cannot be read, with its line number
+    columns: Mapping[str, Any] | None = None  # the other columns that are kept; None if none are
+    # The last one if it has several; None in a format without lines.
     line: int | None = field(default=None, compare=False)
-    reason: str | None = field(default=None, compare=False)
+    reason: str | None = field(default=None, compare=False)  # the error without the line
 
 
 @dataclass(frozen=True, slots=True)
 class FileRole:
-    """
-    What a file is to the user who named it. Errors call it by that.
+    """What a file is to the user who named it. Errors call it by that."""
 
-    :param name: the word before its path in a message.
-    :param noun: the word for its content.
-    :param max_row_bytes: the longest row; a longer one would fill the memory.
-    :param is_list: whether it is the user's own: it may be compressed, and its columns are kept by ``keep_columns``.
-    """
-
-    name: str
-    noun: str
-    max_row_bytes: int
-    is_list: bool
+    name: str  # the word before its path in a message
+    noun: str  # the word for its content
+    max_row_bytes: int  # a longer one would fill the memory
+    is_list: bool  # the user's own: it may be compressed, and its columns are kept by ``keep_columns``
 
     def of(self, path: object) -> str:
         """Return the word and the path of a file as they stand in a message."""
@@ -82,30 +68,18 @@ DATASET = FileRole("dataset", "dataset", _CSV_FACTOR * MAX_LINE_BYTES, is_list=F
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """
-    How a file is read.
+    """How a file is read. What is None is recognised."""
 
-    :param columns: the columns that are read, of which the first that is filled counts; None for those with a usual
-        name of ISBNs.
-    :param delimiter: the character between the cells of a line; None to recognise it.
-    :param encoding: the encoding of a text; None to recognise it.
-    :param keep: which other columns the rows hold.
-    """
-
+    # Those that are read, of which the first that is filled counts; None for those with a usual name of ISBNs.
     columns: Sequence[str] | None = None
     delimiter: str | None = None
     encoding: str | None = None
-    keep: Keep = False
+    keep: Keep = False  # which other columns the rows hold
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """
-    The columns of a table that are read and kept.
-
-    :param read: the places of the former.
-    :param kept: the places of the latter, with their names.
-    """
+    """The columns of a table that are read and kept: their places, of the latter with their names."""
 
     read: list[int]
     kept: list[tuple[int, str]]
@@ -123,39 +97,23 @@ class Chosen:
 
 @dataclass(slots=True)
 class SourceFile:
-    """
-    A file that is read, and what was recognised in it.
-
-    :param path: the file, whatever its suffix.
-    :param format: its format, in the words of the suffixes.
-    :param role: what it is to the user.
-    :param options: how it is read.
-    :param is_part: whether it is one of several that make a table: an empty one has no rows.
-    :param columns: the columns that are read, as the file writes them; none if a line is one text.
-    :param delimiter: the character between the cells of a line; None in a format without.
-    :param encoding: the encoding of its text; None in a format that is no text.
-    :param fallback_line: the first line that is no UTF-8 and was read as cp1252; None if there is none.
-    :param sheet: the sheet of a workbook.
-    :param rows: how many rows were read.
-    :param kept: the columns that are kept, with their types.
-    :param too_many: an error if those are more than a table can have.
-    :param line: the number of the last line that was read.
-    """
+    """A file that is read, and what was recognised in it."""
 
     path: str
-    format: str
+    format: str  # in the words of the suffixes; the path may have another one
     role: FileRole
     options: ReadOptions
-    is_part: bool = False
+    is_part: bool = False  # one of several that make a table: an empty one has no rows
+    # Those that are read, as the file writes them; none if a line is one text.
     columns: list[str] = field(default_factory=list)
-    delimiter: str | None = None
-    encoding: str | None = None
-    fallback_line: int | None = None
-    sheet: str | None = None
-    rows: int = 0
+    delimiter: str | None = None  # None in a format without
+    encoding: str | None = None  # None in a format that is no text
+    fallback_line: int | None = None  # the first line that is no UTF-8 and was read as cp1252
+    sheet: str | None = None  # of a workbook
+    rows: int = 0  # how many were read
     kept: dict[str, ColumnType] = field(default_factory=dict)
-    too_many: str | None = None
-    line: int = 0
+    too_many: str | None = None  # an error if the columns that are kept are more than a table can have
+    line: int = 0  # the last one that was read
 
     @property
     def name(self) -> str:
@@ -195,7 +153,7 @@ class SourceFile:
         """
         Find the columns of a table that are read and kept, and note them.
 
-        :raises InvalidSourceError: if one is missing, or there are two.
+        Raise InvalidSourceError if one is missing, or there are two.
         """
         options = self.options
         try:

@@ -33,11 +33,10 @@ class SourceLines:
     The lines of a file as text. Their encoding is noted in the file, and so is the number of the last one.
 
     Without an encoding, a file is UTF-16 or UTF-32 if its bytes say so; otherwise each line is UTF-8, or cp1252 if it
-    is none.
+    is none. A list is compressed with gzip if its suffix says so, a dataset never.
 
-    :param file: the file. A list is compressed with gzip if its suffix says so, a dataset never.
-    :param cut: what a line that is too long is cut at, after the first byte: programs write all of a JSON array into
-        one line. Empty to refuse such a line.
+    A line that is too long is cut at the last ``cut`` that was read of it, after the first byte of that: programs write
+    all of a JSON array into one line. Without ``cut``, such a line is refused.
     """
 
     def __init__(self, file: SourceFile, *, cut: bytes = b"") -> None:

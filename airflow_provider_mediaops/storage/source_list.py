@@ -53,58 +53,35 @@ _MAX_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ListSource:
-    """
-    A list.
+    """A list. What is None is recognised."""
 
-    :param paths: files, folders and patterns, in the order in which they are read.
-    :param columns: the columns that are read, of which the first that is filled counts; None for those with a usual
-        name of ISBNs.
-    :param delimiter: the character between the cells of a line; None to recognise it.
-    :param encoding: the encoding of texts; None to recognise it.
-    """
-
-    paths: Sequence[str]
+    paths: Sequence[str]  # files, folders and patterns, in the order in which they are read
+    # Of which the first that is filled counts; None for those with a usual name of ISBNs.
     columns: Sequence[str] | None = None
     delimiter: str | None = None
     encoding: str | None = None
 
     def files(self, *, keep: Keep = False) -> list[SourceFile]:
         """
-        Find the files of the list.
+        Find the files of the list in order: of a folder or a pattern, by their names.
 
-        :param keep: which other columns the rows hold: all, none, or those with these names.
-        :returns: the files in order: of a folder or a pattern, by their names.
-        :raises OSError: if a file or folder is missing or cannot be reached; the message names it.
-        :raises InvalidSourceError: if there is none, or one has an unknown suffix.
-        :raises PermanentError: if the package of a store is not installed.
+        Raise an OSError that names a file or folder if it is missing or cannot be reached, InvalidSourceError if there
+        is none or one has an unknown suffix, PermanentError if the package of a store is not installed.
         """
         options = ReadOptions(self.columns, self.delimiter, self.encoding, keep)
         return [file for path in self.paths for file in _files_of(path, options)]
 
     def version(self) -> str:
-        """
-        Return a digest that changes when one of the files does, or another one is there.
-
-        :raises OSError: as :meth:`files`.
-        :raises InvalidSourceError: as :meth:`files`.
-        """
+        """Return a digest that changes if a file does, or if there is another; raise the errors of :meth:`files`."""
         marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in self.files()]
         return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 
     def read(self, keep: Keep) -> ListReading:
-        """
-        Return a reading of the list from its beginning.
-
-        :param keep: which other columns the rows hold: all, none, or those with these names.
-        """
+        """Return a reading of the list from its beginning."""
         return ListReading(self.files(keep=keep), self.columns or ())
 
     def check_destination(self, destination: str) -> None:
-        """
-        Make sure that a dataset neither replaces a file of the list nor becomes one.
-
-        :raises InvalidSourceError: if it does.
-        """
+        """Refuse a dataset that replaces a file of the list or becomes one: InvalidSourceError."""
         for path in self.paths:
             if is_same_file(path, destination):
                 raise InvalidSourceError(
@@ -121,15 +98,10 @@ class ListSource:
 
 @dataclass(slots=True)
 class ListReading:
-    """
-    One reading of a list.
-
-    :param files: its files.
-    :param wanted: the columns that the user has named.
-    """
+    """One reading of a list."""
 
     files: Sequence[SourceFile]
-    wanted: Sequence[str]
+    wanted: Sequence[str]  # the columns that the user has named
     #: The files of which the reading has begun, with what was recognised in each.
     facts: list[SourceFile] = field(default_factory=list)
 
@@ -138,11 +110,8 @@ class ListReading:
         Read the rows lazily. One that cannot be read has an error, and does not affect others.
 
         Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows,
-        so the time is that of the decompressed size. Empty lines are skipped.
-
-        :raises OSError: if a file cannot be read; the message names it.
-        :raises InvalidSourceError: if it is no such file or lacks the column; the message says what it is instead.
-        :raises PermanentError: if a package is not installed: pyarrow, openpyxl, or that of the store.
+        so the time is that of the decompressed size. Empty lines are skipped. Errors are those of :func:`rows_of`, and
+        that of a store whose package is not installed.
         """
         for file in self.files:
             path = path_of(file.path)
@@ -197,12 +166,7 @@ def format_of_list(path: str) -> str | None:
 
 
 def check_suffix(path: str) -> None:
-    """
-    Refuse the path of a file of which the suffix is known to be no list's.
-
-    :param path: a path as the user gave it; it may be a folder or a pattern.
-    :raises InvalidSourceError: if it ends in .xls, or in that of an archive.
-    """
+    """Refuse a path, also of a folder or a pattern, that ends in .xls or like an archive: InvalidSourceError."""
     suffix = path.lower().rpartition("/")[2].rpartition(".")[2]
     if suffix in _REFUSED and not any(sign in path for sign in _SIGNS):
         raise InvalidSourceError(f"source {unsigned(path)!r} is {_REFUSED[suffix]}.")

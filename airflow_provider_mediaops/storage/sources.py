@@ -36,9 +36,8 @@ def rows_of(file: SourceFile) -> Iterator[SourceRow]:
     """
     Read the rows of a file lazily. What is recognised is noted in it before the first of them.
 
-    :raises OSError: if the file is missing or cannot be read; the message names it.
-    :raises InvalidSourceError: if it is no such file or lacks a column; the message says what it is instead.
-    :raises PermanentError: if a package is not installed: pyarrow for Parquet, openpyxl for Excel.
+    Raise an OSError that names the file if it cannot be read; InvalidSourceError, which says what it is instead, if it
+    is no such file or lacks a column; PermanentError if pyarrow or openpyxl is not installed.
     """
     # pyarrow and openpyxl are imported only for their own formats.
     if file.format == "parquet":
@@ -54,22 +53,16 @@ def rows_of(file: SourceFile) -> Iterator[SourceRow]:
 
 
 def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Keep = False) -> Iterator[SourceRow]:
-    """
-    Read a column of a dataset lazily.
-
-    :param path: its path, whatever its suffix; it is not compressed.
-    :param column: the name of the column or field.
-    """
+    """Read a column of a dataset lazily, whatever its suffix; it is not compressed."""
     check_store(path, DATASET.name)
     return rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep)))
 
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     """
-    Read the records of a dataset lazily.
+    Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``.
 
-    :param format: its format. CSV and Parquet have each record in the column ``record``.
-    :raises InvalidSourceError: if a row of a table has no record; if it is no regular file.
+    Raise InvalidSourceError if a row of a table has no record, or if it is no regular file.
     """
     # To open a named pipe would wait for whoever writes to it.
     check_regular(path, DATASET.name)
@@ -85,11 +78,10 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
 
 def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
     """
-    Return the properties of a file as the client of its store has them.
+    Return the properties of a file as the client of its store has them. The role is what it is to the user.
 
-    :param role: what the file is to the user, for example ``source``.
-    :raises OSError: if the file is missing or cannot be reached; the message names it.
-    :raises InvalidSourceError: if it is a folder, a named pipe, a socket or a device.
+    Raise an OSError that names it if it cannot be reached, InvalidSourceError for a folder, a named pipe, a socket or a
+    device.
     """
     path = path_of(file)
     check_store(path, role)

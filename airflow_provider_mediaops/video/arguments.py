@@ -117,26 +117,18 @@ class SubscriptionQuery:
     """
     Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how.
 
-    A list may also be one text with commas. After the construction, each list is a tuple of texts.
-
-    :param channel_id: the channel whose subscriptions are listed.
-    :param ids: the identifiers of the subscriptions.
-    :param mine: the authenticated user's own.
-    :param part: the properties to include.
-    :param for_channel_ids: keep only subscriptions to these channels.
-    :param order: ``alphabetical`` (the only stable one beyond a page), ``relevance`` or ``unread``; None leaves it
-        to the service.
-    :param max_results: records a page, 0 to 50; None leaves it to the service (5).
-    :raises ValueError: if an argument cannot be used.
+    A list may also be one text with commas. After the construction, each list is a tuple of texts. Raise ValueError if
+    an argument cannot be used.
     """
 
-    channel_id: str | None = None
-    ids: str | Sequence[str] | None = None
-    mine: bool = False
-    part: str | Sequence[str] = SUBSCRIPTION_PARTS
-    for_channel_ids: str | Sequence[str] | None = None
+    channel_id: str | None = None  # whose subscriptions
+    ids: str | Sequence[str] | None = None  # of the subscriptions
+    mine: bool = False  # the authenticated user's own
+    part: str | Sequence[str] = SUBSCRIPTION_PARTS  # the properties to include
+    for_channel_ids: str | Sequence[str] | None = None  # only subscriptions to these
+    # ``alphabetical`` (the only stable one beyond a page), ``relevance`` or ``unread``; None leaves it to the service.
     order: str | None = None
-    max_results: int | None = None
+    max_results: int | None = None  # a page, 0 to 50; None leaves it to the service (5)
 
     def __post_init__(self) -> None:
         _set(

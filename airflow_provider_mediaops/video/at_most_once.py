@@ -64,45 +64,30 @@ _SHOWN_LENGTH = 60
 
 
 class Author(BaseModel):
-    """
-    Who posts what: one try of a task, or one call of a notifier.
-
-    :param task: the task instance: DAG, run, task and map index.
-    :param attempt: the number of its try, from 1.
-    :param max_tries: the number of the last try that the task may have. Airflow raises it when the task is cleared, and
-        not for a retry.
-    :param contents: the fingerprint of the bulletin and its connection; see :func:`fingerprint_of`.
-    """
+    """Who posts what: one try of a task, or one call of a notifier."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     # Errors and logs quote it. A task instance is named by three ids of at most 250 characters, and a number.
-    task: str = Field(max_length=1_000)
-    attempt: int = 1
+    task: str = Field(max_length=1_000)  # DAG, run, task and map index
+    attempt: int = 1  # from 1
+    # The last try that the task may have. Airflow raises it when the task is cleared, and not for a retry.
     max_tries: int = 0
-    contents: str
+    contents: str  # the fingerprint of the bulletin and its connection; see :func:`fingerprint_of`
 
 
 class Entry(BaseModel):
-    """
-    A version of a record.
-
-    :param key: the key of the bulletin.
-    :param by: who wrote it.
-    :param token: the random token of the delivery that wrote it.
-    :param at: the time, in ISO 8601.
-    :param activity: the activity that the service returned; None if the bulletin is only intended.
-    """
+    """A version of a record."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     version: Literal[1] = 1
     state: Literal["intended", "posted"]
-    key: Key
-    by: Author
-    token: str
-    at: str = Field(max_length=64)
-    activity: dict[str, Any] | None = None
+    key: Key  # of the bulletin
+    by: Author  # who wrote it
+    token: str  # of the delivery that wrote it; random
+    at: str = Field(max_length=64)  # in ISO 8601
+    activity: dict[str, Any] | None = None  # as the service returned it; None if the bulletin is only intended
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +159,17 @@ def journal_record(journal: str, key: Key, warn: Callable[[str], None]) -> Recor
 
 @dataclass(slots=True)
 class Delivery:
-    """
-    The delivery of one bulletin, and its record.
-
-    :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
-    :param post_again_on_clear: whether a task that was cleared posts in any case. A clear says nothing about what
-        another task has posted.
-    :param already_posted: what another one has posted, so that this one posts nothing; None until that is found.
-    """
+    """The delivery of one bulletin, and its record."""
 
     record: Record
     key: Key
     by: Author
     warn: Callable[[str], None]
-    on_uncertain: OnUncertain = "fail"
+    on_uncertain: OnUncertain = "fail"  # for an intent without a result: ``retry`` posts
+    # Whether a task that was cleared posts in any case. A clear says nothing about what another task has posted.
     post_again_on_clear: bool = False
     clock: Clock = field(default_factory=Clock)
-    already_posted: AlreadyPosted | None = None
+    already_posted: AlreadyPosted | None = None  # what another one has posted, so that this one posts nothing
     _token: str = field(default_factory=lambda: secrets.token_hex(8))
     # The version that is replaced next, and the value to which a refusal returns.
     _version: Version | None = None
@@ -402,9 +381,9 @@ def begin_delivery(
     A journal takes the place of the record in a task's state store: nobody could trust two that disagree. Without a
     place for a record, there is no delivery.
 
-    :param kept_by: which of ``journal`` and ``once_per`` are given: a template that gives nothing does not turn it off.
-    :param task: the task instance by which the bulletin is kept without ``once_per``; None if there is none.
-    :param author: the fields of :class:`Author`, without the contents.
+    ``kept_by`` has those of ``journal`` and ``once_per`` that are given: a template that gives nothing does not turn it
+    off. Without ``once_per``, the bulletin is kept by the task instance. ``author`` has the fields of :class:`Author`,
+    without the contents.
     """
     conn_id = read_identifier("video_conn_id", given["video_conn_id"])
     bulletin = Bulletin(given["text"], given["video_id"], given["playlist_id"])

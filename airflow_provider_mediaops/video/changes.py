@@ -162,34 +162,21 @@ class VersionComparison:
 
 @dataclass(slots=True)
 class LookState:
-    """
-    How far the second look has come.
+    """How far the second look has come."""
 
-    :param last: the id up to which all are decided; None before the first.
-    :param against: the version with which the listing was compared.
-    :param recovered: how many records the listing lacked and the service still had.
-    :param kept: how many older records were kept, because it is not known that they are gone.
-    """
-
-    last: str | None = None
-    against: str = ""
-    recovered: int = 0
-    kept: int = 0
+    last: str | None = None  # the id up to which all are decided; None before the first
+    against: str = ""  # the version with which the listing was compared
+    recovered: int = 0  # records that the listing lacked and the service still had
+    kept: int = 0  # older records that were kept, because it is not known that they are gone
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """
-    A batch of subscriptions that the listing lacks.
+    """A batch of subscriptions that the listing lacks."""
 
-    :param last: the last of their ids.
-    :param recovered: the records that the service still has.
-    :param kept: older records of which it is not known that they are gone.
-    """
-
-    last: str
-    recovered: list[dict[str, Any]]
-    kept: list[dict[str, Any]]
+    last: str  # of their ids
+    recovered: list[dict[str, Any]]  # what the service still has
+    kept: list[dict[str, Any]]  # older records of which it is not known that they are gone
 
 
 class ExportChanges:

@@ -46,25 +46,19 @@ class Listing:
     An empty page with a token of a next one is not the end. A listing that would go in a circle ends with what came
     before, and is not ``complete``. Neither is one whose last page is full, if the service announced more than twice as
     many records as came. Its total says nothing else: it is known to be wrong in both directions.
-
-    :param start: the token of the page where the listing begins, and starts over; None for the first.
-    :param token: the token of the page to fetch next; None for ``start``.
-    :param duplicates: how many records came again and were left out of ``fresh``.
-    :param restarts: how often it started over. It does so once by itself, if its token is refused for good.
-    :param known: the ids of the records that came before.
     """
 
     query: SubscriptionQuery
-    start: str | None = None
+    start: str | None = None  # the token of the page where it begins, and starts over; None for the first
     warn: Callable[[str], None] = field(default=lambda _: None, repr=False)
-    token: str | None = None
+    token: str | None = None  # of the page to fetch next; None for ``start``
     pages: int = 0
-    duplicates: int = 0
-    restarts: int = 0
+    duplicates: int = 0  # records that came again and were left out of ``fresh``
+    restarts: int = 0  # it starts over once by itself, if its token is refused for good
     ended: bool = False
     complete: bool = True
     require_complete: bool = False
-    known: SeenSet = field(default_factory=SeenSet, repr=False)
+    known: SeenSet = field(default_factory=SeenSet, repr=False)  # the ids of the records that came before
     _known_this_round: SeenSet = field(init=False, repr=False)
     _tokens: SeenSet = field(default_factory=SeenSet, repr=False)
     _started_over: bool = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http import clock
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.contract.killing import run_program
 
 if TYPE_CHECKING:

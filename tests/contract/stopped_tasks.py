@@ -10,7 +10,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
 

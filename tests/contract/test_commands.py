@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cli.commands import COMMANDS
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from tests.contract import fresh_python
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class TestBothForms:
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
         assert (document["works"], document["plan"], document["quota"]["total"]) == (True, "pro", 50_000)
-        assert plans.PRO.key not in done.stdout + done.stderr
+        assert books.PRO.key not in done.stdout + done.stderr
 
 
 def use_a_wrong_key(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:

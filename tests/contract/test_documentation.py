@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from scripts import generated_docs, shown_code
 from tests.contract import dag_runs
 

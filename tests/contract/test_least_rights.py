@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, Permission
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from tests.system.connections import SECRETS

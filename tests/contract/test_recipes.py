@@ -18,11 +18,10 @@ from airflow.models.asset import AssetEvent
 from airflow.utils.session import create_session
 
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from airflow_provider_mediaops.sandbox.clock import Clock
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.clock import Clock, DailyQuota
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.faults import StatusFault
-from airflow_provider_mediaops.sandbox.limits import DailyQuota
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts import shown_code

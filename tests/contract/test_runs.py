@@ -19,8 +19,8 @@ from tests.contract.tasks import SENSORS, TASKS, Task, name_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_provider_mediaops.sandbox.faults import Service
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.services import Service
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 

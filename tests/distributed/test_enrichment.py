@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-from airflow_provider_mediaops.sandbox.books import plans
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
 from scripts.local_airflow import FINAL_STATES
 from tests.system.running import Ended, ended, wait_for
@@ -30,7 +30,7 @@ UNIQUE = 100  # ISBNs a part; with five requests a second all parts take 160 s a
 UNDISTURBED = 100  # requests after all parts have begun, until things begin to go wrong
 FAULTS = 3 * 4 + 3 + 2 + 6  # requests that arm_faults() lets fail
 TASKS_OF_A_WORKER = 4
-RATE = plans.PRO.requests_per_second
+RATE = books.PRO.requests_per_second
 PART_OF_ISBN = {isbn: number // UNIQUE for number, isbn in enumerate(sample_isbns(PARTS * UNIQUE))}
 
 

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.models.attempts import current_attempt, take_turn
 from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
 from tests.models.deferral import Triggerer

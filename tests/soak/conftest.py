@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.report_urls import report_url
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Service
     from scripts.local_airflow import TaskInstance
     from tests.soak.page_reader import Outcome
 
@@ -181,9 +181,9 @@ class _Runs:
 
 
 def _connections(sandbox: SandboxServer) -> dict[str, str]:
-    books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
-    books["password"] = plans.PRO.key
-    return {**in_environment(sandbox), "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books)}
+    connection = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
+    connection["password"] = books.PRO.key
+    return {**in_environment(sandbox), "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(connection)}
 
 
 def _is_armed(sandbox: SandboxServer, service: Service) -> bool:

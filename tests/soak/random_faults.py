@@ -11,8 +11,7 @@ from tests.soak.background import Background
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.sandbox.faults import Fault
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Fault, Service
 
 _SERVICES: tuple[Service, ...] = ("video", "cluster", "books")
 _EVERY_SECONDS = 0.5

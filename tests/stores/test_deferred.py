@@ -11,7 +11,7 @@ from airflow.sdk.io.store import _STORE_CACHE
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.airflow_names import TaskDeferred
 from tests.stores.one_task import context_of
 from tests.stores.test_jobs import TASK_SECONDS

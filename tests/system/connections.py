@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.video import tokens
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 SECRETS = (
-    plans.INACTIVE_KEY,
-    plans.PRO.key,
+    books.INACTIVE_KEY,
+    books.PRO.key,
     cluster.PASSWORD,
     tokens.CLIENT_SECRET,
     tokens.READ_ONLY_TOKEN,
@@ -36,7 +36,7 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_ALWAYS_HOT": on_cluster,
-        "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": plans.INACTIVE_KEY},
+        "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": books.INACTIVE_KEY},
     }
     return {
         "AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT": _address(on_cluster),

@@ -22,7 +22,7 @@ from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, Ta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from airflow_provider_mediaops.sandbox.services import Service
+    from airflow_provider_mediaops.sandbox.faults import Service
     from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
 
 

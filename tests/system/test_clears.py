@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order

@@ -16,8 +16,8 @@ from tests.system.running import Ended, ended, own_services, wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_provider_mediaops.sandbox.faults import Service
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.services import Service
     from tests.system.running import WatchedAirflow
 
 DAG_ID = "system_stops"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.sandbox.limits import SlidingWindow
+from airflow_provider_mediaops.sandbox.clock import SlidingWindow
 
 
 class NoLimit(SlidingWindow):

@@ -66,26 +66,17 @@ class EarlierLookups(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """
-    How a list is looked up.
+    """How a list is looked up."""
 
-    :param window: the maximum number of rows that are read and not handed out.
-    :param ahead: the number of rows that are read ahead of the requests.
-    :param bulk_size: the maximum number of books in one request; 1 for requests for one book each.
-    :param retry_after: the pauses in seconds after which a book that got no answer is retried.
-    :param max_pause_seconds: the longest pause for which the service may ask. A reply that asks for a longer one ends
-        the batch, unless a later request has found a book.
-    :param max_failures: the number of rows that may be ``failed``; the next one ends the batch.
-    :param earlier: the look-ups of earlier datasets; None if there are none.
-    :param budget: the number of requests that may be sent.
-    """
-
-    window: int = 1_000
-    ahead: int = 100
-    bulk_size: int = 1
+    window: int = 1_000  # the most rows that are read and not handed out
+    ahead: int = 100  # rows that are read ahead of the requests
+    bulk_size: int = 1  # the most books in one request; 1 for requests for one book each
+    # The pauses after which a book that got no answer is retried.
     retry_after: Sequence[float] = RETRY_AFTER_SECONDS
+    # The longest for which the service may ask. A reply that asks for more ends the batch, unless a later request has
+    # found a book.
     max_pause_seconds: float = inf
-    max_failures: int = 0
+    max_failures: int = 0  # rows that may be ``failed``; the next one ends the batch
     earlier: EarlierLookups | None = None
     budget: RequestBudget = field(default_factory=RequestBudget)
 

@@ -18,23 +18,14 @@ Several = Literal["first", "rows"]
 
 
 class IsbnRow(NamedTuple):
-    """
-    One row of a list.
+    """One row of a list."""
 
-    :param text: the ISBN as it was given.
-    :param isbn13: its thirteen digits; None if the text is not the ISBN of a book.
-    :param error: what is wrong with it, in a sentence; None if nothing is, or if there is no text.
-    :param reason: the same without the text and its line.
-    :param note: what the user should know about how it was read; None if there is nothing.
-    :param number: the number of the input row, from 1.
-    """
-
-    text: str
-    isbn13: str | None
-    error: str | None = None
-    reason: str | None = None
-    note: str | None = None
-    number: int = 0
+    text: str  # as it was given
+    isbn13: str | None  # None if the text is not the ISBN of a book
+    error: str | None = None  # what is wrong with it, in a sentence; None also if there is no text
+    reason: str | None = None  # the same without the text and its line
+    note: str | None = None  # what the user should know about how it was read
+    number: int = 0  # of the input row, from 1
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:

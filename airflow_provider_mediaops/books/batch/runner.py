@@ -53,27 +53,18 @@ class RunCallFlow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchUpdate:
-    """
-    The progress of a batch since the last update.
+    """The progress of a batch since the last update."""
 
-    :param done: the rows that are done, in the order of the list.
-    :param out_of_order: all rows that were answered but wait for one before them, in no order; not those that failed
-        or need no request.
-    :param doubts: what the next attempt has to know of 404s, as plain values; those that are not decided on are left
-        out after a permanent error, because the next attempt then has another connection.
-    :param requests: the number of requests sent so far.
-    :param changed: whether anything but the number of requests has changed.
-    :param limited: the number of times that the key was met at its limit so far.
-    :param trouble: why the last request that failed did so; None once another has succeeded.
-    """
-
-    done: Sequence[Lookup]
+    done: Sequence[Lookup]  # in the order of the list
+    # All rows that were answered but wait for one before them, in no order; not those that failed or need no request.
     out_of_order: Sequence[Lookup]
+    # What the next attempt has to know of 404s, as plain values; those that are not decided on are left out after a
+    # permanent error, because the next attempt then has another connection.
     doubts: dict[str, Any]
-    requests: int
-    changed: bool
-    limited: int = 0
-    trouble: str | None = None
+    requests: int  # sent so far
+    changed: bool  # whether anything but the number of requests has changed
+    limited: int = 0  # how often the key was met at its limit so far
+    trouble: str | None = None  # why the last request that failed did so; None once another has succeeded
 
 
 async def lookup_batch(

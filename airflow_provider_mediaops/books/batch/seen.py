@@ -77,17 +77,12 @@ class SeenLookups:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """
-    The state of a batch that an earlier attempt has left; without arguments, that of a new one.
-
-    :param seen: the look-ups that are done.
-    :param doubts: what it has learnt of 404s, as ``BatchUpdate.doubts`` had it.
-    :param last_found: the ISBN-13 that was found last.
-    """
+    """The state of a batch that an earlier attempt has left; without arguments, that of a new one."""
 
     seen: SeenLookups = field(default_factory=SeenLookups)
+    # What it has learnt of 404s, as ``BatchUpdate.doubts`` had it.
     doubts: Mapping[str, Any] = field(default_factory=dict)
-    last_found: str | None = None
+    last_found: str | None = None  # an ISBN-13
 
 
 def _packed(lookup: Lookup) -> bytes:

@@ -20,10 +20,8 @@ class CaptureFiles:
     The files of one or several captures of a spike: some for each capture, and one page for all.
 
     Readers see each file whole or not at all. An older file of the same name is replaced. Until the page is written,
-    the captures are kept compressed, so that a series takes hardly more memory than one capture.
-
-    :param destination: the names of the files.
-    :param log: the logger for the paths of the files, the hottest thread, and warnings about the capture.
+    the captures are kept compressed, so that a series takes hardly more memory than one capture. The log has the paths
+    of the files, the hottest thread, and warnings about the capture.
     """
 
     def __init__(self, destination: CaptureDestination, log: Any) -> None:
@@ -45,11 +43,7 @@ class CaptureFiles:
         return not {"json", "html"}.isdisjoint(self._destination.paths(1))
 
     def check(self) -> None:
-        """
-        Make sure that the files can be written, before there is anything to write.
-
-        :raises OSError: if they cannot; the message names the file.
-        """
+        """Make sure that the files can be written, before there is anything to write; an OSError names the file."""
         paths = [path_of(path) for path in self._destination.paths(1).values()]
         # The files of a store are written with the same permission.
         for path in paths if is_local(paths[0]) else paths[:1]:

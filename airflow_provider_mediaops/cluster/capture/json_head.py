@@ -22,16 +22,11 @@ _AFTER_THE_HEAD = frozenset({"statistics", "kinds", "nodes", "unparsed", "digest
 
 @dataclass(frozen=True, slots=True)
 class JsonHead:
-    """
-    The first values of a JSON file.
+    """The first values of a JSON file."""
 
-    :param values: the values by name, in their order; None for the one after the head, which is not read, and for one
-        that is cut.
-    :param cut: the name of the value that does not end within the text; None if there is none.
-    """
-
+    # In their order; None for the one after the head, which is not read, and for one that is cut.
     values: dict[str, Any] = field(default_factory=dict)
-    cut: str | None = None
+    cut: str | None = None  # the name of the value that does not end within the text
 
     @property
     def taken(self) -> datetime | None:

@@ -43,31 +43,20 @@ _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Capture:
-    """
-    A hot-threads report with its circumstances.
+    """A hot-threads report with its circumstances."""
 
-    :param text: the report, with a surrogate for each byte that is no UTF-8.
-    :param selectors: the nodes that were asked for; None for all.
-    :param stats: the nodes' statistics right before it; None if the cluster did not return them.
-    :param remarks: sentences about how it was taken.
-    :param taken: when it was asked for.
-    :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture.reason.cause_of`
-        returns it; empty if it is unknown.
-    :param reason: why it was taken, in one word; None if it is unknown.
-    :param running_tasks: what the nodes ran meanwhile; None if they were not asked.
-    :param task_warnings: sentences about that for the log.
-    :param statistics: the heap, collectors, thread pools and throttling of the nodes; None if they are not known.
-    """
-
-    text: str
-    selectors: tuple[str, ...] | None = None
-    stats: NodeStats | None = None
-    remarks: tuple[str, ...] = ()
-    taken: datetime | None = None
+    text: str  # with a surrogate for each byte that is no UTF-8
+    selectors: tuple[str, ...] | None = None  # the nodes that were asked for; None for all
+    stats: NodeStats | None = None  # right before the report; None if the cluster did not return them
+    remarks: tuple[str, ...] = ()  # sentences about how it was taken
+    taken: datetime | None = None  # when it was asked for
+    # Why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture.reason.cause_of` returns it;
+    # empty if it is unknown.
     cause: str = ""
-    reason: Reason | None = None
-    running_tasks: RunningTasks | None = None
-    task_warnings: tuple[str, ...] = ()
+    reason: Reason | None = None  # why it was taken; None if it is unknown
+    running_tasks: RunningTasks | None = None  # what the nodes ran meanwhile; None if they were not asked
+    task_warnings: tuple[str, ...] = ()  # sentences about that for the log
+    # The heap, collectors, thread pools and throttling of the nodes; None if they are not known.
     statistics: tuple[NodeStatistics, ...] | None = None
 
     @cached_property
@@ -123,14 +112,11 @@ class Capture:
 
     def content(self, format: str) -> bytes:
         """
-        Return the content of one of the capture's files.
+        Return the content of one of the capture's files, in one of :data:`FORMATS` but for the page; else ValueError.
 
-        :param format: one of :data:`FORMATS` but for the page, which may show several captures.
-        :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the circumstances of the capture, the
-            running tasks if they were asked for, the statistics of the nodes if they are known, the kinds of work, and
-            the report, in ASCII; for ``folded`` a line a stack, and for ``kinds`` the same with the kind of work at the
-            beginning.
-        :raises ValueError: for any other format.
+        ``txt`` is the report as it came, byte for byte; ``json`` the circumstances of the capture, the running tasks if
+        they were asked for, the statistics of the nodes if they are known, the kinds of work, and the report, in ASCII;
+        ``folded`` a line a stack, and ``kinds`` the same with the kind of work at the beginning.
         """
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
@@ -155,12 +141,7 @@ class Capture:
         """
         Return the capture in a few plain values, at most 16 kB as JSON.
 
-        :returns: ``bytes`` of the text; ``nodes`` with the number of their threads; ``cpu`` of the nodes, the highest
-            first, None if it is unknown; the ``hottest`` threads with their CPU in ``percent`` (bytes in a report on
-            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; the five ``kinds`` of work
-            with the highest shares; ``missing`` nodes; the five
-            heaviest ``groups`` of tasks, if they were asked for; the number of pieces that are ``unparsed``; and by
-            list, the number of entries that are ``left_out``.
+        They are those of :class:`~airflow_provider_mediaops.results.SingleCapture` but ``paths`` and ``taken``.
         """
         from airflow_provider_mediaops.cluster.capture.summary import summary_of
 
@@ -232,11 +213,7 @@ def take_capture(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """
-    The CPU of the nodes, read right before a capture.
-
-    :param stats: the statistics; None if the cluster did not return them.
-    """
+    """The CPU of the nodes, read right before a capture; None if the cluster did not return it."""
 
     stats: NodeStats | None
     remarks: tuple[str, ...] = ()

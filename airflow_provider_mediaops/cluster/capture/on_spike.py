@@ -61,13 +61,10 @@ def capture_when_hot(
     """
     Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
 
-    After a capture that fails temporarily, or that covers none of the nodes, the wait continues; the failure is logged.
-
-    :param plan: the capture's settings; without a spike to wait for, it is taken at once.
-    :param deadline: when the wait ends, as the clock's ``monotonic`` counts.
-    :param log: called with a level of :mod:`logging` and a sentence.
-    :raises MediaOpsError: if the cluster refuses for good.
-    :raises OSError: if a capture cannot be kept.
+    Without a spike to wait for in the plan, the capture is taken at once. After a capture that fails temporarily, or
+    that covers none of the nodes, the failure is logged and the wait continues, until the deadline, as the clock's
+    ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
+    kept. The log is called with a level of :mod:`logging` and a sentence.
     """
     series = _Series(ask, plan, keeper, log, clock or Clock())
     yield Blocking(keeper.check)

@@ -43,11 +43,7 @@ _LONGEST_KIND_NAME = 120
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
-    """
-    Return a capture in a few plain values.
-
-    :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` names them.
-    """
+    """Return what :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` returns."""
     busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
     running = capture.running_tasks
     pairs = [(node, group) for node in running.nodes for group in node.groups] if running else []
@@ -109,15 +105,12 @@ def _hottest(capture: Capture, most: int) -> list[tuple[HotNode, HotThread]]:
 
 def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
-    Return a series of summaries that fits into an XCom.
+    Return a series of summaries that fits into an XCom: ``captures`` in order, and the newest ``failures``.
 
     The first capture is kept whole. If the series is too large, the later captures keep their paths, their counts, the
-    hottest node and the hottest thread; then their paths and counts; and then the last captures are left out.
-
-    :param captures: the summaries, in the order in which the captures were taken.
-    :param failures: the captures that failed, in that order; the newest are kept.
-    :returns: ``captures`` and ``failures``. Numbers of omitted entries are in ``left_out`` of each capture, and that of
-        omitted captures, as ``later_captures``, in ``left_out`` of the first.
+    hottest node and the hottest thread; then their paths and counts; and then the last captures are left out. Numbers
+    of omitted entries are in ``left_out`` of each capture, and that of omitted captures, as ``later_captures``, in
+    ``left_out`` of the first.
     """
     kept = fitting(failures[::-1], _FAILURES_ROOM)[::-1]
     if not captures:

@@ -182,11 +182,9 @@ def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, A
 
 def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
     """
-    Join the lines into which a line was broken, if that makes it complete.
+    Join the lines into which a line was broken, if that makes it complete; else the first line stays alone.
 
-    :param is_complete: returns whether a line's content is all of it.
-    :returns: the line's content, and the offset of the next line; those of the first line alone if joining does not
-        make it complete.
+    Return the line's content, and the offset of the next line.
     """
     end = _line_end(text, start)
     content = alone = content_of(text[start:end])

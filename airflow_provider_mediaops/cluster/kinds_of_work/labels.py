@@ -42,30 +42,19 @@ _MERGED_SHARD = re.compile(r"\[([^\[\]]{1,255})\]\[([0-9]{1,9})\]: Lucene Merge 
 
 
 class Label(NamedTuple):
-    """
-    The kind of work that one stack shows.
-
-    :param told_by: the sign that told it.
-    :param method: the class and method of the frame that told it; empty if none did.
-    """
+    """The kind of work that one stack shows."""
 
     kind: KindOfWork
-    told_by: ToldBy
-    method: str = ""
+    told_by: ToldBy  # the sign that told it
+    method: str = ""  # class and method of the frame that told it; empty if none did
 
 
 class Work(NamedTuple):
-    """
-    A part of a thread's work.
-
-    :param label: the kind that its stacks show.
-    :param share: the share of the thread's busy snapshots, from 0 to 1.
-    :param snapshots: the number of snapshots that show it; 0 if the thread has no stack.
-    """
+    """A part of a thread's work."""
 
     label: Label
-    share: float
-    snapshots: int
+    share: float  # of the thread's busy snapshots, from 0 to 1
+    snapshots: int  # how many show it; 0 if the thread has no stack
 
     def to_dict(self) -> dict[str, Any]:
         """Return it in plain values."""
@@ -82,28 +71,18 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class HotKind:
-    """
-    One kind of work, summed up over threads.
-
-    :param index: for a merge, the index that the threads' names say; else None.
-    :param shard: the number of its shard.
-    :param amount: its amount, in the unit of the measure.
-    :param share_percent: its percentage of the amounts of all kinds.
-    :param snapshots: the number of snapshots that show it.
-    :param threads: the node and the name of each thread.
-    :param methods: the amounts by the frame that told it.
-    :param by_pool: the amount that only the pools of threads told.
-    """
+    """One kind of work, summed up over threads."""
 
     kind: KindOfWork
-    index: str | None = None
+    index: str | None = None  # for a merge, the one that the threads' names say
     shard: int | None = None
-    amount: float = 0.0
-    share_percent: float = 0.0
-    snapshots: int = 0
-    threads: dict[tuple[str, str], None] = field(default_factory=dict)
+    amount: float = 0.0  # in the unit of the measure
+    share_percent: float = 0.0  # of the amounts of all kinds
+    snapshots: int = 0  # how many show it
+    threads: dict[tuple[str, str], None] = field(default_factory=dict)  # the node and the name of each
+    # The amounts by the frame that told it.
     methods: dict[str, float] = field(default_factory=dict)
-    by_pool: float = 0.0
+    by_pool: float = 0.0  # the amount that only the pools of threads told
 
     @property
     def label(self) -> str:
@@ -150,11 +129,7 @@ class HotKind:
 
 
 class KindSums:
-    """
-    Sums the kinds of work of one or several reports; no report is kept.
-
-    :param measure: the threads that count, and the meaning of their amounts.
-    """
+    """Sums the kinds of work of one or several reports; no report is kept. The measure says which threads count."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure

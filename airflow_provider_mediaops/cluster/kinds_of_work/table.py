@@ -9,30 +9,18 @@ from typing import NamedTuple
 
 
 class KindOfWork(NamedTuple):
-    """
-    One kind of work.
+    """One kind of work."""
 
-    :param id: its family, a dot and its own name.
-    :param rank: decides between several kinds of one stack: the highest wins.
-    :param look: what to look at next.
-    :param example: a frame that tells it; empty if only pools do.
-    :param frames: the names, one of which is in a frame that tells it.
-    :param unless: the names that exclude it, anywhere in the stack.
-    :param within: how many of the innermost frames count; 0 counts all.
-    :param pools: the pools whose threads do this if no frame tells more.
-    :param without_index: a sentence behind the advice if the thread's name says no index.
-    """
-
-    id: str
-    rank: int
+    id: str  # its family, a dot and its own name
+    rank: int  # decides between several kinds of one stack: the highest wins
     label: str
-    look: str
-    example: str = ""
-    frames: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    within: int = 0
-    pools: tuple[str, ...] = ()
-    without_index: str = ""
+    look: str  # what to look at next
+    example: str = ""  # a frame that tells it; empty if only pools do
+    frames: tuple[str, ...] = ()  # the names, one of which is in a frame that tells it
+    unless: tuple[str, ...] = ()  # the names that exclude it, anywhere in the stack
+    within: int = 0  # how many of the innermost frames count; 0 counts all
+    pools: tuple[str, ...] = ()  # whose threads do this if no frame tells more
+    without_index: str = ""  # a sentence behind the advice if the thread's name says no index
 
     @property
     def family(self) -> str:
@@ -91,8 +79,8 @@ def read_kinds(text: str) -> tuple[KindOfWork, ...]:
     """
     Read a table of kinds.
 
-    :raises ValueError: if a field is not known, or a number is none.
-    :raises configparser.Error: if it is no INI file, or a kind is in it twice.
+    Raise ValueError if a field is not known or a number is none, configparser.Error if it is no INI file, or a kind is
+    in it twice.
     """
     table = ConfigParser(delimiters=("=",), interpolation=None)
     table.read_string(text)

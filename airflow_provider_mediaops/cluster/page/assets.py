@@ -45,11 +45,10 @@ def render(
     in_airflow: bool = False,
 ) -> str:
     """
-    Render a page, whose policy allows its own scripts and styles.
+    Render a page, whose policy allows its own scripts and styles; its template escapes all values.
 
-    :param template: the name of its template, which escapes all values.
-    :param scripts: the scripts that run at its end; see :func:`scripts`.
-    :param in_airflow: whether it stands in Airflow: it looks like Airflow's own pages, and its forms can be sent.
+    The scripts run at its end; see :func:`scripts`. In Airflow it looks like Airflow's own pages, and its forms can be
+    sent.
     """
     first_scripts = (_read("theme.js"),) if in_airflow else ()
     looks = style(of_digest=of_digest, in_airflow=in_airflow)

@@ -40,8 +40,8 @@ def digest_data(digest: Digest, page: str) -> tuple[str, str]:
     """
     Return the figures of a digest for the scripts of its page.
 
-    :returns: the JSON, which has ``names``, and for each series its spans of time, its thread pools with their cells,
-        and its stacks with their amounts by span; and what to say about the stacks and captures that are not in it.
+    They are JSON, which has ``names``, and for each series its spans of time, its thread pools with their cells, and
+    its stacks with their amounts by span; and what to say about the stacks and captures that are not in it.
     """
     keys = keys_of(digest)
     prefix = _common_folder(digest)

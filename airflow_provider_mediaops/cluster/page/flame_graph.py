@@ -51,10 +51,8 @@ class FlameStacks:
     """
     Collect the stacks of the flame graph, report by report; no report is kept.
 
-    Frames are named by their methods, so that the lines and run numbers within a method do not split it.
-
-    :param measure: the kind of threads, and the meaning of their amounts.
-    :param reports: the number of reports that will be added; they share the room evenly.
+    Frames are named by their methods, so that the lines and run numbers within a method do not split it. The number of
+    reports is known before: they share the room evenly. The measure says which threads count.
     """
 
     def __init__(self, measure: Measure, reports: int) -> None:

@@ -33,38 +33,25 @@ _USED = {"cpu": "CPU", "wait": "Waiting", "block": "Blocked", "mem": "Allocated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """
-    One cell.
-
-    :param before: paler text before it: the package of a method, the node of a thread.
-    :param number: the number by which its column is sorted; None sorts by the text.
-    :param bar: the length of its bar in percent of the longest; below zero for a bar to the left; None for no bar.
-    """
+    """One cell."""
 
     text: str
-    before: str = ""
+    before: str = ""  # paler text before it: the package of a method, the node of a thread
     after: str = ""
-    number: float | None = None
-    bar: float | None = None
+    number: float | None = None  # by which its column is sorted; None sorts by the text
+    bar: float | None = None  # in percent of the longest; below zero for a bar to the left; None for no bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """
-    One table, whose first column names its rows.
-
-    :param rows: the cells of each row.
-    :param beyond: the number of rows that are left out.
-    :param falls_by: the position of the column by which the rows are sorted, highest first; None if there is none.
-    :param has_signs: whether its bars begin in the middle.
-    """
+    """One table, whose first column names its rows."""
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    beyond: int
-    falls_by: int | None = 1
-    has_signs: bool = False
+    beyond: int  # rows that are left out
+    falls_by: int | None = 1  # the position of the column by which the rows are sorted, highest first
+    has_signs: bool = False  # whether its bars begin in the middle
 
 
 def table_of(

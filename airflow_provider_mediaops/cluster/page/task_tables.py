@@ -36,10 +36,9 @@ _SEEN = {"start": "at the start", "end": "at the end", "both": "at both ends", "
 
 def task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) -> dict[str, Any] | None:
     """
-    Return what the template says about the tasks that ran while captures were taken.
+    Return what the template says, in its macro ``behind``, about the tasks that ran while captures were taken.
 
-    :param found: the tasks of each, which are read one after the other; None if nobody asked for them.
-    :returns: the values of the macro ``behind``; None if nobody asked for the tasks of any capture.
+    The tasks of each capture are read one after the other. None if nobody asked for those of any capture.
     """
     asked = [(label, tasks) for label, tasks in zip(labels, found, strict=True) if tasks is not None]
     if not asked:

@@ -33,12 +33,10 @@ _ESQL_FROM = re.compile(rf"\s*(?:FROM|TS)\s+({_ESQL_NAME}(?:\s*,\s*{_ESQL_NAME})
 
 def query_of(kind: str, description: str) -> str | None:
     """
-    Return the query in the description of a task that coordinates a request.
+    Return the query in the description of a task that coordinates a request; None if there is none.
 
-    :param description: such as ``indices[a], search_type[QUERY_THEN_FETCH], source[{"size":0}]``, or that of ES|QL or
-        SQL.
-    :returns: the query as it stands there, cut at :data:`MAX_QUERY_CHARACTERS`; None if there is none. That of ES|QL
-        and SQL has its mark before it.
+    The description is such as ``indices[a], search_type[QUERY_THEN_FETCH], source[{"size":0}]``, or that of ES|QL or
+    SQL, whose query has its mark before it. The query is as it stands there, cut at :data:`MAX_QUERY_CHARACTERS`.
     """
     if kind in _ESQL:
         text, mark = description.strip(), ESQL_MARK

@@ -48,17 +48,11 @@ _POOLS = {
 
 @dataclass(slots=True)
 class RequestTasks:
-    """
-    The tasks of one request on one node.
+    """The tasks of one request on one node."""
 
-    :param root: the topmost task that is known of it, on whatever node.
-    :param tasks: its tasks on the node.
-    :param query: the query as it was sent; None if no task that has it is known.
-    """
-
-    root: Task
+    root: Task  # the topmost task that is known of it, on whatever node
     tasks: list[TaskHistory] = field(default_factory=list)
-    query: str | None = None
+    query: str | None = None  # as it was sent; None if no task that has it is known
 
     @property
     def opaque_id(self) -> str | None:
@@ -107,15 +101,10 @@ def requests_of(histories: Mapping[str, TaskHistory], ancestors: Mapping[str, Ta
 
 @dataclass(slots=True)
 class GroupedRequests:
-    """
-    Requests of one kind on one node.
+    """Requests of one kind on one node."""
 
-    :param shape: the shape of their query.
-    :param index: the indices that they name.
-    """
-
-    shape: str | None
-    index: str | None
+    shape: str | None  # of their query
+    index: str | None  # the indices that they name
     requests: list[RequestTasks]
 
     @property
@@ -128,7 +117,7 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     """
     Put requests of one kind together: of one action, client and index, and with one shape as far as it is known.
 
-    :returns: the groups. Requests whose query is not known are in the group of the others, if these have one shape.
+    Requests whose query is not known are in the group of the others, if these have one shape.
     """
     expressions = _expressions(requests)
     # Thousands of requests may work on the same few indices.
@@ -184,8 +173,7 @@ def task_group(
     """
     Return a group as it is written.
 
-    :param window: the window of the report; None if it is not known.
-    :param hot_ms: the CPU of all hot threads of the node within it, in milliseconds; None if it is not known.
+    ``hot_ms`` is the CPU of all hot threads of the node within the window of the report; None if either is not known.
     """
     first = group.requests[0]
     cpu_ms = cpu_of(group, window)

@@ -33,15 +33,10 @@ IDLE = "it used hardly any CPU"
 
 
 class TaskCpu(NamedTuple):
-    """
-    A task that one thread served for the whole window.
+    """A task that one thread served for the whole window."""
 
-    :param cpu_ms: its CPU within the window, in milliseconds.
-    :param group: the position of its group.
-    """
-
-    cpu_ms: float
-    group: int
+    cpu_ms: float  # within the window
+    group: int  # the position of its group
 
 
 def match(threads: Sequence[LikelyGroup], tasks: Sequence[TaskCpu]) -> tuple[LikelyGroup, ...]:
@@ -49,9 +44,8 @@ def match(threads: Sequence[LikelyGroup], tasks: Sequence[TaskCpu]) -> tuple[Lik
     Find the group that each thread likely worked for.
 
     Threads and tasks whose figures lie so near that they could be one another form a cluster. Its threads are claimed
-    for the group of its tasks, if all of them are of one group and there are no fewer of them than threads.
-
-    :param threads: the threads without a group; those that say why not have no match.
+    for the group of its tasks, if all of them are of one group and there are no fewer of them than threads. Threads
+    that say why they have no group have no match.
     """
     found = list(threads)
     candidates: list[tuple[float, int]] = []

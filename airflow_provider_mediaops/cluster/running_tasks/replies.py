@@ -36,31 +36,18 @@ _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:[;:/,\s]+|\Z)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """
-    A task as a node lists it.
+    """A task as a node lists it. Figures that the cluster does not give are None."""
 
-    :param task_id: its id in the cluster: node id, colon, number.
-    :param action: its action, for example ``indices:data/read/search[phase/query]``.
-    :param started_ms: when it started, in milliseconds since 1970 by the node's clock.
-    :param running_ms: how long it had existed then, in milliseconds.
-    :param parent_id: the id of the task that started it.
-    :param opaque_id: the ``X-Opaque-Id`` of the request.
-    :param description: its description; long ones are cut.
-    :param cpu_ms: the CPU that it had used, in milliseconds; None if the cluster does not say.
-    :param executions: how often a thread had begun to work for it; None if the cluster does not say.
-    :param active_threads: how many threads worked for it; likewise.
-    """
-
-    task_id: str
-    action: str
-    started_ms: float = 0.0
-    running_ms: float = 0.0
-    parent_id: str | None = None
-    opaque_id: str | None = None
-    description: str = ""
-    cpu_ms: float | None = None
-    executions: int | None = None
-    active_threads: int | None = None
+    task_id: str  # node id, colon, number
+    action: str  # for example ``indices:data/read/search[phase/query]``
+    started_ms: float = 0.0  # milliseconds since 1970 by the node's clock
+    running_ms: float = 0.0  # how long it had existed at this look
+    parent_id: str | None = None  # of the task that started it
+    opaque_id: str | None = None  # the ``X-Opaque-Id`` of the request
+    description: str = ""  # long ones are cut
+    cpu_ms: float | None = None  # that it had used
+    executions: int | None = None  # how often a thread had begun to work for it
+    active_threads: int | None = None  # how many threads worked for it
 
     @property
     def node_id(self) -> str:
@@ -105,18 +92,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """
-    The tasks of nodes at one look.
-
-    :param bytes: the size of the reply.
-    :param failures: the number of nodes that did not answer.
-    :param left_out: the number of tasks beyond :data:`MAX_TASKS`.
-    """
+    """The tasks of nodes at one look."""
 
     tasks: tuple[Task, ...]
-    bytes: int
-    failures: int = 0
-    left_out: int = 0
+    bytes: int  # of the reply
+    failures: int = 0  # nodes that did not answer
+    left_out: int = 0  # tasks beyond :data:`MAX_TASKS`
 
 
 def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
@@ -192,7 +173,7 @@ def thread_pools(nodes: Sequence[str]) -> Call[dict[str, tuple[PoolLoad, ...]]]:
     """
     Ask how busy the thread pools of nodes are, which needs the permission ``cluster:monitor/nodes/stats``.
 
-    :returns: the call; its result has the pools that work or have a queue, by node id, the longest queue first.
+    The result has the pools that work or have a queue, by node id, the longest queue first.
     """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/thread_pool"
     request = _request(path, max_bytes=MAX_LIST_BYTES)
@@ -218,7 +199,7 @@ def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, IndexWork]]]:
     """
     Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``.
 
-    :returns: the call; its result has the work on each index since its shards were opened, by node id.
+    The result has the work on each index since its shards were opened, by node id.
     """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"
     params = (("level", "shards"), ("filter_path", "nodes.*.indices.shards"))

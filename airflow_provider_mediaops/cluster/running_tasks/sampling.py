@@ -73,48 +73,33 @@ Moment = Literal["start", "between", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """
-    One look at the tasks.
+    """One look at the tasks of all nodes."""
 
-    :param after_seconds: when, after the report was asked for.
-    :param moment: whether it is the first one, one of those at the end of the interval, or between.
-    :param tasks: the tasks of all nodes.
-    """
-
-    after_seconds: float
-    moment: Moment
+    after_seconds: float  # when, after the report was asked for
+    moment: Moment  # the first one, one of those at the end of the interval, or between
     tasks: tuple[Task, ...]
 
 
 @dataclass(slots=True)
 class TaskSampling:
-    """
-    Everything that was seen beside one report.
+    """Everything that was seen beside one report."""
 
-    :param nodes: the nodes that were asked, by their ids (or by what they were asked for), with their names.
-    :param looks: the looks at their tasks, in order.
-    :param ancestors: the tasks of other nodes that started listed ones, by id, as far as they were looked up.
-    :param pools: the thread pools by node id.
-    :param shards_before: the counters of indices by node id at the first reading.
-    :param shards_after: the same at the second reading.
-    :param warnings: the remarks that are to be logged.
-    :param shows_queries: whether queries are kept with their literals.
-    :param refusal: the sentence about a missing permission, if the cluster has refused to list tasks.
-    :param shapes: the shapes of queries by their texts.
-    """
-
+    # The nodes that were asked, by their ids (or by what they were asked for), with their names.
     nodes: dict[str, str | None] = field(default_factory=dict)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)  # in order
+    # The tasks of other nodes that started listed ones, by id, as far as they were looked up.
     ancestors: dict[str, Task] = field(default_factory=dict)
+    # By node id.
     pools: dict[str, tuple[PoolLoad, ...]] = field(default_factory=dict)
+    # The counters of indices by node id at the first reading, and at the second.
     shards_before: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
     shards_after: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     node_remarks: dict[str, list[str]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    shows_queries: bool = False
-    refusal: str = ""
-    shapes: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)  # the remarks that are to be logged
+    shows_queries: bool = False  # whether queries are kept with their literals
+    refusal: str = ""  # a sentence about a missing permission, if the cluster has refused to list tasks
+    shapes: dict[str, str] = field(default_factory=dict)  # of queries by their texts
 
     def cached_shape(self, query: str) -> str:
         """Return the shape of a query, which is worked out once."""
@@ -159,7 +144,7 @@ def look_times(interval_seconds: float, snapshots: int) -> Iterator[tuple[float,
     """
     Yield when to look at the tasks, for a report that measures threads over an interval and then takes their stacks.
 
-    :returns: seconds after the report was asked for, in order. The looks between may be left out.
+    In seconds after the report was asked for, in order. The looks between may be left out.
     """
     yield 0.0, "start"
     step = max(_BETWEEN_SECONDS, interval_seconds / _MOST_PARTS)
@@ -182,8 +167,7 @@ class TaskSampler:
     """
     Looks at the tasks of hot nodes, for the captures of one series. What the cluster has refused is not asked again.
 
-    :param ask: makes a call flow of a call.
-    :param shows_queries: whether queries are kept with their literals.
+    It makes call flows with ``ask``, and keeps queries with their literals if it ``shows_queries``.
     """
 
     def __init__(self, ask: Ask, clock: Clock, *, shows_queries: bool = False) -> None:

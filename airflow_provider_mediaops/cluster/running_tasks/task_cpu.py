@@ -18,11 +18,7 @@ _NEAR_MS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """
-    The time in which the CPU of threads was measured, by the node's clock.
-
-    :param start_ms: its start, in milliseconds since 1970.
-    """
+    """The time in which the CPU of threads was measured, in milliseconds since 1970 by the node's clock."""
 
     start_ms: float
     end_ms: float
@@ -30,12 +26,9 @@ class Window:
 
 @dataclass(slots=True)
 class TaskHistory:
-    """
-    A task over all looks.
+    """A task over all looks."""
 
-    :param marks: the task at each look at which it was listed, by the number of the look, from 0 on, in order.
-    """
-
+    # The task at each look at which it was listed, by the number of the look, from 0 on, in order.
     marks: dict[int, Task] = field(default_factory=dict)
 
     @property
@@ -54,10 +47,9 @@ class TaskHistory:
 
     def cpu_within(self, window: Window) -> float | None:
         """
-        Return its CPU within a window.
+        Return its CPU within a window, in milliseconds; None if the cluster does not say.
 
-        :returns: milliseconds; None if the cluster does not say. Of a task that ended within the window, it is too low:
-            only its CPU at the last look is known.
+        Of a task that ended within the window, it is too low: only its CPU at the last look is known.
         """
         points = [(mark.listed_at_ms, mark.cpu_ms) for mark in self.marks.values() if mark.cpu_ms is not None]
         if not points:

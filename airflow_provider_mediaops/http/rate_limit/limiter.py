@@ -51,18 +51,13 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
-    """
-    Grants permits at the rate of a key.
-
-    :param name: the name of its state in the back end, which does not show the key.
-    :param service: the service, for metrics.
-    """
+    """Grants permits at the rate of a key."""
 
     backend: RateBackend
-    name: str
+    name: str  # of its state in the back end; it does not show the key
     per_second: float
     clock: Clock = field(default_factory=Clock)
-    service: str = ""
+    service: str = ""  # for metrics
 
     def acquire(self) -> CallFlow[Permit | QuotaExhausted]:
         """

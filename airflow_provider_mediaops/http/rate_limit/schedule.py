@@ -51,32 +51,20 @@ LONGEST_TEXT, FASTEST_RATE = 16_384, 100_000.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """
-    The state that all who use a key share.
+    """The state that all who use a key share. Slots are readings of the key's clock."""
 
-    :param reading: the reading of the key's clock at the time ``at``.
-    :param at: the key's clock stands still until this time, and runs from then on.
-    :param next_free: the first slot that nobody has reserved, as a reading of the key's clock.
-    :param rate: the fastest rate of the connections that use the key at present: it decides how many sends a window may
-        hold. The slots of each lie as far apart as its own rate demands.
-    :param speed: the speed of the key's clock; below 1 after a refusal.
-    :param faster_at: the time when the speed last changed.
-    :param slowed_at: the time when a refusal last lowered the speed.
-    :param again_at: the time when the latest caller that found the window full comes back.
-    :param blocked_until: the reset of an exhausted quota.
-    :param sent: the times of the sends in the latest window, in order.
-    """
-
-    reading: float
-    at: float
-    next_free: float
+    reading: float  # of the key's clock at the time ``at``
+    at: float  # the key's clock stands still until this time, and runs from then on
+    next_free: float  # the first slot that nobody has reserved
+    # The fastest of the connections that use the key at present: it decides how many sends a window may hold. The slots
+    # of each lie as far apart as its own rate demands.
     rate: float
-    speed: float = 1.0
-    faster_at: float = 0.0
-    slowed_at: float = 0.0
-    again_at: float = 0.0
-    blocked_until: float = 0.0
-    sent: tuple[float, ...] = ()
+    speed: float = 1.0  # of the key's clock; below 1 after a refusal
+    faster_at: float = 0.0  # the time when the speed last changed
+    slowed_at: float = 0.0  # the time when a refusal last lowered the speed
+    again_at: float = 0.0  # the time when the latest caller that found the window full comes back
+    blocked_until: float = 0.0  # the reset of an exhausted quota
+    sent: tuple[float, ...] = ()  # the times of the sends in the latest window, in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,19 @@
-"""The book database's records: invented around a few well-known ISBNs, and as uneven as the real ones."""
+"""The book database's ISBNs and records: invented around a few well-known ones, and as uneven as the real ones."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.sandbox.books.isbn import GENERATED_PREFIX, isbn10_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+#: Every valid ISBN that begins so has a record.
+_GENERATED_PREFIX = "97800"
+_GENERATED = 10_000_000
+# Numbers that begin with 979-0 belong to printed music.
+_OF_A_BOOK = re.compile("97(8[0-9]|9[1-9])[0-9]{9}|[0-9]{9}[0-9X]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def book(isbn: str) -> dict[str, Any] | None:
     """Return the record of a book by its ISBN-13, or None. Of a hundred records, each oddity has one."""
     if facts := _KNOWN.get(isbn):
         return _record(isbn, facts)
-    if not isbn.startswith(GENERATED_PREFIX):
+    if not isbn.startswith(_GENERATED_PREFIX):
         return None
     number = int(isbn[:12])
     record = _record(isbn, _generated(number))
@@ -118,3 +123,29 @@ def _record(isbn: str, facts: _Facts) -> dict[str, Any]:
 
 def _with_numeric_keys(values: list[str]) -> dict[str, str]:
     return {str(place): value for place, value in enumerate(values)}
+
+
+def as_isbn13(text: str) -> str | None:
+    """Return the 13 digits of an ISBN, old or new, that is written without hyphens; None if the text is not one."""
+    from stdnum import isbn
+
+    return isbn.to_isbn13(text) if _OF_A_BOOK.fullmatch(text) and isbn.is_valid(text) else None
+
+
+def isbn10_of(isbn13: str) -> str:
+    """Return the ISBN-10 of a book whose ISBN-13 begins with 978."""
+    from stdnum import isbn
+
+    return isbn.to_isbn10(isbn13)
+
+
+def sample_isbns(count: int) -> list[str]:
+    """Return up to ten million ISBN-13s that all have a record, all different, always the same ones."""
+    if not 0 <= count <= _GENERATED:
+        raise ValueError(f"The sandbox has between 0 and {_GENERATED:,} generated ISBNs, not {count:,}.")
+    bodies = (f"{_GENERATED_PREFIX}{number:07d}" for number in range(count))
+    return [body + _check_digit(body) for body in bodies]
+
+
+def _check_digit(body: str) -> str:
+    return str(-sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(body)) % 10)

@@ -1,17 +1,42 @@
-"""The endpoints of the book database, the same for each plan."""
+"""The endpoints of the book database, the same for each plan: one base address, one key and one rate each."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.books import catalogue
-from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13
-from airflow_provider_mediaops.sandbox.books.plans import INACTIVE_KEY, PLANS, Plan, plan_of_path
 from airflow_provider_mediaops.sandbox.refusals import books_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan of the book database: the path of its base address, the key of the sandbox's account, and its limits."""
+
+    name: str
+    root: str
+    key: str
+    requests_per_second: int
+    # ISBNs that one bulk request may hold.
+    bulk_size: int
+
+
+DEFAULT = Plan("default", "/books", "sandbox-books-default-key", requests_per_second=1, bulk_size=10)
+PREMIUM = Plan("premium", "/books/premium", "sandbox-books-premium-key", requests_per_second=3, bulk_size=100)
+PRO = Plan("pro", "/books/pro", "sandbox-books-pro-key", requests_per_second=5, bulk_size=1_000)
+PLANS = (DEFAULT, PREMIUM, PRO)
+#: A key that was active once.
+INACTIVE_KEY = "sandbox-books-inactive-key"
+
+
+def plan_of_path(path: str) -> Plan:
+    """Return the plan to whose base address a request went."""
+    return next((plan for plan in (PREMIUM, PRO) if path.startswith(f"{plan.root}/")), DEFAULT)
+
 
 #: The endpoints of one plan, to be included under the plan's ``root``.
 router = APIRouter(tags=["book database"])
@@ -56,7 +81,7 @@ def _spend(sandbox: SandboxState, plan: Plan, units: int) -> None:
 @router.get("/book/{isbn}", dependencies=[Depends(_admit)])
 async def one_book(isbn: str) -> dict[str, Any]:
     """Return the record of a book."""
-    isbn13 = as_isbn13(isbn)
+    isbn13 = catalogue.as_isbn13(isbn)
     if isbn13 is None:
         raise books_refusal(400, f"{isbn} is not a valid ISBN of 13 or 10 digits.")
     record = catalogue.book(isbn13)
@@ -82,6 +107,6 @@ async def many_books(plan: AdmittedPlan, wanted: BulkBody, sandbox: Sandbox) -> 
     if len(wanted.isbns) > plan.bulk_size:
         raise books_refusal(400, f"At most {plan.bulk_size} ISBNs a request with the plan {plan.name}.")
     _spend(sandbox, plan, len(wanted.isbns) - 1)
-    valid = dict.fromkeys(isbn13 for isbn in wanted.isbns if (isbn13 := as_isbn13(isbn)))
+    valid = dict.fromkeys(isbn13 for isbn in wanted.isbns if (isbn13 := catalogue.as_isbn13(isbn)))
     found = [record for record in map(catalogue.book, valid) if record]
     return {"total": len(found), "requested": len(wanted.isbns), "data": found}

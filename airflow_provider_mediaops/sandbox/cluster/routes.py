@@ -14,7 +14,6 @@ from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import tasks
 from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, Time, nanoseconds, section
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, matches, select
-from airflow_provider_mediaops.sandbox.cluster.statistics import INDEX_METRICS, METRICS, figures_of
 from airflow_provider_mediaops.sandbox.refusals import cluster_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox
 
@@ -167,12 +166,12 @@ async def statistics(
     request: Request, metrics: str, nodes: Nodes, parameters: Annotated[StatisticsParameters, Query()], sandbox: Sandbox
 ) -> dict[str, Any]:
     """Return statistics of nodes: `os`, `process`, `jvm`, `thread_pool`, `indices`, or some of them."""
-    _refuse_unknown(metrics, METRICS)
-    _refuse_unknown(request.path_params.get("index_metrics", INDEX_METRICS[0]), INDEX_METRICS)
+    _refuse_unknown(metrics, tasks.METRICS)
+    _refuse_unknown(request.path_params.get("index_metrics", tasks.INDEX_METRICS[0]), tasks.INDEX_METRICS)
     now, by_shard = sandbox.clock.now(), parameters.level == "shards"
 
     def figures(node: Node) -> dict[str, Any]:
-        shown = figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
+        shown = tasks.figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
         return {"timestamp": int(now * 1_000), **shown}
 
     reply = _of_nodes(nodes, figures)

@@ -1,22 +1,122 @@
-"""The operations of the video platform: posting bulletins, listing subscriptions, and refreshing tokens."""
+"""The operations of the video platform, and who may use them: bulletins, subscriptions, and refreshing tokens."""
+
+# ruff: noqa: N815 - the names of query parameters are the platform's: older FastAPI knows no others here
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.refusals import token_refusal, video_refusal
-from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
+from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH
+from airflow_provider_mediaops.sandbox.refusals import RefusedError, token_refusal, video_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
-from airflow_provider_mediaops.sandbox.video.access import WRITER, Scopes, login_required
-from airflow_provider_mediaops.sandbox.video.parameters import InsertParameters, ListParameters
 
 router = APIRouter(tags=["video platform"])
 
 _GRANTED = frozenset({tokens.WRITE_SCOPE, tokens.READ_SCOPE})
+_INSERT_COST = 50
+_LIST_COST = 1
+
+
+async def _admit_reader(request: Request, sandbox: Sandbox) -> frozenset[str] | None:
+    """Check the credential of a request that only reads, and charge for it."""
+    scopes = _scopes_of(request, sandbox)
+    _charge(sandbox, _LIST_COST)
+    return scopes
+
+
+async def _admit_writer(request: Request, sandbox: Sandbox) -> None:
+    """Check the credential of a request that posts a bulletin, and charge for it."""
+    scopes = _scopes_of(request, sandbox)
+    if scopes is None:
+        raise _login_required()
+    if tokens.WRITE_SCOPE not in scopes:
+        raise video_refusal(403, "insufficientPermissions", f"The token lacks the scope {tokens.WRITE_SCOPE}.")
+    _charge(sandbox, _INSERT_COST)
+
+
+#: The scopes of a request's token; None for an API key, which reads public data only.
+Scopes: TypeAlias = Annotated[frozenset[str] | None, Depends(_admit_reader)]
+#: The dependency of a route that only writers may use.
+WRITER = Depends(_admit_writer)
+
+
+def _login_required() -> RefusedError:
+    """Return the refusal of a request that needs an access token and has none."""
+    return video_refusal(401, "required", "This needs an access token.", location="Authorization")
+
+
+def _scopes_of(request: Request, sandbox: SandboxState) -> frozenset[str] | None:
+    key, header = request.query_params.get("key"), request.headers.get("Authorization")
+    if key not in (None, tokens.API_KEY):
+        refusal = video_refusal(400, "badRequest", "The API key is not valid.", location="key")
+        refusal.body["error"]["details"] = [{"reason": "API_KEY_INVALID", "domain": "sandbox.example"}]
+        raise refusal
+    if header is None and key is None:
+        raise _login_required()
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    scopes = sandbox.tokens.scopes_of(token) if scheme.lower() == "bearer" else None
+    if scopes is None:
+        raise video_refusal(401, "authError", "The access token is not valid.", location="Authorization")
+    return scopes
+
+
+def _charge(sandbox: SandboxState, units: int) -> None:
+    limit = sandbox.settings.video_daily_units
+    if not sandbox.video_quota.spend("all", units=units, limit=limit, now=sandbox.clock.now()):
+        raise video_refusal(403, "rateLimitExceeded", f"The quota of {limit} units per day is spent.")
+
+
+def _split(values: list[str]) -> list[str]:
+    return [name for value in values for name in value.split(",")]
+
+
+# Of a list, FastAPI makes a parameter that may be repeated; the values of one may also be separated by commas.
+_Split = BeforeValidator(_split)
+
+
+class CommonParameters(BaseModel):
+    """The parameters that both operations take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    alt: Literal["json"] = Field(default="json", description="Format of the reply, which Google's client names.")
+    key: str | None = Field(default=None, description="An API key: good alone for public data.")
+
+
+class InsertParameters(CommonParameters):
+    """Parameters of posting a bulletin."""
+
+    part: Annotated[list[Literal["snippet", "contentDetails"]], _Split] = Field(
+        description="Names exactly the top-level properties of the body: `snippet`, `contentDetails`, or both."
+    )
+
+
+class ListParameters(CommonParameters):
+    """Parameters of listing subscriptions."""
+
+    part: Annotated[list[Literal["id", "snippet", "contentDetails"]], _Split] = Field(
+        description="What each subscription shows: `id`, `snippet`, `contentDetails`, separated by commas."
+    )
+    channelId: str | None = Field(default=None, min_length=1, description="Filter: the subscriber's channel.")
+    id: Annotated[list[str], _Split] = Field(default=[], description="Filter: subscription ids, separated by commas.")
+    mine: Literal["true", "false"] | None = Field(
+        default=None, description="Filter: `true` for the user's own, with an access token only."
+    )
+    forChannelId: str | None = Field(
+        default=None, min_length=1, description="Only subscriptions to these channels, separated by commas."
+    )
+    maxResults: int = Field(default=5, ge=0, le=50, description="Subscriptions a page.")
+    order: Literal["alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"] = Field(
+        default="SUBSCRIPTION_ORDER_RELEVANCE", description="How they are sorted."
+    )
+    pageToken: str | None = Field(default=None, min_length=1, description="From an earlier reply.")
 
 
 @router.post("/video/v3/activities", dependencies=[WRITER])
@@ -68,7 +168,7 @@ def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox
     if parameters.id:
         return sandbox.subscriptions.with_ids(parameters.id)
     if parameters.mine and scopes is None:
-        raise login_required()
+        raise _login_required()
     channel = parameters.channelId or subscriptions.MINE
     if channel in subscriptions.WITHHELD:
         message = "This channel's subscriptions are not shown."

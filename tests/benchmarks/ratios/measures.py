@@ -20,7 +20,7 @@ from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.http.runner import run
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.benchmarks import bench_export, bench_import_time
 from tests.benchmarks.bench_hot_threads import REPORTS, text_of
 from tests.benchmarks.fresh_process import spent

@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,7 +8,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, task
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 # For mistakes of Airflow (apache/airflow#71580).

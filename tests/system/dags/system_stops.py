@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 ISBNS = sample_isbns(6_212)[6_200:]

@@ -12,7 +12,7 @@ from airflow.sdk import PokeReturnValue
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.book_database import PROGRAMMING, connection

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, asked, book
 from tests.unit.hooks.book_hook import BASE, MISSING, address
 from tests.unit.log_lines import log_lines

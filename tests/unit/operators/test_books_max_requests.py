@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError, ServiceUnavailableError
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book
 from tests.unit.operators.earlier_books import NEW, asked, at, context, dataset, row, run
 from tests.unit.operators.enrichment import BASE, address, json_rows, make

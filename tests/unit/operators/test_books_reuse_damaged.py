@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CRIME, PROGRAMMING
 from tests.unit.operators.earlier_books import asked, context, dataset, row, run
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
@@ -57,9 +57,9 @@ def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
         cluster.BEARER_TOKEN,
         cluster.GUEST_LOGIN,
         cluster.GUEST_PASSWORD,
-        plans.INACTIVE_KEY,
-        *(plan.key for plan in plans.PLANS),
-        *(plan.root for plan in plans.PLANS),
+        books.INACTIVE_KEY,
+        *(plan.key for plan in books.PLANS),
+        *(plan.root for plan in books.PLANS),
         subscriptions.MINE,
         subscriptions.FEW,
         subscriptions.NONE,

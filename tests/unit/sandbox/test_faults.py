@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import DropFault
@@ -35,7 +35,7 @@ async def ask(sandbox: Sandbox, service: str) -> httpx.Response:
         return await sandbox.get("/video/v3/subscriptions", params={"part": "id", "mine": "true"}, headers=BEARER)
     if service == "cluster":
         return await sandbox.get("/cluster/_nodes/stats/os", auth=OPERATOR)
-    return await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", headers={"Authorization": plans.PRO.key})
+    return await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", headers={"Authorization": books.PRO.key})
 
 
 async def post_bulletin(sandbox: Sandbox) -> httpx.Response:
@@ -165,7 +165,7 @@ async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> No
     await sandbox.get(
         "/video/v3/subscriptions", params={"part": "id", "channelId": "UCsandbox-few", "key": tokens.API_KEY}
     )
-    await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", params={"Authorization": plans.PRO.key})
+    await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", params={"Authorization": books.PRO.key})
 
     reply = await sandbox.get("/_sandbox/requests")
     seen = reply.json()
@@ -180,7 +180,7 @@ async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> No
     assert seen[0]["query"] == {"part": "id", "mine": "true"}
     assert seen[3]["query"] == {"part": "id", "channelId": "UCsandbox-few", "key": "***"}
     assert seen[4]["query"] == {"Authorization": "***"}
-    for secret in (*FORM.values(), tokens.BEARER_TOKEN, tokens.API_KEY, cluster.PASSWORD, plans.PRO.key):
+    for secret in (*FORM.values(), tokens.BEARER_TOKEN, tokens.API_KEY, cluster.PASSWORD, books.PRO.key):
         assert secret == "refresh_token" or secret not in reply.text
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from airflow_provider_mediaops.sandbox.__main__ import main
-from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.video import tokens
@@ -97,7 +97,7 @@ def test_a_connection_is_dropped_before_or_after_the_work(
 def test_a_dropped_body_announces_more_than_comes(server: SandboxServer, client: httpx.Client) -> None:
     server.state.faults.arm(DropFault(service="books"))
 
-    with client.stream("GET", "/books/pro/key", headers={"Authorization": plans.PRO.key}) as reply:
+    with client.stream("GET", "/books/pro/key", headers={"Authorization": books.PRO.key}) as reply:
         with pytest.raises(httpx.RemoteProtocolError):
             reply.read()
         assert reply.status_code == 200

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupSch
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import BadRequestError, ServiceUnavailableError
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.books.held import CANARY, WORDS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import arun
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import found, replied
 from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import START, in_virtual_time

@@ -23,7 +23,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.sandbox.books.isbn import isbn10_of, sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import isbn10_of, sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.clients import client
 from tests.unit.call_flows import replay, requests_of

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from stdnum import isbn as oracle
 
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, ODDITIES, book
-from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13, sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, ODDITIES, as_isbn13, book, sample_isbns
 
 
 def records(count: int = 500) -> list[dict[str, Any]]:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import plans
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, sample_isbns
 
 if TYPE_CHECKING:
     import httpx
 
-    from airflow_provider_mediaops.sandbox.books.plans import Plan
+    from airflow_provider_mediaops.sandbox.books.routes import Plan
     from tests.unit.sandbox.conftest import Sandbox
 
 KNOWN = KNOWN_ISBNS[0]
@@ -21,7 +20,7 @@ UNKNOWN = "9791090000025"
 LIMIT_REPLIES = [(404, {"errorMessage": "Not Found"}), (429, {"message": "Limit Exceeded"})]
 
 
-async def ask(sandbox: Sandbox, path: str, *, plan: Plan = plans.PRO, key: str | None = None) -> httpx.Response:
+async def ask(sandbox: Sandbox, path: str, *, plan: Plan = books.PRO, key: str | None = None) -> httpx.Response:
     return await sandbox.get(f"{plan.root}{path}", headers={"Authorization": key or plan.key})
 
 
@@ -29,7 +28,7 @@ def answer(reply: httpx.Response) -> tuple[int, Any]:
     return reply.status_code, reply.json()
 
 
-@pytest.mark.parametrize(("plan", "rate"), [(plans.DEFAULT, 1), (plans.PREMIUM, 3), (plans.PRO, 5)])
+@pytest.mark.parametrize(("plan", "rate"), [(books.DEFAULT, 1), (books.PREMIUM, 3), (books.PRO, 5)])
 async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, plan: Plan, rate: int) -> None:
     granted = [await ask(sandbox, f"/book/{KNOWN}", plan=plan) for _ in range(rate)]
     refused = [answer(await ask(sandbox, "/key", plan=plan)) for _ in range(4)]
@@ -37,7 +36,7 @@ async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, 
     assert [(reply.status_code, reply.json()["book"]["isbn13"]) for reply in granted] == [(200, KNOWN)] * rate
     # The two replies take turns.
     assert refused == LIMIT_REPLIES * 2
-    for other in {*plans.PLANS} - {plan}:
+    for other in {*books.PLANS} - {plan}:
         assert (await ask(sandbox, f"/book/{KNOWN}", plan=other)).status_code == 200
         assert (await ask(sandbox, f"/book/{KNOWN}", plan=other, key=plan.key)).status_code == 403
 
@@ -45,14 +44,14 @@ async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, 
 async def test_the_limit_is_a_sliding_second_over_all_endpoints(sandbox: Sandbox) -> None:
     paths = [f"/book/{KNOWN}", "/key", f"/book/{UNKNOWN}"]
     for path in paths:
-        await ask(sandbox, path, plan=plans.PREMIUM)
+        await ask(sandbox, path, plan=books.PREMIUM)
         sandbox.clock.seconds += 0.25
 
-    assert answer(await ask(sandbox, "/key", plan=plans.PREMIUM)) in LIMIT_REPLIES
+    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
     # A second after the first one there is room for one more, not for three.
     sandbox.clock.seconds += 0.25
-    assert (await ask(sandbox, "/key", plan=plans.PREMIUM)).status_code == 200
-    assert answer(await ask(sandbox, "/key", plan=plans.PREMIUM)) in LIMIT_REPLIES
+    assert (await ask(sandbox, "/key", plan=books.PREMIUM)).status_code == 200
+    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
 
 
 async def test_an_unknown_book_is_not_said_as_the_limit_is(sandbox: Sandbox) -> None:
@@ -82,15 +81,15 @@ async def test_text_that_is_not_the_isbn_of_a_book_is_refused(sandbox: Sandbox, 
     ("headers", "status", "said"),
     [
         ({}, 401, "missing"),
-        ({"Authorization": plans.INACTIVE_KEY}, 401, "not active"),
+        ({"Authorization": books.INACTIVE_KEY}, 401, "not active"),
         ({"Authorization": "unheard-of"}, 403, "not known"),
-        ({"Authorization": f"Bearer {plans.PRO.key}"}, 403, "not known"),
-        ({"Authorization": plans.PREMIUM.key}, 403, "premium"),
+        ({"Authorization": f"Bearer {books.PRO.key}"}, 403, "not known"),
+        ({"Authorization": books.PREMIUM.key}, 403, "premium"),
     ],
 )
 async def test_a_wrong_key_is_denied(sandbox: Sandbox, headers: dict[str, str], status: int, said: str) -> None:
     # A key in the address is not looked at.
-    params = {"Authorization": plans.PRO.key}
+    params = {"Authorization": books.PRO.key}
     reply = await sandbox.get(f"/books/pro/book/{KNOWN}", params=params, headers=headers)
 
     assert reply.status_code == status
@@ -113,17 +112,17 @@ async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight(m
 
 async def test_the_key_endpoint_shows_what_is_left_after_refused_requests_too(make_sandbox: type[Sandbox]) -> None:
     sandbox = make_sandbox(books_daily_requests=8)
-    replies = [await ask(sandbox, f"/book/{KNOWN}", plan=plans.PREMIUM) for _ in range(5)]
+    replies = [await ask(sandbox, f"/book/{KNOWN}", plan=books.PREMIUM) for _ in range(5)]
 
     assert [reply.status_code for reply in replies] == [200, 200, 200, 404, 429]
     sandbox.clock.seconds += 1
-    assert answer(await ask(sandbox, "/key", plan=plans.PREMIUM)) == (
+    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) == (
         200,
         {"api_host": "sandbox.test/books/premium", "plan_limit": {"total": 8, "spent": 6, "left": 2}},
     )
 
 
-async def bulk(sandbox: Sandbox, body: Any, plan: Plan = plans.PRO) -> httpx.Response:
+async def bulk(sandbox: Sandbox, body: Any, plan: Plan = books.PRO) -> httpx.Response:
     return await sandbox.post(f"{plan.root}/books", json=body, headers={"Authorization": plan.key})
 
 
@@ -138,7 +137,7 @@ async def test_a_bulk_request_leaves_unknown_ones_out_and_costs_one_unit_each(ma
     assert (await bulk(sandbox, {"isbns": sample_isbns(6)})).status_code == 403
 
 
-@pytest.mark.parametrize("plan", plans.PLANS)
+@pytest.mark.parametrize("plan", books.PLANS)
 async def test_a_bulk_request_has_a_size_that_the_plan_sets(sandbox: Sandbox, plan: Plan) -> None:
     assert (await bulk(sandbox, {"isbns": sample_isbns(plan.bulk_size)}, plan)).json()["total"] == plan.bulk_size
     sandbox.clock.seconds += 1

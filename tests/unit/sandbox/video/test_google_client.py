@@ -18,9 +18,8 @@ from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 
-from airflow_provider_mediaops.sandbox.faults import LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH, LimitFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 
