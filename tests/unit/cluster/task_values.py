@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow_provider_mediaops.cluster.running_tasks.model import (
     IndexWork,
     LikelyGroup,
@@ -67,7 +69,7 @@ def hostile_tasks(size: int = 0) -> RunningTasks:
 
 
 def _node_of(text: str) -> NodeTasks:
-    names = dict.fromkeys(("action", "opaque_id", "index", "shape", "query", "pool"), text)
+    names: dict[str, Any] = dict.fromkeys(("action", "opaque_id", "index", "shape", "query", "pool"), text)
     return NodeTasks(
         node_id=text,
         node=text,

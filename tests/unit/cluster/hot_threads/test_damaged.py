@@ -41,6 +41,7 @@ def remarks(report: HotThreadsReport) -> list[tuple[int, str]]:
 
 
 UNKNOWN = "not a line of a hot-threads report"
+TOO_FEW = "3 stack frames announced, 2 found"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,8 @@ UNKNOWN = "not a line of a hot-threads report"
         (THREAD[:-2] + "\n" + STACK + THREAD + STACK, [(1, "a thread's name without its closing quote")]),
         (THREAD.replace("cpu", "gpu") + STACK, [(1, "a thread's line in an unknown form")]),
         (THREAD, [(1, "the text ends before this thread's stack")]),
+        (THREAD + "~\n" + FRAME + STACK, [(2, UNKNOWN), (3, "a stack frame outside a stack")]),
+        (2 * (THREAD + STACK.replace("2 el", "3 el")), [(2, TOO_FEW), (6, TOO_FEW)]),
         (THREAD + STACK[:-6], [(2, "2 stack frames announced, 1 found"), (4, UNKNOWN)]),
         (THREAD + STACK + "       a.B.d(B.java:2)\n", [(5, "a stack frame beyond the end of its stack")]),
         (THREAD + UNIQUE + "...\n" + FRAME, [(3, UNKNOWN), (4, "a stack frame beyond the end of its stack")]),
