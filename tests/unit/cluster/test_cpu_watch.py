@@ -226,9 +226,10 @@ class TestTold:
         assert sentence.startswith("Only some of the nodes are watched: the cluster knows no node gone-0, gone-1, ")
         assert sentence.endswith("gone-19 and 280 more.")
 
-    def test_node_that_may_have_failed_is_not_called_unknown(self) -> None:
-        partly = replied(stats(ONE_HOT, failures=("Failed node [abc]",)))
-        gap = "the cluster gave no statistics of 1 node; not in its reply: node-2"
+    @pytest.mark.parametrize(("failed", "number"), [(1, "1 node"), (2, "2 nodes")])
+    def test_node_that_may_have_failed_is_not_called_unknown(self, failed: int, number: str) -> None:
+        partly = replied(stats(ONE_HOT, failures=("Failed node [abc]",) * failed))
+        gap = f"the cluster gave no statistics of {number}; not in its reply: node-2"
         (remark, _) = Waited(CpuWatch(85, nodes="node-1,node-2"), partly).told
         assert remark == (30, f"Only some of the nodes are watched: {gap}.")
 

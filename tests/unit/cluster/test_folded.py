@@ -209,6 +209,11 @@ class TestSums:
         assert amounts(found.methods) == {"a.B.c": [40.0], "a.B.d": [20.0]}
         assert [heat.threads for heat in found.methods] == [1, 1]
 
+    def test_unique_snapshots_are_parts_of_one_another(self) -> None:
+        stacks = (unique("a.B.c(B.java:1)"), unique("a.B.d(B.java:1)"), unique())
+        found = compared(section("n1", search("n1", 1, 60.0, *stacks)))
+        assert amounts(found.methods) == {"a.B.c": [20.0], "a.B.d": [20.0], NO_STACK: [20.0]}
+
     def test_a_thread_is_where_it_was_most_often(self) -> None:
         frames = stack(3, "a.B.c(B.java:1)"), stack(7, "a.B.d(B.java:1)")
         found = compared(

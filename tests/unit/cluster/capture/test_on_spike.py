@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
@@ -49,21 +50,26 @@ NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized param
 
 
 class Shelf:
-    """Keeps captures in a list, unless it cannot be written."""
+    """Keeps captures in a list, unless it cannot be written or is full."""
 
-    def __init__(self, *, unwritable: bool = False, shows_cores: bool = False, shows_statistics: bool = False) -> None:
+    def __init__(
+        self, *, unwritable: bool = False, full: bool = False, shows_cores: bool = False, shows_statistics: bool = False
+    ) -> None:
         self.captures: list[Capture] = []
         self.finished = 0
         self.cores: Mapping[str, int] | None = None
         self.shows_cores = shows_cores
         self.shows_statistics = shows_statistics
         self._unwritable = unwritable
+        self._full = full
 
     def check(self) -> None:
         if self._unwritable:
             raise PermissionError(13, "no room")
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        if self._full:
+            raise OSError(28, "disk full")
         self.captures.append(capture)
         return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
 
@@ -171,6 +177,13 @@ class TestDetection:
         captured = Captured(plan(captures=2, every=2), HOT, REPORT, HOT, REPORT, replied("{}"), shelf=shelf)
         counted = f"/_nodes/{node_id('node-1')}/stats/os,jvm,thread_pool"
         assert [number for number, path in enumerate(captured.asked) if path == counted] == [4]
+
+    def test_capture_that_cannot_be_kept_counts_as_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        counts: list[str] = []
+        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        with pytest.raises(OSError, match="disk full"):
+            Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
+        assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
 
     def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
         body = {"nodes": {node_id("node-1"): {"os": {"available_processors": 4, "allocated_processors": 2}}, "x": 1}}
@@ -349,6 +362,10 @@ def test_plan_that_can_never_be_is_refused(fields: dict[str, Any], word: str) ->
 def test_plan_is_made_again_of_plain_values(watch: CpuWatch | None) -> None:
     planned = plan(query=HotThreadsQuery(["a"], type="wait"), watch=watch, captures=3, on_timeout="capture")
     assert CapturePlan.from_dict(json.loads(json.dumps(planned.to_dict()))) == planned
+
+
+def test_plan_knows_the_time_that_its_captures_may_take() -> None:
+    assert plan(query=HotThreadsQuery(), captures=3, every=10).seconds == 3 * (10 + HotThreadsQuery().read_timeout)
 
 
 SPIKE = "CPU ≥ 92.5 % for 20 s, all of the watched nodes"
