@@ -123,13 +123,8 @@ class KnownLoad:
             while best < _MEASURED_SECONDS and parts < _MOST_PARTS:
                 parts *= 4
                 # The first ones are slower: the server compiles while it runs.
-                best = min(self._seconds_of(session, path, make(parts)) for _ in range(3))
+                best = min(self._post(session, path, json.dumps(make(parts)).encode(), "measuring") for _ in range(3))
         return best / parts
-
-    def _seconds_of(self, session: requests.Session, path: str, search: dict[str, Any]) -> float:
-        started = time.monotonic()
-        self._post(session, path, json.dumps(search).encode(), "measuring")
-        return time.monotonic() - started
 
     def search(self, name: str, make: Callable[[], dict[str, Any]], *, threads: int = 1, own_ids: bool = False) -> Work:
         """
@@ -146,11 +141,9 @@ class KnownLoad:
         path = f"{self.written}/_bulk?refresh=true&filter_path=errors"
         return Work(name, path, lambda: next(bodies), threads)
 
-    def merging(self, name: str = "merging") -> Work:
-        """
-        Describe merges. Each bulk request of :meth:`indexing` makes a segment, so that there is something to merge.
-        """
-        return Work(name, f"{self.written}/_forcemerge?max_num_segments=1", lambda: b"")
+    def merging(self) -> Work:
+        """Describe merges: each bulk request of :meth:`indexing` makes a segment, so that there is something to do."""
+        return Work("merging", f"{self.written}/_forcemerge?max_num_segments=1", lambda: b"")
 
     @contextmanager
     def doing(self, *works: Work) -> Iterator[None]:
@@ -213,8 +206,18 @@ class KnownLoad:
                 finally:
                     del self._under_way[threading.get_ident()]
 
-    def _post(self, session: requests.Session, path: str, body: bytes, opaque_id: str) -> None:
-        post(session, f"{self._cluster.url}/{path}", body, opaque_id)
+    def _post(self, session: requests.Session, path: str, body: bytes, opaque_id: str) -> float:
+        """Send work to the cluster, and wait until it is done; return the seconds that it took."""
+        headers = {
+            "Content-Type": "application/x-ndjson" if "/_bulk" in path else "application/json",
+            "X-Opaque-Id": opaque_id,
+        }
+        started = time.monotonic()
+        reply = session.post(f"{self._cluster.url}/{path}", data=body, headers=headers, timeout=REPLY_SECONDS)
+        reply.raise_for_status()
+        if reply.json().get("errors"):
+            raise RuntimeError("The cluster refused some documents of a bulk request.")
+        return time.monotonic() - started
 
 
 def _is_refused_for_memory(error: Exception) -> bool:
@@ -259,15 +262,3 @@ def _batch(numbers: range) -> bytes:
         }
         lines += [json.dumps({"index": {"_id": str(number)}}), json.dumps(document)]
     return "\n".join([*lines, ""]).encode()
-
-
-def post(session: requests.Session, url: str, body: bytes, opaque_id: str) -> None:
-    """Send work to the cluster, and wait until it is done."""
-    headers = {
-        "Content-Type": "application/x-ndjson" if "/_bulk" in url else "application/json",
-        "X-Opaque-Id": opaque_id,
-    }
-    reply = session.post(url, data=body, headers=headers, timeout=REPLY_SECONDS)
-    reply.raise_for_status()
-    if reply.json().get("errors"):
-        raise RuntimeError("The cluster refused some documents of a bulk request.")

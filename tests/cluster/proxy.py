@@ -1,4 +1,4 @@
-"""A gateway between a client and a cluster: it keeps a list of the requests, and may repeat its answers."""
+"""A gateway between clients and a cluster, which repeats its answers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ class Proxy(ThreadingHTTPServer):
     """
     Passes requests on to a cluster, as its operator.
 
-    :param same_for_all: whether a request that came before is answered with the cluster's answer of that time.
+    A request that came before is answered with the cluster's answer of that time.
     """
 
     daemon_threads = True
 
-    def __init__(self, cluster: Cluster, *, same_for_all: bool) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = cluster
-        self.same_for_all = same_for_all
-        self.asked: list[str] = []
         self._answers: dict[str, Answer] = {}
         self._one_at_a_time = Lock()
 
@@ -40,8 +38,7 @@ class Proxy(ThreadingHTTPServer):
     def answer(self, method: str, target: str) -> Answer:
         """Ask the cluster, unless it has been asked the same before."""
         with self._one_at_a_time:
-            self.asked.append(target)
-            if target not in self._answers or not self.same_for_all:
+            if target not in self._answers:
                 with self.upstream.session() as session:
                     reply = session.request(method, f"{self.upstream.url}{target}", timeout=240)
                 kind = reply.headers.get("Content-Type", "text/plain")
@@ -60,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._give((200, {}, b""))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write nothing: what was asked is in ``asked``."""
+        """Write nothing."""
 
     def _give(self, answer: Answer) -> None:
         status, headers, body = answer
@@ -75,9 +72,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_proxy(cluster: Cluster, *, same_for_all: bool = False) -> Iterator[Proxy]:
+def running_proxy(cluster: Cluster) -> Iterator[Proxy]:
     """Put a gateway before a cluster for the time of a ``with`` block."""
-    with Proxy(cluster, same_for_all=same_for_all) as proxy:
+    with Proxy(cluster) as proxy:
         thread = Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

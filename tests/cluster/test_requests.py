@@ -1,14 +1,20 @@
-"""The requests of the hook to each server: lists of nodes, and the parameters that it refuses."""
+"""The requests of the hook to each server: texts, lists of nodes, and the parameters that it refuses."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from elasticsearch import Elasticsearch
+from opensearchpy import OpenSearch
 
-from airflow_provider_mediaops.cluster.api import node_cores
+from airflow_provider_mediaops.cluster.api import node_cores, node_stats
+from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.query import node_list
+from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     InvalidArgumentError,
@@ -17,6 +23,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Response
+from tests.cluster.proxy import running_proxy
 
 if TYPE_CHECKING:
     from tests.cluster.nodes import Cluster
@@ -46,6 +53,10 @@ NODE_LISTS = {
     "nobody": [],
     "NODE-1": [],
 }
+CALLS: dict[str, dict[str, Any]] = {
+    "the defaults": {},
+    "all that they know": {"interval": "50ms", "snapshots": 3, "threads": 9999, "ignore_idle_threads": False},
+}
 
 
 def test_the_hook_reads_what_a_plain_client_reads(cluster: Cluster, connection: str) -> None:
@@ -59,6 +70,23 @@ def test_the_hook_reads_what_a_plain_client_reads(cluster: Cluster, connection: 
     # What the threads do changes from one call to the next.
     assert sorted(HEADER.findall(text)) == sorted(HEADER.findall(plain)) == sorted(cluster.node_names)
     assert SUB_HEADER.findall(text) == [("50ms", "1", "false")] * len(cluster.node_names)
+
+
+@pytest.mark.parametrize("arguments", CALLS.values(), ids=list(CALLS))
+def test_the_clients_of_both_products_return_the_same_text_of_all_nodes_and_of_one(
+    cluster: Cluster, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_proxy(cluster) as proxy:
+        fields = {"conn_type": "mediaops_cluster", "host": proxy.url, "extra": {"auth": "none"}}
+        monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", json.dumps(fields))
+        for node in (None, cluster.node_names[0]):
+            with SearchClusterHook("test_cluster") as hook:
+                text = hook.hot_threads(node, **arguments)
+            assert text.startswith("::: {")
+            # An answer is repeated only if the same is asked in the same words.
+            with OpenSearch(proxy.url) as opensearch, Elasticsearch(proxy.url) as elasticsearch:
+                assert text == opensearch.nodes.hot_threads(node_id=node, **arguments)
+                assert text == str(elasticsearch.nodes.hot_threads(node_id=node, **arguments))
 
 
 def test_a_list_of_nodes_means_the_nodes_that_the_documentation_says(cluster: Cluster, connection: str) -> None:
@@ -76,6 +104,39 @@ def test_a_list_of_nodes_means_the_nodes_that_the_documentation_says(cluster: Cl
             for ask in (hook.cpu, hook.hot_threads):
                 with pytest.raises(NotFoundError, match=re.escape(repr(nodes.split(",")[-1]))):
                     ask(nodes)
+
+
+def read(cluster: Cluster, nodes: str | None) -> NodeStats:
+    reply = cluster.get(node_stats(nodes).request.path)
+    reply.raise_for_status()
+    return NodeStats.read(reply.json())
+
+
+def test_nodes_picked_from_all_are_those_that_the_cluster_would_have_sent(cluster: Cluster) -> None:
+    everything = read(cluster, None)
+    first, last = everything.nodes[0], everything.nodes[-1]
+    name, node_id, host = str(first.name), first.node_id, str(first.host)
+    half = len(name) // 2
+    patterns = [f"{name[:half]}*", f"*{name[half:]}", f"*{name[half]}*", f"{name[0]}*{name[-1]}", f"{name}*", "*"]
+    # Only a star is special, case counts, and an id has no patterns.
+    unmeant = [f"{name[:-1]}?", f"{name[:-1]}[{name[-1]}]", name.swapcase(), f"{name.swapcase()[:half]}*"]
+    unmeant += [f"{node_id[:5]}*", f"{name}.", "nobody", "nobody*"]
+    lists = [name, node_id, f"{name},{last.node_id}", f"{name},{name}", f"{node_id},{name[:half]}*", *patterns]
+    lists += [host] if is_plain((host,)) else []
+    for nodes in lists:
+        # Ids are random. One that begins with an underscore, as "_local" does, the cluster resolves.
+        drawn_like_a_keyword = any(entry.startswith("_") for entry in nodes.split(","))
+        assert is_plain(node_list(nodes)) is not drawn_like_a_keyword, nodes
+        picked = narrowed(everything, node_list(nodes))
+        assert picked is not None, nodes
+        assert ids(picked) == ids(read(cluster, nodes)), nodes
+    for nodes in unmeant:
+        assert narrowed(everything, node_list(nodes)) is None, nodes
+        assert ids(read(cluster, nodes)) == set(), nodes
+
+
+def ids(stats: NodeStats) -> set[str]:
+    return {node.node_id for node in stats.nodes}
 
 
 @pytest.mark.parametrize("path", ["/_nodes/hot_threads", f"/_nodes/{FIRST}/hot_threads"])

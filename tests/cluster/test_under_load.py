@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +12,8 @@ from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
+from tests.airflow_names import TaskDeferred
 from tests.cluster.known_load import expressions
-from tests.cluster.proxy import running_proxy
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -42,29 +41,6 @@ def operator(destination: Path, **arguments: Any) -> CaptureHotThreadsOperator:
     return CaptureHotThreadsOperator(
         task_id="capture", destination=str(destination), cluster_conn_id="test_cluster", **arguments
     )
-
-
-def sensor(**arguments: Any) -> ClusterCpuSensor:
-    return ClusterCpuSensor(
-        task_id="wait",
-        threshold=BUSY,
-        poke_interval=0.5,
-        timeout=240,
-        cluster_conn_id="test_cluster",
-        **arguments,
-    )
-
-
-def check_captures_at_detection(summary: dict[str, Any], cluster: Cluster, folder: Path) -> None:
-    assert [len(capture["nodes"]) > 0 for capture in [summary, *summary["later_captures"]]] == [True, True]
-    assert {node["node"] for node in summary["nodes"]} <= set(cluster.node_names)
-    assert summary["missing"] == summary["failures"] == []
-    assert summary["timed_out"] is False
-    for number in (1, 2):
-        text = (folder / f"hot.{number}.txt").read_text()
-        assert parse(text).render() == text
-        assert not parse(text).unparsed
-    assert "Hot threads" in (folder / "hot.html").read_text()
 
 
 @pytest.fixture(scope="class")
@@ -116,33 +92,24 @@ class TestUnderLoad:
         assert summary["unparsed"] == 0
         assert f" {kind} usage by thread '" in path.read_text()
 
-    async def test_the_sensor_sees_the_load_in_the_worker_and_in_the_triggerer(self, cluster: Cluster) -> None:
-        in_worker = await asyncio.to_thread(sensor(sustained_for=1, reading_interval=0.5, deferrable=False).execute, {})
-        deferred = sensor()
-        event = await asyncio.wait_for(anext(aiter(deferred.make_trigger(time.time(), 0.0).run())), 240)
+    def test_the_sensor_sees_the_load(self, cluster: Cluster) -> None:
+        sensor = ClusterCpuSensor(
+            task_id="wait",
+            threshold=BUSY,
+            sustained_for=1,
+            reading_interval=0.5,
+            poke_interval=0.5,
+            timeout=240,
+            cluster_conn_id="test_cluster",
+            deferrable=False,
+        )
 
-        for hot in (in_worker, deferred.execute_complete({}, event.payload)):
-            assert {node["name"] for node in hot} <= set(cluster.node_names)
-            assert all(node["percent"] >= BUSY for node in hot)
+        hot = sensor.execute({})
 
-    def test_a_capture_at_detection_in_the_worker(
-        self, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with running_proxy(cluster) as proxy:
-            fields = {"conn_type": "mediaops_cluster", "host": proxy.url, "extra": {"auth": "none"}}
-            monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", json.dumps(fields))
-
-            summary = operator(tmp_path / "hot.txt", deferrable=False, **WAITING).execute({})
-
-        check_captures_at_detection(summary, cluster, tmp_path)
-        # Nothing is asked between the reading that showed it and the report.
-        first = next(number for number, target in enumerate(proxy.asked) if "hot_threads" in target)
-        assert first >= 2
-        assert all("/stats/" in target for target in proxy.asked[:first])
+        assert {node["name"] for node in hot} <= set(cluster.node_names)
+        assert all(node["percent"] >= BUSY for node in hot)
 
     async def test_a_capture_at_detection_in_the_triggerer(self, cluster: Cluster, tmp_path: Path) -> None:
-        from airflow.sdk.exceptions import TaskDeferred
-
         deferring = operator(tmp_path / "hot.txt", deferrable=True, **WAITING)
         with pytest.raises(TaskDeferred) as deferred:
             deferring.execute({})
@@ -151,4 +118,13 @@ class TestUnderLoad:
 
         event = await asyncio.wait_for(anext(aiter(trigger.run())), 240)
 
-        check_captures_at_detection(deferring.execute_complete({}, event.payload), cluster, tmp_path)
+        summary = deferring.execute_complete({}, event.payload)
+        assert [len(capture["nodes"]) > 0 for capture in [summary, *summary["later_captures"]]] == [True, True]
+        assert {node["node"] for node in summary["nodes"]} <= set(cluster.node_names)
+        assert summary["missing"] == summary["failures"] == []
+        assert summary["timed_out"] is False
+        for number in (1, 2):
+            text = (tmp_path / f"hot.{number}.txt").read_text()
+            assert parse(text).render() == text
+            assert not parse(text).unparsed
+        assert "Hot threads" in (tmp_path / "hot.html").read_text()

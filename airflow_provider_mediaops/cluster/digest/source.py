@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TEXT, _JSON, _GZIP = ".txt", ".json", ".gz"
 _FIELDS = {_TEXT: "text", _JSON: "json"}
 # The page and the stacks of a capture, which a pattern matches, too.
-_DRAWN = (".html", ".folded")
+_DRAWN = (".html", ".folded", ".kinds")
 _PATTERN = frozenset("*?[")
 # In a pattern, it stands for any number of folders.
 _ANY_FOLDERS = "**"

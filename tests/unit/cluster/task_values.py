@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow_provider_mediaops.cluster.running_tasks.model import (
     IndexWork,
     LikelyGroup,
@@ -62,34 +64,20 @@ TASKS = RunningTasks(nodes=(NODE,), remarks=("The shard statistics were refused.
 
 def hostile_tasks(size: int = 0) -> RunningTasks:
     """Return tasks with an attack in each text."""
-    return RunningTasks(
-        nodes=tuple(
-            NodeTasks(
-                node_id=one,
-                node=one,
-                looks_ms=(0.0,),
-                pools=(PoolLoad(pool=one, active=1),),
-                groups=(
-                    TaskGroup(
-                        action=one,
-                        opaque_id=one,
-                        index=one,
-                        shape=one,
-                        query=one,
-                        pool=one,
-                        cpu_ms=1.0,
-                        cpu_share_percent=1.0,
-                    ),
-                ),
-                threads=(
-                    LikelyGroup(thread=one, cpu_ms=1.0, group=0, error_ms=0.1),
-                    LikelyGroup(thread=one, why_not=one),
-                ),
-                unexplained_percent=2.0,
-                indices=(IndexWork(index=one, merges=1),),
-                remarks=(one,),
-            )
-            for one in (attack + "x" * size for attack in ATTACKS)
-        ),
-        remarks=tuple(attack + "x" * size for attack in ATTACKS),
+    attacks = tuple(attack + "x" * size for attack in ATTACKS)
+    return RunningTasks(nodes=tuple(map(_node_of, attacks)), remarks=attacks)
+
+
+def _node_of(text: str) -> NodeTasks:
+    names: dict[str, Any] = dict.fromkeys(("action", "opaque_id", "index", "shape", "query", "pool"), text)
+    return NodeTasks(
+        node_id=text,
+        node=text,
+        looks_ms=(0.0,),
+        pools=(PoolLoad(pool=text, active=1),),
+        groups=(TaskGroup(**names, cpu_ms=1.0, cpu_share_percent=1.0),),
+        threads=(LikelyGroup(thread=text, cpu_ms=1.0, group=0, error_ms=0.1), LikelyGroup(thread=text, why_not=text)),
+        unexplained_percent=2.0,
+        indices=(IndexWork(index=text, merges=1),),
+        remarks=(text,),
     )

@@ -31,13 +31,14 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Call, Request, Response
+from airflow_provider_mediaops.http.exchange import Call, Response
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.call_flows import ask_once, replay
+from tests.unit.call_flows import replay, requests_of
 from tests.unit.search_cluster import error, replied, report, stats
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.http.exchange import Step
 
 
 def answer(call: Call[Any], reply: Response) -> Any:
@@ -64,14 +65,9 @@ class TestHotThreadsRequest:
     @pytest.mark.parametrize(
         ("name", "value", "sent"),
         [
-            ("ignore_idle_threads", False, "false"),
-            ("interval", "2s", "2s"),
-            ("snapshots", 4, "4"),
-            ("threads", 9999, "9999"),
-            ("type", "wait", "wait"),
-            ("type", "block", "block"),
-            ("master_timeout", "1m", "1m"),
-            ("timeout", "1m", "1m"),
+            *(("ignore_idle_threads", False, "false"), ("snapshots", 4, "4"), ("threads", 9999, "9999")),
+            *((name, "20s", "20s") for name in ("interval", "master_timeout", "timeout")),
+            *(("type", kind, kind) for kind in ("wait", "block")),
         ],
     )
     def test_only_what_differs_from_the_default_is_sent(self, name: str, value: Any, sent: str) -> None:
@@ -109,20 +105,9 @@ class TestHotThreadsRequest:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("interval", "500"),
-            ("interval", "-1ms"),
-            ("interval", "5 s"),
-            ("interval", "5s\n"),
-            ("interval", "\u0665s"),
-            ("timeout", ""),
-            ("timeout", "30S"),
-            ("timeout", "9" * 40 + "d"),
-            ("master_timeout", "1w"),
-            ("snapshots", True),
-            ("snapshots", "0"),
-            ("threads", -1),
-            ("threads", 1.5),
-            ("type", "CPU"),
+            *(("interval", value) for value in ("500", "-1ms", "5 s", "5s\n", "\u0665s")),
+            *(("timeout", value) for value in ("", "30S", "9" * 40 + "d")),
+            *(("master_timeout", "1w"), ("snapshots", True), ("threads", 1.5), ("type", "CPU")),
         ],
     )
     def test_value_that_the_service_would_refuse_is_refused_before(self, name: str, value: Any) -> None:
@@ -150,9 +135,6 @@ class TestHotThreadsRequest:
     def test_a_time_limit_beyond_what_sockets_take_is_cut(self) -> None:
         query = HotThreadsQuery(interval="99999999999999999d", timeout="999999999999999999d")
         assert hot_threads(query).request.read_timeout == 1e9
-
-    def test_a_report_may_be_of_any_size(self) -> None:
-        assert hot_threads(HotThreadsQuery()).request.large_reply
 
 
 class TestHotThreadsReply:
@@ -227,19 +209,14 @@ class TestProbe:
     def denied(self, action: str) -> Response:
         return replied(error(403, "security_exception", f"no permissions for [{action}] and User [name=u]"), 403)
 
-    def ask(self, *replies: Response) -> NodeStats:
+    def ask(self, *replies: Response, steps: list[Step] | None = None) -> NodeStats:
         client = Client(("https://cluster.example:9200",), CLUSTER_RULES)
-        return replay(probe(client.ask), list(replies))
+        return replay(probe(client.ask), list(replies), steps=steps)
 
     def test_both_privileges_are_asked_of_one_node(self) -> None:
-        requests: list[Request] = []
-
-        def ask(call: Call[Any]) -> Any:
-            requests.append(call.request)
-            return ask_once(call)
-
-        assert replay(probe(ask), [self.STATS, self.REPORT]).cluster_name == "docs"
-        statistics, threads = requests
+        steps: list[Step] = []
+        assert self.ask(self.STATS, self.REPORT, steps=steps).cluster_name == "docs"
+        statistics, threads = requests_of(steps)
         assert statistics.path == "/_nodes/_local/stats/os,process"
         assert threads.path == "/_nodes/_local/hot_threads"
         assert dict(threads.params) == {"interval": "10ms", "snapshots": "1", "threads": "1"}
@@ -247,12 +224,8 @@ class TestProbe:
     @pytest.mark.parametrize(
         ("stats_allowed", "threads_allowed", "message"),
         [
-            (
-                False,
-                True,
-                r"^The connection's user may not read its nodes' statistics \(cluster:monitor/nodes/stats\), ",
-            ),
-            (True, False, r"^The connection's user may not read hot threads \(cluster:monitor/nodes/hot_threads\), "),
+            (False, True, r"user may not read its nodes' statistics \(cluster:monitor/nodes/stats\), only"),
+            (True, False, r"user may not read hot threads \(cluster:monitor/nodes/hot_threads\), only"),
             (False, False, r"may read neither its nodes' statistics \(.*\) nor hot threads \("),
         ],
     )
@@ -314,58 +287,28 @@ REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
         (amazon("The security token included in the request is invalid."), "Amazon does not know the access key"),
         (amazon("Credential should be scoped to a valid region, not 'x'. "), "set region in the connection"),
         (amazon("Credential should be scoped to correct service: 'es'. "), "check the base address"),
-        (
-            amazon("Signature expired: 20261126T100000Z is now earlier than 20261126T101000Z"),
-            "The clock of this machine",
-        ),
-        (
-            amazon("Signature not yet current: 20261126T10Z is still later than 20261126T09Z"),
-            "The clock of this machine",
-        ),
+        (amazon("Signature expired: 20261126T10Z is now earlier than 20261126T11Z"), "The clock of this machine"),
+        (amazon("Signature not yet current: 20261126T10Z is still later than 20261126T09Z"), "The clock of this mac"),
         (amazon("The request signature we calculated does not match the one"), "Check the secret access key"),
         (amazon("User: anonymous is not authorized to perform: es:ESHttpGet on resource: logs"), "set auth=aws"),
     ],
     PermissionDeniedError: [
-        (
-            refusal(403, SECURITY, "no permissions for [cluster:monitor/nodes/hot_threads]"),
-            "This is OpenSearch: .* action group cluster_monitor, .* permissions cluster:monitor/nodes/stats and",
-        ),
-        (
-            refusal(
-                403, SECURITY, "action [cluster:monitor/nodes/stats] is unauthorized for API key id [7] of user [u]"
-            ),
-            "This is Elasticsearch: .* cluster privilege monitor",
-        ),
+        (refusal(403, SECURITY, "no permissions for [x]"), "This is OpenSearch: .* action group cluster_monitor, "),
+        (refusal(403, SECURITY, "action [x] is unauthorized for API key id [7]"), "This is Elasticsearch: .* monitor"),
         (refusal(403, SECURITY, "denied"), "denied.*group cluster_monitor of OpenSearch, or .* monitor of E"),
         (replied("", 403), "cluster_monitor"),
-        (
-            amazon("User: arn:aws:iam::1:user/x is not authorized to perform: es:ESHttpGet"),
-            "Allow this user or role es:",
-        ),
-        (
-            refusal(403, SECURITY, "no permissions for [x] and User [name=arn:aws:iam::1:role/x, roles=[]]"),
-            "map the ARN of the user or role",
-        ),
+        (amazon("User: arn:aws:iam::1:user/x is not authorized to perform: es:ESHttpGet"), "Allow this user or role"),
+        (refusal(403, SECURITY, "no permissions for [x] and User [name=arn:aws:iam::1:role/x]"), "map the ARN of the"),
     ],
     BadRequestError: [
-        (
-            refusal(400, ARGUMENT, "request [/_nodes/hot_threads] contains unrecognized parameter: [master_timeout]"),
-            "does not know master_timeout: leave it out",
-        ),
+        (refusal(400, ARGUMENT, "request [/x] contains unrecognized parameter: [a]"), "not know a: leave it out"),
         (
             refusal(400, ARGUMENT, "request [/x] contains unrecognized parameters: [a], [thread] -> did you mean [b]?"),
             "does not know a and thread: leave",
         ),
         (refusal(400, ARGUMENT, "Failed to parse [x]"), r"Failed to parse \[x\].* Correct the parameter that"),
         (replied('{"error": "Incorrect HTTP method"}', 400), "Incorrect HTTP method"),
-        (
-            replied({"error": "no handler found for uri [/wrong/_nodes/hot_threads] and method [GET]"}, 400),
-            "Check the base address in the connection",
-        ),
-        (
-            replied({"error": "no handler found for uri [/_nodes/hot_threads] and method [GET]"}, 400),
-            "Check the base address in the connection",
-        ),
+        (replied({"error": "no handler found for uri [/wrong] and method [GET]"}, 400), "Check the base address in "),
     ],
     RateLimitedError: [
         (refusal(429, "es_rejected_execution_exception", "queue is full"), "queue is full.* after a pause"),
@@ -378,10 +321,7 @@ REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
         (refusal(503, "cluster_manager_not_discovered_exception", "none"), "master_timeout"),
         (refusal(500, "null_pointer_exception", ""), "tried again"),
         (replied("<html><h1>Bad gateway</h1></html>", 502), "Bad gateway"),
-        (
-            replied("<html><h1>504 Gateway Time-out</h1></html>", 504),
-            "504 Gateway Time-out. A proxy or load balancer before the cluster did not wait",
-        ),
+        (replied("<html><h1>504 Gateway Time-out</h1></html>", 504), "A proxy or load balancer before the cluster did"),
     ],
     ReplyTimeoutError: [
         (refusal(503, "receive_timeout_transport_exception", "[node-1] timed out"), "Raise timeout"),
@@ -389,26 +329,12 @@ REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
         (refusal(500, "timeout_exception", "30s"), "Raise timeout"),
     ],
     NotFoundError: [
-        (
-            refusal(404, "index_not_found_exception", "no such index [_nodes]"),
-            r"no such index \[_nodes\].*base address",
-        ),
-        (
-            replied({"Message": "Your request: '/_nodes/hot_threads' is not allowed."}, 401),
-            "not allowed. Amazon OpenSearch Service does not offer this route on this domain.",
-        ),
-        (
-            refusal(
-                410, "api_not_available_exception", "… exists but is not available when running in serverless mode"
-            ),
-            "Elastic Cloud Serverless has no nodes",
-        ),
+        (refusal(404, "index_not_found_exception", "no such index [_nodes]"), r"no such index \[_n.*base address"),
+        (replied({"Message": "Your request: '/_nodes/hot_threads' is not allowed."}, 401), "does not offer this route"),
+        (refusal(410, "x", "… is not available when running in serverless mode"), "Serverless has no nodes"),
     ],
     InvalidReplyError: [
-        (
-            replied("", 302, **LOGIN_PAGE, location="/login?next=%2F"),
-            "This is the address of Kibana: write that of the",
-        ),
+        (replied("", 302, **LOGIN_PAGE, location="/login?next=%2F"), "This is the address of Kibana: write that of"),
         (replied("<!DOCTYPE html><html>Elastic</html>", 200, **LOGIN_PAGE), "This is the address of Kibana: write"),
     ],
 }

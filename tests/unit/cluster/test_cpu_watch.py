@@ -1,25 +1,33 @@
-"""The wait for a spike: which nodes are hot, when it reads, what ends it, and what it lives through."""
+"""The wait for a spike: which nodes are hot, when it reads, what ends it; and spikes that are told once."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Spike, SpikeVerdict, Streaks, described
-from airflow_provider_mediaops.cluster.models import NodeCpu
+from airflow_provider_mediaops.cluster.cpu_watch import (
+    CpuWatch,
+    Hysteresis,
+    Spike,
+    SpikeVerdict,
+    Streaks,
+    described,
+)
+from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
-from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
+from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_mediaops.http.exchange import Response, Step
 
 HOT, COOL, UNKNOWN = 95, 10, None
@@ -29,6 +37,7 @@ ONE_HOT, ONE_COOL, ONE_UNKNOWN = ({"node-1": percent} for percent in (HOT, COOL,
 FIRST_HOT, SECOND_HOT, BOTH_HOT, NONE_HOT = (
     {"node-1": first, "node-2": second} for first, second in ((HOT, COOL), (COOL, HOT), (HOT, HOT), (COOL, COOL))
 )
+SHORT, LONG, ALL = {"sustained_for": 20}, {"sustained_for": 30}, {"require": "all"}
 
 
 class Waited:
@@ -103,10 +112,6 @@ class TestOneReading:
         waited = Waited(CpuWatch(1, require=require), ONE_UNKNOWN, one_poke=True)
         assert (waited.nodes, waited.seen) == ([], "Waiting: no node reports its CPU")
 
-    def test_only_the_nodes_that_are_meant_are_asked_for(self) -> None:
-        waited = Waited(CpuWatch(85, nodes=["node-1", "node-2"]), ONE_HOT)
-        assert [request.path for request in requests_of(waited.steps)] == ["/_nodes/node-1,node-2/stats/os,process"]
-
     def test_sentence_reads_the_same_while_nothing_changes(self) -> None:
         watch = CpuWatch(85, sustained_for=60, require="all")
         seen = {Waited(watch, {"node-1": percent, "node-2": UNKNOWN}, one_poke=True).seen for percent in (10, 20.5)}
@@ -117,75 +122,25 @@ class TestOneReading:
 STREAKS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
     "it is watched to its end": ({"sustained_for": 25}, [ONE_HOT] * 4, [10, 10, 5], ["node-1"]),
     "no pause is longer than it": ({"sustained_for": 3, "reading_interval": 10}, [ONE_HOT] * 2, [3], ["node-1"]),
-    "a single low reading breaks it": (
-        {"sustained_for": 30},
-        [ONE_HOT, ONE_HOT, {"node-1": 84}],
-        [10, 10],
-        [],
-    ),
-    "a cool node is left for the next poke": ({"sustained_for": 30}, [ONE_COOL], [], []),
-    "two nodes in turn are none": (
-        {"sustained_for": 30},
-        [*[FIRST_HOT, SECOND_HOT] * 3, NONE_HOT],
-        [10] * 6,
-        [],
-    ),
-    "the first node that is hot for long enough ends it": (
-        {"sustained_for": 20},
-        [FIRST_HOT, BOTH_HOT, BOTH_HOT],
-        [10, 10],
-        ["node-1"],
-    ),
-    "all have to be hot at the same time": (
-        {"sustained_for": 20, "require": "all"},
-        [BOTH_HOT, FIRST_HOT],
-        [10],
-        [],
-    ),
-    "all are hot for long enough": (
-        {"sustained_for": 20, "require": "all"},
-        [BOTH_HOT] * 3,
-        [10, 10],
-        ["node-1", "node-2"],
-    ),
-    "an unknown reading neither breaks nor makes it": (
-        {"sustained_for": 20},
-        [ONE_HOT, ONE_UNKNOWN, ONE_HOT],
-        [10, 10],
-        ["node-1"],
-    ),
-    "a node that left the reply is unknown": (
-        {"sustained_for": 20},
-        [FIRST_HOT, {"node-2": COOL}, FIRST_HOT],
-        [10, 10],
-        ["node-1"],
-    ),
-    "nothing is known for its whole length": (
-        {"sustained_for": 20},
-        [ONE_HOT, ONE_UNKNOWN, ONE_UNKNOWN],
-        [10, 10],
-        [],
-    ),
+    "a single low reading breaks it": (LONG, [ONE_HOT, ONE_HOT, {"node-1": 84}], [10, 10], []),
+    "a cool node is left for the next poke": (LONG, [ONE_COOL], [], []),
+    "two nodes in turn are none": (LONG, [*[FIRST_HOT, SECOND_HOT] * 3, NONE_HOT], [10] * 6, []),
+    "the first node that is hot for long enough ends it": (SHORT, [FIRST_HOT, *[BOTH_HOT] * 2], [10, 10], ["node-1"]),
+    "all have to be hot at the same time": (SHORT | ALL, [BOTH_HOT, FIRST_HOT], [10], []),
+    "all are hot for long enough": (SHORT | ALL, [BOTH_HOT] * 3, [10, 10], ["node-1", "node-2"]),
+    "an unknown reading neither breaks nor makes it": (SHORT, [ONE_HOT, ONE_UNKNOWN, ONE_HOT], [10, 10], ["node-1"]),
+    "a node that left the reply is unknown": (SHORT, [FIRST_HOT, {"node-2": COOL}, FIRST_HOT], [10, 10], ["node-1"]),
+    "nothing is known for its whole length": (SHORT, [ONE_HOT, *[ONE_UNKNOWN] * 2], [10, 10], []),
     "it waits for the reading that says so": (
         {"sustained_for": 25},
-        [ONE_HOT, ONE_HOT, ONE_HOT, ONE_UNKNOWN, ONE_UNKNOWN, ONE_HOT],
+        [*[ONE_HOT] * 3, *[ONE_UNKNOWN] * 2, ONE_HOT],
         [10, 10, 5, 10, 10],
         ["node-1"],
     ),
-    "a reading that fails does not break it": (
-        {"sustained_for": 20},
-        [ONE_HOT, DOWN, ONE_HOT],
-        [10, 10],
-        ["node-1"],
-    ),
-    "what the cluster asks to wait is waited": (
-        {"sustained_for": 25},
-        [ONE_HOT, BUSY, ONE_HOT],
-        [10, 50],
-        ["node-1"],
-    ),
-    "a cluster that stays away ends it": ({"sustained_for": 20}, [ONE_HOT, DOWN, DOWN], [10, 10], []),
-    "a first reading that fails ends the poke": ({"sustained_for": 20}, [DOWN], [], []),
+    "a reading that fails does not break it": (SHORT, [ONE_HOT, DOWN, ONE_HOT], [10, 10], ["node-1"]),
+    "what the cluster asks to wait is waited": ({"sustained_for": 25}, [ONE_HOT, BUSY, ONE_HOT], [10, 50], ["node-1"]),
+    "a cluster that stays away ends it": (SHORT, [ONE_HOT, DOWN, DOWN], [10, 10], []),
+    "a first reading that fails ends the poke": (SHORT, [DOWN], [], []),
 }
 #: The same of a wait that goes on until there is a spike, at a cluster that is read every 30 seconds.
 WAITS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
@@ -208,12 +163,7 @@ WAITS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
         [10, 30, 10, 5],
         ["node-1"],
     ),
-    "several nodes are named the hottest first": (
-        {},
-        [{"node-1": 86, "node-2": 10, "node-3": 90}],
-        [],
-        ["node-3", "node-1"],
-    ),
+    "several nodes are named the hottest first": ({}, [{"node-1": 86, "node-3": 90}], [], ["node-3", "node-1"]),
 }
 
 
@@ -276,28 +226,12 @@ class TestTold:
         assert sentence.startswith("Only some of the nodes are watched: the cluster knows no node gone-0, gone-1, ")
         assert sentence.endswith("gone-19 and 280 more.")
 
-    def test_node_that_may_have_failed_is_not_called_unknown(self) -> None:
-        partly = replied(stats(ONE_HOT, failures=("Failed node [abc]",)))
-        gap = "the cluster gave no statistics of 1 node; not in its reply: node-2"
+    @pytest.mark.parametrize(("failed", "number"), [(1, "1 node"), (2, "2 nodes")])
+    def test_node_that_may_have_failed_is_not_called_unknown(self, failed: int, number: str) -> None:
+        partly = replied(stats(ONE_HOT, failures=("Failed node [abc]",) * failed))
+        gap = f"the cluster gave no statistics of {number}; not in its reply: node-2"
         (remark, _) = Waited(CpuWatch(85, nodes="node-1,node-2"), partly).told
         assert remark == (30, f"Only some of the nodes are watched: {gap}.")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        ({"threshold": float("nan")}, "threshold"),
-        ({"threshold": 85, "sustained_for": float("inf")}, "sustained_for"),
-    ],
-)
-def test_watch_that_can_never_be_is_refused(arguments: dict[str, Any], word: str) -> None:
-    with pytest.raises(ValueError, match=f"^{word} "):
-        CpuWatch(**arguments)
-
-
-def test_a_watch_is_made_again_of_its_fields() -> None:
-    watch = CpuWatch(85, sustained_for=60, nodes=("a", "b"), require="all", reading_interval=5)
-    assert CpuWatch(**asdict(watch)) == watch
 
 
 def test_description_of_nodes_fits_into_any_database() -> None:
@@ -307,3 +241,111 @@ def test_description_of_nodes_fits_into_any_database() -> None:
     assert "\\u0000" not in told
     assert "\\udcff" not in told
     assert json.loads(told)[0]["node_id"] == "id-0\N{REPLACEMENT CHARACTER}"
+
+
+def reading(**cpu: float | None) -> NodeStats:
+    return NodeStats(tuple(NodeCpu(f"id_{name}", name=name, percent=percent) for name, percent in cpu.items()))
+
+
+def told(hysteresis: Hysteresis, *readings: Mapping[str, float | None] | None) -> list[str]:
+    """Add readings, ten seconds from one to the next; give the names of the nodes that each tells of."""
+    found = []
+    for number, cpu in enumerate(readings):
+        nodes = hysteresis.add(None if cpu is None else reading(**cpu), 10.0 * number)
+        found.append(" ".join(node.name or "" for node in nodes))
+    return found
+
+
+def watching(clear_below: float = 85, sustained_for: float = 0, **watch: Any) -> Hysteresis:
+    return Hysteresis(CpuWatch(85, sustained_for=sustained_for, **watch), clear_below)
+
+
+A_HOT, A_COOL, A_AND_B = {"a": 90.0}, {"a": 5.0}, {"a": 90.0, "b": 95.0}
+
+#: By what happens: the watch, the readings, and the nodes that each reading tells of.
+SPIKES: dict[str, tuple[dict[str, Any], list[Any], list[str]]] = {
+    "a spike is told once": ({}, [A_COOL, A_HOT, {"a": 95}, {"a": 99}], ["", "a", "", ""]),
+    "a node that cooled down can run hot again": ({}, [A_HOT, {"a": 84}, A_HOT], ["a", "", "a"]),
+    "a hot node has to fall below where it clears": (
+        {"clear_below": 70},
+        [A_HOT, {"a": 70}, A_HOT, {"a": 69.9}, {"a": 84}, A_HOT],
+        ["a", "", "", "", "", "a"],
+    ),
+    "another node has a spike of its own": ({}, [A_HOT, A_AND_B, {"a": 5, "b": 90}, A_AND_B], ["a", "b", "", "a"]),
+    "nodes that run hot together are told together the hottest first": ({}, [A_AND_B], ["b a"]),
+    "a figure that is unknown clears nothing": ({}, [A_HOT, {"a": None}, A_HOT], ["a", "", ""]),
+    "a node that is not in the reading clears nothing": ({}, [A_HOT, {"b": 5}, A_HOT], ["a", "", ""]),
+    "a reading that failed clears nothing": ({}, [A_HOT, None, A_HOT], ["a", "", ""]),
+    "a streak goes on while another spike is told": (SHORT, [A_HOT, *[A_AND_B] * 4], ["", "", "a", "b", ""]),
+    "a streak after a spike has to be long enough again": (
+        SHORT,
+        [*[A_HOT] * 3, A_COOL, *[A_HOT] * 3],
+        ["", "", "a", "", "", "", "a"],
+    ),
+    "a failed reading breaks no streak": (SHORT, [A_HOT, None, A_HOT], ["", "", "a"]),
+    "two failed readings make no streak": (SHORT, [A_HOT, None, None, A_HOT], [""] * 4),
+    "all nodes have a spike together however long it lasts": (SHORT | ALL, [A_AND_B] * 8, ["", "", "b a", *[""] * 5]),
+    "a spike of all nodes is over when one of them cools down": (
+        ALL | {"clear_below": 50},
+        [{"a": 90, "b": 5}, A_AND_B, {"a": 60, "b": 60}, A_AND_B, {"a": None}, A_AND_B, {"a": 49}, A_AND_B],
+        ["", "b a", "", "", "", "", "", "b a"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("watch", "readings", "names"), SPIKES.values(), ids=SPIKES.keys())
+def test_spikes_are_told_once(watch: dict[str, Any], readings: list[Any], names: list[str]) -> None:
+    assert told(watching(**watch), *readings) == names
+
+
+@pytest.mark.parametrize("sustained_for", [0, 10])
+def test_a_spike_of_thousands_of_nodes_is_told_once(sustained_for: float) -> None:
+    hysteresis = watching(sustained_for=sustained_for)
+    hot = reading(**{f"node-{number}": 95.0 for number in range(2500)})
+    found = [len(hysteresis.add(hot, 10.0 * number)) for number in range(5)]
+    assert sorted(found) == [0, 0, 0, 0, 2500]
+
+
+class TestRestart:
+    @pytest.mark.parametrize("require", ["any", "all"])
+    def test_node_that_was_hot_is_not_told_again(self, require: Any) -> None:
+        before, after = watching(require=require), watching(require=require)
+        told(before, {"a": 90})
+        assert after.restore(json.loads(json.dumps(before.to_dict())))
+        assert after.hot == before.hot
+        assert told(after, {"a": 90}, {"a": 5}, {"a": 90}) == ["", "", "a"]
+
+    @pytest.mark.parametrize(
+        "stored",
+        [
+            *(None, "hot", [], {}, {"version": 2, "hot": ["id_a"]}, {"version": 1}),
+            *({"version": 1, "hot": hot} for hot in ("id_a", [1], [["id_a"]], None)),
+        ],
+    )
+    def test_stored_state_that_is_not_understood_changes_nothing(self, stored: object) -> None:
+        hysteresis = watching()
+        assert not hysteresis.restore(stored)
+        assert told(hysteresis, {"a": 90}) == ["a"]
+
+    def test_nodes_that_never_come_back_do_not_pile_up(self) -> None:
+        hysteresis = watching()
+        for number in range(1100):
+            hysteresis.add(reading(**{f"n{number}": 90.0}), float(number))
+        assert len(hysteresis.hot) == 1000
+        assert hysteresis.hot[-1] == "id_n1099"
+
+
+def test_the_state_that_is_kept_is_bounded() -> None:
+    hysteresis = watching()
+    hysteresis.add(reading(**{f"node-{number}": 95.0 for number in range(2500)}), 0.0)
+    kept = hysteresis.to_dict()["hot"]
+    assert kept == list(hysteresis.hot[-1000:])
+    again = watching()
+    assert again.restore({"version": 1, "hot": list(hysteresis.hot)})
+    assert list(again.hot) == kept
+
+
+@pytest.mark.parametrize("clear_below", [0, -1, 85.1, float("nan")])
+def test_where_it_clears_lies_below_the_threshold(clear_below: float) -> None:
+    with pytest.raises(ValueError, match=r"^clear_below is a percentage above 0 and up to the threshold \(85\)"):
+        watching(clear_below=clear_below)

@@ -1,4 +1,4 @@
-"""Folded stacks: what a line holds, what it weighs, and that whatever a cluster sends stays one line."""
+"""What is hot, added up: stacks as lines with weights, sums over pools and nodes, and changes between reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, Comparison, Heat, compare, method_of
 from airflow_provider_mediaops.cluster.folded import Measure, folded, measures, on_one_line
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, split, stack, thread, unique
 
 ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+FRAME = "a.B.c(B.java:1)"
+STACK = stack(10, FRAME)
 
 
 def read(text: str) -> list[tuple[list[str], int]]:
@@ -74,13 +77,9 @@ class TestLines:
     def test_a_thread_in_no_pool_is_with_its_like(self, name: str, pool: str) -> None:
         assert fold(section("n1", thread(name, cpu(10.0), unique()))) == [f"n1;{pool};{name} 10"]
 
-    def test_text_without_a_header(self) -> None:
-        assert fold(thread("", cpu(10.0), unique("a.B.c(B.java:1)"))) == [
-            "(no node);(no name);(no name);a.B.c(B.java:1) 10"
-        ]
-
-    def test_nothing_hot_is_nothing_written(self) -> None:
-        assert fold("", section("n1")) == []
+    def test_text_without_a_header_or_names_says_so(self) -> None:
+        lines = fold(thread("", cpu(10.0), unique("a.B.c(B.java:1)")))
+        assert lines == ["(no node);(no name);(no name);a.B.c(B.java:1) 10"]
 
 
 class TestWeights:
@@ -91,28 +90,39 @@ class TestWeights:
         text = section("n1", thread("t", cpu(share), stack(snapshots, "a.B.c(B.java:1)")))
         assert fold(text) == [f"n1;t;t;a.B.c(B.java:1) {weight}"]
 
-    def test_other_and_idle_time_weighs_nothing(self) -> None:
-        frame = "a.B.c(B.java:1)"
-        one = thread("one", split(100.0, 4.3, other=95.7), stack(10, frame))
-        two = thread("two", split(0.0, 0.0, idle=100.0), stack(10, frame))
-        assert fold(section("n1", one, two)) == [f"n1;one;one;{frame} 43"]
-
-    @pytest.mark.parametrize("share", ["0.0%", "-3.0%"])
-    def test_thread_that_used_nothing_beside_others_is_left_out(self, share: str) -> None:
-        idle = thread("idle", f"{share} (0s out of 500ms) cpu usage", stack(10, "a.B.c(B.java:1)"))
-        busy = thread("busy", cpu(1.0), stack(10, "a.B.c(B.java:1)"))
-        assert fold(section("n1", idle, busy)) == ["n1;busy;busy;a.B.c(B.java:1) 10"]
+    @pytest.mark.parametrize(
+        ("threads", "lines"),
+        [
+            pytest.param(
+                [thread("a", split(100, 4.3, other=95.7), STACK), thread("b", split(0, 0, idle=100), STACK)],
+                [f"a;a;{FRAME} 43"],
+                id="other and idle time weighs nothing",
+            ),
+            pytest.param(
+                [thread("a", cpu(0.0), STACK), thread("b", cpu(-3.0), STACK), thread("c", cpu(1.0), STACK)],
+                [f"c;c;{FRAME} 10"],
+                id="a thread that used nothing beside others is left out",
+            ),
+            pytest.param(
+                [thread("a", "NaN% (0s out of 500ms) cpu usage", STACK), thread("b", cpu(30.0), STACK)],
+                [f"a;a;{FRAME} 10", f"b;b;{FRAME} 300"],
+                id="a share that is not told counts as one percent",
+            ),
+            pytest.param(
+                [thread("a", cpu(50.0)), thread("b", cpu(20.0), stack(3, FRAME, total=20))],
+                ["a;a 1000", f"b;b;{FRAME} 60"],
+                id="a thread whose stacks are missing weighs as the others",
+            ),
+        ],
+    )
+    def test_stack_weighs_the_cpu_of_its_thread(self, threads: list[str], lines: list[str]) -> None:
+        assert fold(section("n1", *threads)) == [f"n1;{line}" for line in lines]
 
     @pytest.mark.parametrize("kind", ["wait", "block", "cpu"])
     def test_where_nothing_is_measured_snapshots_count(self, kind: str) -> None:
         usage = f"0.0% (0s out of 500ms) {kind} usage"
-        text = section("n1", thread("t", usage, stack(7, "a.B.c(B.java:1)"), unique("a.B.d(B.java:1)")))
-        assert fold(text) == ["n1;t;t;a.B.c(B.java:1) 7", "n1;t;t;a.B.d(B.java:1) 1"]
-
-    def test_a_share_that_is_not_told_counts_as_one_percent(self) -> None:
-        unknown = thread("u", "NaN% (0s out of 500ms) cpu usage", stack(10, "a.B.c(B.java:1)"))
-        busy = thread("busy", cpu(30.0), stack(10, "a.B.c(B.java:1)"))
-        assert fold(section("n1", unknown, busy)) == ["n1;u;u;a.B.c(B.java:1) 10", "n1;busy;busy;a.B.c(B.java:1) 300"]
+        text = section("n1", thread("t", usage, stack(7, FRAME), unique("a.B.d(B.java:1)")))
+        assert fold(text) == [f"n1;t;t;{FRAME} 7", "n1;t;t;a.B.d(B.java:1) 1"]
 
     def test_memory_weighs_its_bytes(self) -> None:
         text = section("n1", thread("t", "1.5kb memory allocated", stack(2, "a.B.c(B.java:1)")))
@@ -120,16 +130,10 @@ class TestWeights:
         assert fold(text) == ["n1;t;t;a.B.c(B.java:1) 3072"]
 
     def test_kinds_are_not_mixed(self) -> None:
-        frame = "a.B.c(B.java:1)"
-        one = section("n1", thread("t", cpu(50.0), stack(10, frame)), thread("s", cpu(2.0), stack(10, frame)))
-        other = section("n1", thread("t", "2kb memory allocated", stack(10, frame)))
+        one = section("n1", thread("t", cpu(50.0), STACK), thread("s", cpu(2.0), STACK))
+        other = section("n1", thread("t", "2kb memory allocated", STACK))
         assert measures([parse(one), parse(other)]) == (Measure("cpu", "percent"), Measure("mem", "bytes"))
-        assert fold(one, other) == [f"cpu;n1;t;t;{frame} 500", f"cpu;n1;s;s;{frame} 20", f"mem;n1;t;t;{frame} 20480"]
-
-    def test_a_thread_whose_stacks_are_missing_weighs_as_the_others(self) -> None:
-        text = section("n1", thread("t", cpu(50.0)), thread("s", cpu(20.0), stack(3, "a.B.c(B.java:1)", total=20)))
-        assert fold(text) == ["n1;t;t 1000", "n1;s;s;a.B.c(B.java:1) 60"]
-        assert fold(section("n1", thread("t", cpu(50.0)))) == ["n1;t;t 50"]
+        assert fold(one, other) == [f"cpu;n1;t;t;{FRAME} 500", f"cpu;n1;s;s;{FRAME} 20", f"mem;n1;t;t;{FRAME} 20480"]
 
 
 class TestNames:
@@ -162,3 +166,90 @@ class TestNames:
         assert ";" not in written
         assert written.isprintable()
         assert unescape(written) == text
+
+
+def compared(*texts: str) -> Comparison:
+    return compare([parse(text) for text in texts])
+
+
+def amounts(heats: tuple[Heat, ...]) -> dict[str, list[float | None]]:
+    return {heat.name: [None if amount is None else round(amount, 6) for amount in heat.amounts] for heat in heats}
+
+
+def search(node: str, number: int, share: float, *stacks: str) -> str:
+    return thread(f"opensearch[{node}][search][T#{number}]", cpu(share), *stacks)
+
+
+class TestSums:
+    def test_pools_add_up_over_threads_and_nodes_and_the_hottest_is_first(self) -> None:
+        found = compared(
+            section("n1", thread("opensearch[n1][write][T#1]", cpu(60.0)), search("n1", 1, 40.0), search("n1", 2, 30.5))
+            + section("n2", search("n2", 1, 20.0))
+            + section("n3")
+        )
+        assert found.measure == Measure("cpu", "percent")
+        assert found.pools == (
+            Heat(name="search", amounts=(90.5,), threads=3, nodes=("n1", "n2")),
+            Heat(name="write", amounts=(60.0,), threads=1, nodes=("n1",)),
+        )
+        nodes = [(heat.name, heat.amounts, heat.threads) for heat in found.nodes]
+        assert nodes == [("n1", (130.5,), 3), ("n2", (20.0,), 1), ("n3", (0.0,), 0)]
+        threads = [(one.heat.peak, one.heat.nodes, one.pool) for one in found.threads]
+        assert threads[:2] == [(60.0, ("n1",), "write"), (40.0, ("n1",), "search")]
+        assert [one.heat.name for one in found.threads][-1] == "opensearch[n2][search][T#1]"
+
+    def test_a_top_frame_has_the_part_that_its_snapshots_give_it(self) -> None:
+        found = compared(
+            section(
+                "n1",
+                search("n1", 1, 50.0, stack(6, "a.B.c(B.java:1)", "x.Y.z(Y.java:1)"), stack(2, "a.B.c(B.java:2)")),
+                search("n1", 2, 20.0, stack(5, "a.B.d(B.java:1)", total=5)),
+            )
+        )
+        assert amounts(found.methods) == {"a.B.c": [40.0], "a.B.d": [20.0]}
+        assert [heat.threads for heat in found.methods] == [1, 1]
+
+    def test_unique_snapshots_are_parts_of_one_another(self) -> None:
+        stacks = (unique("a.B.c(B.java:1)"), unique("a.B.d(B.java:1)"), unique())
+        found = compared(section("n1", search("n1", 1, 60.0, *stacks)))
+        assert amounts(found.methods) == {"a.B.c": [20.0], "a.B.d": [20.0], NO_STACK: [20.0]}
+
+    def test_a_thread_is_where_it_was_most_often(self) -> None:
+        frames = stack(3, "a.B.c(B.java:1)"), stack(7, "a.B.d(B.java:1)")
+        found = compared(
+            section("n1", search("n1", 1, 60.0, *frames), search("n1", 2, 50.0), search("n1", 3, 4.0, unique()))
+        )
+        assert [one.method for one in found.threads] == ["a.B.d", NO_STACK, NO_STACK]
+
+
+class TestThreads:
+    def test_a_thread_is_shown_as_where_it_was_hottest(self) -> None:
+        cool, hot = (
+            section("n1", thread("t", f"99% [cpu={cpu}%, other={other}%] (1s out of 2s) cpu usage", unique(frame)))
+            for cpu, other, frame in ((10.0, 80.0, "a.B.cool(B.java:1)"), (25.0, 70.0, "a.B.hot(B.java:1)"))
+        )
+        for texts in ((cool, hot), (hot, cool)):
+            (one,) = compared(*texts).threads
+            assert (one.heat.peak, one.method, one.other_percent) == (25.0, "a.B.hot", 70.0)
+
+    def test_threads_of_one_name_on_two_nodes_are_two(self) -> None:
+        one = thread("Attach Listener", cpu(5.0))
+        found = compared(section("n1", one), section("n2", one)).threads
+        assert [each.heat.nodes for each in found] == [("n1",), ("n2",)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "method"),
+    [
+        ("a.b.C$D.m(F.java:12)", "a.b.C$D.m"),
+        ("java.base@17.0.4/java.lang.Thread.run(Thread.java:833)", "java.lang.Thread.run"),
+        ("app//org.x.Y.<init>(Y.java:1)", "org.x.Y.<init>"),
+        ("app/org.elasticsearch.server@9.1.0/org.x.Y.m(Native Method)", "org.x.Y.m"),
+        ("org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)", "org.x.Y$$Lambda.get"),
+        ("app//org.x.Y$$Lambda/0x00007f1c.run(Unknown Source)", "org.x.Y$$Lambda.run"),
+        ("org.x.PainlessScript$Script.execute( ...:46)", "org.x.PainlessScript$Script.execute"),
+        ("(nothing before it)", "(nothing before it)"),
+    ],
+)
+def test_a_method_is_named_the_same_everywhere(frame: str, method: str) -> None:
+    assert method_of(frame) == method

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
 from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
-from tests.unit.cluster.made_digests import digest_of, page_of
-from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, attacked, capture, made
+from airflow_provider_mediaops.cluster.text import count, difference, duration, excerpt, figure, listed, readable
+from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, attacked, capture, made, words_of
 from tests.unit.cluster.task_values import TASKS
-from tests.unit.garbage import garbage_of
-from tests.unit.hot_threads_text import cpu, hostile, section, thread, unique
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 
@@ -52,13 +51,6 @@ class TestContent:
         assert "Late." in shown
         assert "Also in s3://b/x.txt." in shown
         assert "What changed" not in shown
-
-    def test_page_says_why_and_for_which_task_it_was_taken(self) -> None:
-        taken_for = TakenFor("nightly", "manual__<1>", "capture", 2, 7)
-        cause = "CPU ≥ 85 % for 20 s, any of the watched nodes"
-        html = page([capture(BUSY, cause=cause)], title="x", taken_for=taken_for)
-        rows = f"Reason{cause}DAGnightlyRunmanual__<1>TaskcaptureTry2Map index7"
-        assert rows in Document(html).text("dt", "dd")
 
     def test_unknown_facts_of_the_task_have_no_row(self) -> None:
         header = Document(page([capture(BUSY)], title="x", taken_for=TakenFor(dag_id="d"))).text("dt", "dd")
@@ -162,6 +154,60 @@ class TestContent:
     def test_no_capture_is_no_page(self) -> None:
         with pytest.raises(ValueError, match="one capture or more"):
             page([], title="x")
+
+
+SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
+MERGE = "org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(ConcurrentMergeScheduler.java:1)"
+SEARCH = "opensearch[n1][search][T#1]"
+
+
+def merge_thread(index: str) -> str:
+    return thread(f"opensearch[n1][[{index}][3]: Lucene Merge Thread #7]", cpu(20.0), unique(MERGE))
+
+
+def words(*texts: str) -> str:
+    return words_of(page(list(map(capture, texts)), title="Hot threads"))
+
+
+class TestKindsOfWork:
+    TEXT = section("n1", thread(SEARCH, cpu(60.0), stack(10, SCRIPT)), merge_thread("logs"))
+
+    def test_page_says_share_kind_place_and_next_step_in_its_head(self) -> None:
+        head = words(self.TEXT).partition("What is hot")[0]
+        assert (
+            "75 % of the CPU of these threads: Script run for each document , in 1 thread on n1. "
+            "GET _tasks?detailed&actions=*search shows the queries that run; compute the value when indexing."
+        ) in head
+
+    def test_page_has_a_row_for_each_kind_with_the_frame_that_told_it(self) -> None:
+        table = words(self.TEXT).partition("By kind of work, across nodes")[2].partition("By thread")[0]
+        script, _, merge = table.partition("Merging segments: logs, shard 3")
+        assert "Script run for each document 75.0 % 1 n1 org.opensearch.painless. PainlessScript$Script." in script
+        assert merge.startswith(" from one snapshot 25.0 % 1 n1")
+
+    def test_page_of_several_captures_sums_their_kinds(self) -> None:
+        other = section("n2", thread("opensearch[n2][search][T#1]", cpu(20.0), stack(10, SCRIPT)))
+        sentence = "80 % of the CPU of these threads: Script run for each document , in 2 threads on n1 and n2."
+        assert sentence in words(self.TEXT, other)
+
+    def test_page_says_of_waiting_threads_what_they_wait_in(self) -> None:
+        usage = "50.0% (250ms out of 500ms) wait usage"
+        assert "100 % of the waiting: Script run" in words(section("n1", thread(SEARCH, usage, stack(10, SCRIPT))))
+        nothing = usage.replace("50.0%", "0.0%")
+        assert "100 % of these threads: Script" in words(section("n1", thread(SEARCH, nothing, stack(10, SCRIPT))))
+
+    def test_page_of_a_report_in_which_nothing_was_hot_names_no_kind(self) -> None:
+        shown = words(section("n1"))
+        assert "By kind of work, across nodes Kind of work Share of report Threads Nodes Told by" in shown
+        assert " of the CPU of these threads:" not in shown
+
+    def test_index_of_a_merge_cannot_be_markup(self) -> None:
+        for attack in ATTACKS[:6]:
+            html = page([capture(section("n1", merge_thread(attack.replace("[", "(").replace("]", ")"))))], title="x")
+            body = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
+            assert "<img" not in body
+            assert "<svg/" not in body
+            assert "Merging segments" in body
 
 
 class TestStructure:
@@ -289,14 +335,56 @@ class TestBounds:
         assert first == sorted(first)
 
 
-class TestGarbage:
-    """A page leaves nothing to the garbage collector: in a large process it would keep the pages of an hour."""
+PERCENT, BYTES, THREADS = Measure("cpu", "percent"), Measure("mem", "bytes"), Measure("wait", "threads")
 
-    def test_captures_and_texts_that_were_not_understood_leave_nothing(self) -> None:
-        first = capture(BUSY, taken=TAKEN, running_tasks=TASKS)
-        for captures in ([first], [first, capture(BUSY)], [capture("what is this")]):
-            assert garbage_of(partial(page, captures, title="x")) == set()
 
-    def test_digest_leaves_nothing(self) -> None:
-        digest = digest_of()
-        assert garbage_of(lambda: page_of(digest)) == set()
+@pytest.mark.parametrize(
+    ("amount", "measure", "written"),
+    [
+        (96.149, PERCENT, "96.1 %"),
+        (0.44, THREADS, "0.4 threads"),
+        (0, BYTES, "0 B"),
+        (1023, BYTES, "1023 B"),
+        (1536, BYTES, "1.5 kB"),
+        (3 << 20, BYTES, "3.0 MB"),
+        (5 << 30, BYTES, "5.0 GB"),
+        (7 << 50, BYTES, "7168.0 TB"),
+    ],
+)
+def test_figures(amount: float, measure: Measure, written: str) -> None:
+    assert figure(amount, measure) == written
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"),
+    [(12.34, "+12.3 points"), (-0.1, "−0.1 points"), (0.04, "±0.0 points"), (-0.04, "±0.0 points")],  # noqa: RUF001
+)
+def test_differences_have_a_sign(amount: float, written: str) -> None:
+    assert difference(amount, PERCENT) == written
+
+
+def test_names_and_numbers_of_things() -> None:
+    assert [listed(tuple("abcde"[:number])) for number in (1, 2, 5)] == ["a", "a and b", "a, b, c and 2 more"]
+    assert [count(number, "thread") for number in (0, 1, 12_345)] == ["0 threads", "1 thread", "12,345 threads"]
+    assert readable("größe 検索 a\tb\u200b") == r"größe 検索 a\x09b\u200b"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown", "left_out"),
+    [
+        ("ab\ncd\n", 6, "ab\ncd\n", 0),
+        ("ab\ncd\n", 5, "ab\n", 3),
+        ("abcdef", 4, "abcd", 2),
+        ("a\r\nb\rc\td\x00", 99, "a\nb\\x0dc\td\\x00", 0),
+    ],
+)
+def test_the_beginning_of_a_text(text: str, most: int, shown: str, left_out: int) -> None:
+    assert excerpt(text, most) == (shown, left_out)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "written"),
+    [(None, "unknown"), (0.0, "0 ms"), (1.44, "1.4 ms"), (463.6, "464 ms"), (4_200.0, "4.2 s"), (1.1e10, "3,055.6 h")],
+)
+def test_durations(milliseconds: float | None, written: str) -> None:
+    assert duration(milliseconds) == written

@@ -1,9 +1,10 @@
-"""The files of captures: their names, in which order they are written, and what is found out beforehand."""
+"""The files of captures: their names, what is checked beforehand, and how much memory they take."""
 
 from __future__ import annotations
 
 import json
 import logging
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,20 @@ from airflow_provider_mediaops.cluster.capture.destination import FORMATS, Captu
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.page import document
 from tests.unit.call_flows import START
 from tests.unit.cluster.task_values import TASKS
+from tests.unit.hot_threads_text import cpu, section, stack, thread
 from tests.unit.search_cluster import report, stats
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from tests.unit.storage.conftest import Store
 
 LOG = logging.getLogger(__name__)
@@ -41,24 +47,17 @@ def names_in(folder: Path) -> list[str]:
 
 class TestOne:
     def test_all_formats_stand_side_by_side(self, tmp_path: Path) -> None:
-        kept = files(tmp_path)
-        told = kept.keep(captured("node-1"), 1)
+        kept, capture = files(tmp_path), captured("node-1")
+        told = kept.keep(capture, 1)
         kept.finish()
         assert names_in(tmp_path) == ["hot.folded", "hot.html", "hot.json", "hot.kinds", "hot.txt"]
+        assert told == {"paths": told["paths"], "taken": "2026-03-14T20:00:00.000+00:00", **capture.summary()}
         written = {name: Path(path).read_text() for name, path in told["paths"].items()}
         assert written["txt"] == report("node-1")
         assert json.loads(written["json"])["nodes"][0]["name"] == "node-1"
         assert written["folded"].startswith("node-1;search;")
         assert written["kinds"] == f"Search: which kind is not visible;{written['folded']}"
         assert "<title>Hot threads of docs</title>" in written["html"]
-
-    def test_capture_is_told_by_its_summary_its_time_and_its_files(self, tmp_path: Path) -> None:
-        capture = captured("node-1")
-        assert files(tmp_path, ["txt"]).keep(capture, 1) == {
-            "paths": {"txt": f"{tmp_path}/deep/hot.txt"},
-            "taken": "2026-03-14T20:00:00.000+00:00",
-            **capture.summary(),
-        }
 
     def test_the_text_is_written_before_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(_: str) -> None:
@@ -74,10 +73,6 @@ class TestOne:
         assert kept.keep(captured("node-1"), 1)["paths"] == {"html": f"{tmp_path}/deep/hot.html"}
         kept.finish()
         assert names_in(tmp_path) == ["hot.html"]
-
-    def test_without_a_capture_there_is_no_page(self, tmp_path: Path) -> None:
-        files(tmp_path).finish()
-        assert names_in(tmp_path) == []
 
 
 class TestSeveral:
@@ -140,3 +135,78 @@ def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
     assert (packed.taken, packed.path, packed.cause, packed.running_tasks) == (START, "/out/hot.txt", "c", TASKS)
     first, missing = packed.remarks
     assert (first, missing[:24]) == ("r", "Not in the report: gone.")
+
+
+def large_capture(nodes: int, *, line: int = 0) -> Capture:
+    """Return a capture with three threads a node."""
+    names = [f"node-{number}" for number in range(nodes)]
+    frames = [f"org.example.Search.run{number}(Search.java:{number})" for number in range(20)]
+    stacks = [stack(10, f"a.B.c{number}(B)", *frames) for number in range(3)]
+    text = "".join(
+        section(name, *(thread(f"es[{name}][T#{number}]", cpu(90.0), one) for number, one in enumerate(stacks)))
+        for name in names
+    )
+    text += f"   {'x' * line}\n" if line else ""
+    return Capture(text, None, NodeStats.read(stats(dict.fromkeys(names, 95.0))), (), START)
+
+
+def peak_of(folder: Path, captures: int, *, nodes: int, line: int = 0) -> float:
+    """Return the peak of the memory that all files of a series take, in lengths of the text of one capture."""
+    kept = CaptureFiles(CaptureDestination(f"{folder}/hot.txt", FORMATS, captures), LOG)
+    size = len(large_capture(nodes, line=line).text)
+    tracemalloc.start()
+    try:
+        for number in range(1, captures + 1):
+            kept.keep(large_capture(nodes, line=line), number)
+        kept.finish()
+        return tracemalloc.get_traced_memory()[1] / size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.long
+def test_a_series_takes_no_more_memory_than_a_few_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The texts on the page are bounded, but not yet with so few captures.
+    monkeypatch.setattr(document, "MOST_TEXT", 10_000)
+    peak_of(tmp_path, 1, nodes=1)
+    few = peak_of(tmp_path, 5, nodes=5, line=300_000)
+    assert peak_of(tmp_path, 40, nodes=5, line=300_000) < few + 4
+
+
+@pytest.mark.long
+def test_a_large_report_takes_five_times_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the page takes beside its text is large for a report of this size, and small for one of megabytes.
+    monkeypatch.setattr(document, "MOST_TEXT", 10_000)
+    peak_of(tmp_path, 1, nodes=1)
+    assert peak_of(tmp_path, 1, nodes=300) < 5
+    assert peak_of(tmp_path, 1, nodes=5, line=3_000_000) < 5.5
+
+
+def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def counted(text: str) -> HotThreadsReport:
+        texts.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parser.parse", counted)
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parse", counted)
+    kept = CaptureFiles(CaptureDestination(f"{tmp_path}/hot.txt", FORMATS, 3), LOG)
+    captures = [large_capture(nodes) for nodes in (1, 2, 3)]
+    for number, capture in enumerate(captures, 1):
+        kept.keep(capture, number)
+    kept.finish()
+    assert sorted(texts) == sorted(2 * [capture.text for capture in captures])
+
+
+@pytest.mark.long
+def test_labels_of_ever_other_stacks_take_a_few_megabytes() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(6_000):
+            label_of([f"org.example.Search{number}.run{line}(Search.java:{line})" for line in range(20)])
+        assert tracemalloc.get_traced_memory()[0] < 10_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""A capture: in which order it is taken, what is kept of it, and what it says is missing."""
+"""A capture: how it is taken, with the tasks of its nodes too, what it says is missing, and its files."""
 
 from __future__ import annotations
 
@@ -8,47 +8,69 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination, capture_paths
+from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination, capture_paths
+from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
-    NotFoundError,
     ReplyTimeoutError,
+    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
+from airflow_provider_mediaops.http.exchange import (
+    Beside,
+    Blocking,
+    Failure,
+    Response,
+    Returned,
+    TransportError,
+    advance,
+)
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.call_flows import START, replay, requests_of
+from tests.unit.call_flows import START, FakeClock, replay, requests_of
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at
+from tests.unit.cluster.task_values import TASKS, hostile_tasks
+from tests.unit.hot_threads_text import cpu, hostile, section, stack, thread, unique
 from tests.unit.search_cluster import error, node_id, replied, report, stats
+from tests.unit.task_replies import BULK, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.exchange import Step
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]"), 403)
+READING, REPORT = replied(stats({"node-1": 95})), replied(report("node-1"))
+POOLS, SHARDS = replied(pools()), replied(shards(orders=5))
+LIST = replied(task_list(listed(1, 0, action=BULK, opaque_id="logstash")))
+
+
+def taking(query: HotThreadsQuery | None = None, *, running_tasks: bool = False) -> CallFlow[Capture]:
+    """Begin to take a capture."""
+    client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1))
+    sampler = TaskSampler(client.ask, FakeClock().clock) if running_tasks else None
+    return take_capture(client.ask, query or HotThreadsQuery(interval="20ms", snapshots=1), sampler=sampler)
 
 
 def capture(
-    *replies: Response | TransportError, query: HotThreadsQuery | None = None, steps: list[Step] | None = None
+    *replies: Response | TransportError,
+    query: HotThreadsQuery | None = None,
+    running_tasks: bool = False,
+    steps: list[Step] | None = None,
 ) -> Capture:
-    """Take a capture of a cluster that answers this."""
-    client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1))
-    return replay(take_capture(client.ask, query or HotThreadsQuery()), replies, steps=steps)
+    """Take a capture of a cluster that answers this; the looks at tasks come before the report."""
+    return replay(taking(query, running_tasks=running_tasks), replies, steps=steps)
 
 
 class TestTaking:
     def test_the_cpu_is_read_right_before_the_threads(self) -> None:
         steps: list[Step] = []
-        taken = capture(
-            replied(stats({"node-1": 95})),
-            replied(report("node-1")),
-            query=HotThreadsQuery("node-1", threads=9999),
-            steps=steps,
-        )
+        taken = capture(READING, REPORT, query=HotThreadsQuery("node-1", threads=9999), steps=steps)
         assert [(request.path, request.params) for request in requests_of(steps)] == [
             ("/_nodes/node-1/stats/os,process", ()),
             ("/_nodes/node-1/hot_threads", (("threads", "9999"),)),
@@ -60,7 +82,7 @@ class TestTaking:
         "reply", [FORBIDDEN, replied("<html>", 502), replied("{}"), TransportError(Failure.TIMEOUT, "no reply")]
     )
     def test_the_threads_are_captured_even_if_the_cpu_is_not_told(self, reply: Response | TransportError) -> None:
-        taken = capture(reply, replied(report("node-1")))
+        taken = capture(reply, REPORT)
         assert taken.summary()["cpu"] is None
         assert [node["node"] for node in taken.summary()["nodes"]] == ["node-1"]
         assert taken.warnings()[0].startswith("The capture is without the nodes' CPU: ")
@@ -78,79 +100,48 @@ class TestTaking:
         with pytest.raises(cls):
             capture(reply)
 
-    def test_nodes_that_do_not_exist_never_will(self) -> None:
-        with pytest.raises(NotFoundError, match="'node-9'"):
-            capture(replied(stats({})), replied(""), query=HotThreadsQuery("node-9"))
-
     @pytest.mark.parametrize("text", ["", report("node-2")])
     def test_a_report_without_the_nodes_is_none_yet(self, text: str) -> None:
         with pytest.raises(ReplyTimeoutError, match=r"\(node-1\).*timeout=600ms") as caught:
-            capture(replied(stats({"node-1": 95})), replied(text), query=HotThreadsQuery("node-1", timeout="600ms"))
+            capture(READING, replied(text), query=HotThreadsQuery("node-1", timeout="600ms"))
         assert caught.value.path == "/_nodes/node-1/hot_threads"
 
     @pytest.mark.parametrize("selectors", ["node-1,node-9", "node-1.example", "10.0.0.1", "_local", "node-*", "zone:a"])
     def test_capture_of_some_of_the_nodes_is_one(self, selectors: str) -> None:
         for told in (replied(stats({"node-1": 95, "node-9": 95})), FORBIDDEN):
-            assert capture(told, replied(report("node-1")), query=HotThreadsQuery(selectors)).text == report("node-1")
+            assert capture(told, REPORT, query=HotThreadsQuery(selectors)).text == report("node-1")
 
 
-class TestSummary:
-    def test_summary_is_small_and_plain(self) -> None:
-        text = report("node-1", share=97.5) + report("node-2", share=12.5)
-        summary = capture(replied(stats({"node-1": 95, "node-2": None})), replied(text)).summary()
-        assert summary == {
-            "bytes": len(text),
-            "nodes": [{"node": "node-1", "threads": 1}, {"node": "node-2", "threads": 1}],
-            "cpu": [
-                {"node": "node-1", "percent": 95.0, "source": "os"},
-                {"node": "node-2", "percent": None, "source": None},
-            ],
-            "hottest": [
-                {"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"},
-                {"node": "node-2", "percent": 12.5, "thread": "opensearch[node-2][search][T#1]"},
-            ],
-            "kinds": [
-                {
-                    "kind": "search.other",
-                    "label": "Search: which kind is not visible",
-                    "share_percent": 100.0,
-                    "threads": 2,
-                    "nodes": 2,
-                    "caution": "by its thread pool only",
-                }
-            ],
-            "missing": [],
-            "unparsed": 0,
-            "left_out": {},
-        }
-        assert json.loads(json.dumps(summary)) == summary
+class TestRunningTasks:
+    @pytest.mark.parametrize("refusal", [FORBIDDEN, replied("<html>", 502), TransportError(Failure.BROKEN, "broke")])
+    def test_a_cluster_that_says_nothing_of_tasks_is_captured(self, refusal: Any) -> None:
+        lists = 1 if refusal is FORBIDDEN else 3
+        taken = capture(READING, refusal, *[refusal] * lists, REPORT, running_tasks=True)
+        assert taken.text == report("node-1")
+        assert taken.running_tasks is not None
+        assert taken.running_tasks.nodes[0].groups == ()
+        # Once in the log, and not as a remark of the capture itself, beside which the page shows them.
+        assert taken.warnings() == list(taken.running_tasks.remarks)
+        assert taken.all_remarks == ()
 
-    def test_only_the_hottest_threads_are_in_it(self) -> None:
-        shares = [3.0, 50.0, 394.6, 7.0, 0.0, 80.0, 9.0]
-        taken = Capture("".join(report(f"node-{place}", share=share) for place, share in enumerate(shares)))
-        assert [thread["percent"] for thread in taken.summary()["hottest"]] == [394.6, 80.0, 50.0, 9.0, 7.0]
+    def test_an_error_of_the_report_stays_one(self) -> None:
+        down = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+        with pytest.raises(ServiceUnavailableError):
+            capture(READING, POOLS, LIST, SHARDS, LIST, SHARDS, LIST, down, running_tasks=True)
 
-    def test_summary_stays_small_however_many_nodes_there_are(self) -> None:
-        names = [f"node-{number}." for number in range(300)]
-        cpu: dict[str, float | None] = dict.fromkeys(names, 90)
-        text = report(*names[:200])
-        summary = capture(replied(stats({**cpu, names[299]: 99, names[0]: None})), replied(text)).summary()
-        assert summary["left_out"] == {"nodes": 150, "cpu": 250, "missing": 50}
-        assert [len(summary[name]) for name in summary["left_out"]] == [50, 50, 50]
-        assert summary["cpu"][0] == {"node": "node-299.", "percent": 99.0, "source": "os"}
-        assert len(json.dumps(summary)) < 10_000
-
-    def test_names_are_text_that_any_database_takes(self) -> None:
-        text = report("node-1").replace("[search]", "[sear\udcffch" + "x" * 500)
-        (hottest,) = Capture(text).summary()["hottest"]
-        assert hottest["thread"].startswith("opensearch[node-1][sear\ufffdch")
-        assert len(hottest["thread"]) == 200
-        summary = capture(replied(json.dumps(stats({"n\ud800\0": 5}))), replied(report("node-1"))).summary()
-        assert summary["cpu"] == [{"node": "n\ufffd\ufffd", "percent": 5.0, "source": "os"}]
-        assert summary["missing"] == ["n\ufffd\ufffd"]
-
-    def test_the_size_is_that_of_what_was_sent(self) -> None:
-        assert Capture("::: {Knötchen\udcff}\n").summary()["bytes"] == len("::: {Knötchen}\n".encode()) + 1
+    def test_a_defect_beside_the_report_costs_no_more_than_ten_milliseconds(self) -> None:
+        flow = taking(running_tasks=True)
+        next(flow)
+        beside = flow.send(READING)
+        assert isinstance(beside, Beside)
+        assert beside.grace_seconds == 0.01
+        # What a driver sends if the call flow beside has raised.
+        step = advance(flow, (report("node-1"), KeyError("secret")))
+        while isinstance(step, Blocking):
+            step = advance(flow, step.action())
+        assert isinstance(step, Returned)
+        sentence = "The tasks were not listed to the end, because of a fault (KeyError)."
+        assert step.value.warnings() == [sentence]
 
 
 class TestMissing:
@@ -166,11 +157,8 @@ class TestMissing:
     def test_with_statistics_every_node_without_a_section_is_known(
         self, selectors: Sequence[str] | None, missing: list[str]
     ) -> None:
-        taken = capture(
-            replied(stats({"node-1": 5, "node-2": 95})),
-            replied(report("node-1")),
-            query=HotThreadsQuery(selectors),
-        )
+        reading = replied(stats({"node-1": 5, "node-2": 95}))
+        taken = capture(reading, REPORT, query=HotThreadsQuery(selectors))
         assert taken.missing == taken.summary()["missing"] == missing
         assert f"Not in the report: {', '.join(missing)}." in taken.warnings()[0]
 
@@ -211,15 +199,9 @@ class TestFiles:
         assert {kinds[0]["kind"] for kinds in shown} == {"agg.terms", "search.script", "search.other"}
         assert written == taken.report.to_dict()
 
-    def test_bytes_that_are_no_text_survive(self) -> None:
-        taken = Capture("::: {node\udcff}\n")
-        assert taken.content("txt") == b"::: {node\xff}\n"
-        assert json.loads(taken.content("json"))["nodes"]
-
     @pytest.mark.parametrize(
         ("destination", "formats", "paths"),
         [
-            ("/out/r.txt", ("txt", "json"), {"txt": "/out/r.txt", "json": "/out/r.json"}),
             ("/out/r", ("txt", "json"), {"txt": "/out/r.txt", "json": "/out/r.json"}),
             ("/out/r.json", ["json"], {"json": "/out/r.json"}),
             ("/out/r.html", ["html", "txt"], {"txt": "/out/r.txt", "html": "/out/r.html"}),
@@ -232,15 +214,6 @@ class TestFiles:
         self, destination: str, formats: Sequence[str], paths: dict[str, str]
     ) -> None:
         assert capture_paths(destination, formats) == paths
-
-    def test_those_of_several_captures_are_numbered_but_for_the_page(self) -> None:
-        assert capture_paths("/out/r.txt", FORMATS, 3) == {
-            "txt": "/out/r.3.txt",
-            "json": "/out/r.3.json",
-            "folded": "/out/r.3.folded",
-            "kinds": "/out/r.3.kinds",
-            "html": "/out/r.html",
-        }
 
     def test_the_page_is_no_content_of_one(self) -> None:
         with pytest.raises(ValueError, match=r"^format is txt, json, folded or kinds"):
@@ -261,16 +234,92 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         ("destination", "formats", "word"),
-        [
-            ("", ["txt"], "destination"),
-            ("/out/", ["txt"], "destination"),
-            ("/out/.txt", ["txt"], "destination"),
-            ("/out/r.txt", [], "formats"),
-            ("/out/r.txt", ["svg"], "formats"),
-            ("/out/r.txt", ["txt", "txt"], "formats"),
-            ("/out/r.txt", "txt,", "formats"),
-        ],
+        [("/out/.txt", ["txt"], "destination"), ("/out/r.txt", ["txt", "txt"], "formats")],
     )
     def test_destination_that_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
             CaptureDestination(destination, formats)
+
+    def test_json_has_the_kinds_of_work_of_the_whole_and_of_each_thread(self) -> None:
+        script = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
+        merge = "org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(ConcurrentMergeScheduler.java:1)"
+        threads = (thread("[search]", cpu(60.0), stack(10, script)), thread("[merge]", cpu(20.0), unique(merge)))
+        written = json.loads(Capture(section("n1", *threads)).content("json"))
+        shares = [(kind["kind"], kind["share_percent"]) for kind in written["kinds"]]
+        assert shares == [("search.script", 75.0), ("merge.segments", 25.0)]
+        [first], [second] = [each["kinds"] for each in written["nodes"][0]["threads"]]
+        assert first == {
+            "kind": "search.script",
+            "label": "Script run for each document",
+            "share_percent": 100.0,
+            "snapshots": 10,
+            "told_by": "frame",
+            "frame": "org.opensearch.painless.PainlessScript$Script.execute",
+        }
+        assert (second["kind"], second["snapshots"]) == ("merge.segments", 1)
+
+
+TEXT = text_at(MONDAY, hot("n", "search", 50, SEARCH))
+
+
+def written(text: str, **circumstances: Any) -> str:
+    return Capture(text, **circumstances).content("json").decode("ascii")
+
+
+AFTER_TASKS = ',\n "kinds": ['
+FULL = written(hostile(), running_tasks=TASKS)
+
+
+def test_the_first_characters_say_when_and_why() -> None:
+    head = read_head(written(TEXT, taken=MONDAY, cause="CPU", reason="time_limit")[:300])
+    assert (head.taken, head.reason, head.cut) == (MONDAY, "time_limit", None)
+
+
+@pytest.mark.parametrize("tasks", [TASKS, hostile_tasks(100), RunningTasks()])
+def test_tasks_are_read_from_what_a_capture_writes(tasks: RunningTasks) -> None:
+    content = written(hostile(), running_tasks=tasks)
+    head = read_head(content)
+    assert head.values["running_tasks"] == tasks.to_dict() == json.loads(content)["running_tasks"]
+    assert (list(head.values), head.cut) == (["capture", "running_tasks", "kinds"], None)
+    # What follows is not needed.
+    assert read_head(content[: content.index(AFTER_TASKS)]).values["running_tasks"] == tasks.to_dict()
+
+
+def test_the_words_in_another_place_are_not_taken_for_them() -> None:
+    text = ' "running_tasks": {"nodes": [{"node": "forged"}]}'
+    for content in (
+        written(f"::: {{{text}}}", cause=f"because\n{text}"),
+        '{\n "capture": {\n  "running_tasks": {"nodes": [{"node": "another"}]}\n },\n "nodes": []\n}',
+    ):
+        assert "running_tasks" not in read_head(content).values
+
+
+@pytest.mark.parametrize("end", [FULL.index(AFTER_TASKS) - 1, 250])
+def test_tasks_that_are_cut_are_said_to_be(end: int) -> None:
+    head = read_head(FULL[:end])
+    assert head.cut == "running_tasks"
+    assert (list(head.values), head.values["running_tasks"]) == (["capture", "running_tasks"], None)
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "nonsense", '{"nodes": NaN'])
+def test_file_that_is_no_json_is_not_read(value: str) -> None:
+    assert read_head(f'{{\n "running_tasks": {value}').cut == "running_tasks"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", "{}", '{"nodes": []}', '{"capture"', '{"capture": 5, "nodes": []}', "\ufffd\ufffd{\x00"),
+        '{"capture": {"taken": "soon", "reason": 3}}',
+        '{"capture": {"taken": null}, "running_tasks": [1, {"nodes": 2}]}',
+        '{"a": ' + "[" * 100_000,
+        written(TEXT),
+    ],
+)
+def test_anything_else_is_a_head_that_says_nothing(content: str) -> None:
+    head = read_head(content)
+    assert (head.taken, head.reason) == (None, None)
+
+
+def test_a_digest_is_known_by_its_first_name() -> None:
+    assert read_head('{"digest": {"since": null}, "profiles": []}') == JsonHead({"digest": None})

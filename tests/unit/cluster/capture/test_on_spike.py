@@ -1,9 +1,10 @@
-"""Capture at detection: what is asked for in which order, what is kept, what becomes of failures and time limits."""
+"""Captures at detection: the plan, what is asked for in which order, what is kept, what becomes of failures."""
 
 from __future__ import annotations
 
 import json
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor, cause_of, reason_of
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
@@ -19,7 +21,6 @@ from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     InvalidReplyError,
     PermissionDeniedError,
-    ServiceUnavailableError,
     TaskStoppedError,
 )
 from airflow_provider_mediaops.http.client import Client
@@ -49,10 +50,10 @@ NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized param
 
 
 class Shelf:
-    """Keeps captures in a list; writable unless it is told otherwise."""
+    """Keeps captures in a list, unless it cannot be written or is full."""
 
     def __init__(
-        self, *, unwritable: str | None = None, shows_cores: bool = False, shows_statistics: bool = False
+        self, *, unwritable: bool = False, full: bool = False, shows_cores: bool = False, shows_statistics: bool = False
     ) -> None:
         self.captures: list[Capture] = []
         self.finished = 0
@@ -60,25 +61,21 @@ class Shelf:
         self.shows_cores = shows_cores
         self.shows_statistics = shows_statistics
         self._unwritable = unwritable
+        self._full = full
 
     def check(self) -> None:
         if self._unwritable:
-            raise PermissionError(13, self._unwritable)
+            raise PermissionError(13, "no room")
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        if self._full:
+            raise OSError(28, "disk full")
         self.captures.append(capture)
         return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
 
     def finish(self, cores: Mapping[str, int] | None = None) -> None:
         self.finished += 1
         self.cores = cores
-
-
-class FullShelf(Shelf):
-    """Has no room for a capture."""
-
-    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
-        raise OSError(28, "disk full")
 
 
 class Captured:
@@ -152,42 +149,22 @@ class TestDetection:
         (remark,) = captured.shelf.captures[0].remarks
         assert remark.startswith("1 node ran hot, not all of them with an id that can be asked for: the report is of")
 
-    def test_the_threads_of_the_hot_nodes_are_asked_for_next(self) -> None:
+    def test_the_threads_of_the_hot_nodes_are_asked_for_next_and_kept_with_the_reading_that_showed_it(self) -> None:
         captured = Captured(plan(), COOL, HOT, REPORT)
         assert captured.asked == ["/_nodes/stats/os,process"] * 2 + [HOT_THREADS]
         *_, reading, asking = (place for place, step in enumerate(captured.steps) if isinstance(step, Request))
         assert asking - reading == 1
         assert requests_of(captured.steps)[-1].params == (("threads", "9"),)
-
-    def test_reading_that_showed_the_spike_is_kept_with_the_threads(self) -> None:
-        captured = Captured(plan(), COOL, HOT, REPORT)
         assert captured.outcome == {
-            "captures": [
-                {"number": 1, "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}], "missing": []},
-            ],
+            "captures": [{"number": 1, "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}], "missing": []}],
             "failures": [],
             "failure_count": 0,
             "timed_out": False,
         }
         (capture,) = captured.shelf.captures
-        assert capture.text == report("node-1")
-        assert capture.taken == START + timedelta(seconds=30)
-        assert capture.cause == "CPU ≥ 85 %, any of the watched nodes"
-        assert capture.reason == "spike"
+        assert (capture.text, capture.taken) == (report("node-1"), START + timedelta(seconds=30))
+        assert (capture.cause, capture.reason) == ("CPU ≥ 85 %, any of the watched nodes", "spike")
         assert captured.shelf.finished == 1
-
-    def test_the_statistics_are_asked_for_after_the_threads_and_again_a_second_later(self) -> None:
-        def counters(at: int) -> Response:
-            gc = {"collectors": {"young": {"collection_count": 1, "collection_time_in_millis": at // 2}}}
-            return replied({"nodes": {"a": {"jvm": {"timestamp": 10**12 + at, "uptime_in_millis": at, "gc": gc}}}})
-
-        shelf = Shelf(shows_statistics=True)
-        captured = Captured(plan(), HOT, REPORT, counters(1_000), counters(3_000), shelf=shelf)
-        counted = f"/_nodes/{node_id('node-1')}/stats/os,jvm,thread_pool"
-        assert captured.asked == ["/_nodes/stats/os,process", HOT_THREADS, counted, counted]
-        (statistics,) = shelf.captures[0].statistics or ()
-        assert statistics["seconds"] == 2.0
-        assert statistics["collector"] == {"collections": 0, "milliseconds": 1000.0, "share_percent": 50.0}
 
     def test_stop_while_the_statistics_are_awaited_costs_no_report(self) -> None:
         shelf = Shelf(shows_statistics=True)
@@ -205,7 +182,7 @@ class TestDetection:
         counts: list[str] = []
         monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
         with pytest.raises(OSError, match="disk full"):
-            Captured(plan(), HOT, REPORT, shelf=FullShelf())
+            Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
         assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
 
     def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
@@ -223,11 +200,6 @@ class TestDetection:
         assert shelf.finished == 1
         assert not shelf.cores
 
-    def test_several_hot_nodes_are_named_the_hottest_first(self) -> None:
-        both = replied(stats({"node-1": 90, "node-2": 99, "node-3": 20}))
-        captured = Captured(plan(), both, replied(report("node-1", "node-2")))
-        assert captured.asked[-1] == f"/_nodes/{node_id('node-2')},{node_id('node-1')}/hot_threads"
-
     def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]
         hot = replied(stats(dict.fromkeys(names, 99)))
@@ -240,7 +212,7 @@ class TestDetection:
 @pytest.mark.parametrize("late", [False, True])
 def test_cluster_is_asked_nothing_where_nothing_can_be_kept(*, late: bool) -> None:
     with pytest.raises(PermissionError, match="no room"):
-        Captured(plan(), late=late, shelf=Shelf(unwritable="no room"))
+        Captured(plan(), late=late, shelf=Shelf(unwritable=True))
 
 
 FULL = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
@@ -339,35 +311,12 @@ class TestFailure:
             Captured(plan(), HOT, reply)
 
 
-@pytest.mark.parametrize(
-    ("fields", "readings", "deadline"),
-    [
-        ({"on_timeout": "capture"}, [COOL] * 3, 5),
-        ({"watch": None, "captures": 2}, [COOL], float("inf")),
-    ],
-)
-def test_failed_capture_without_a_spike_to_wait_for_raises(
-    fields: dict[str, Any], readings: list[Response], deadline: float
-) -> None:
-    with pytest.raises(ServiceUnavailableError):
-        Captured(plan(**fields), *readings, DOWN, deadline=deadline)
-
-
-class TestTimeLimit:
-    def test_failures_before_the_time_limit_are_told(self) -> None:
-        captured = Captured(plan(), HOT, DOWN, HOT, EMPTY, HOT, DOWN, deadline=45)
-        names = ["ServiceUnavailableError", "ReplyTimeoutError", "ServiceUnavailableError"]
-        assert [name for _, name in captured.failures] == names
-        assert captured.seconds == 45
-        assert captured.outcome["timed_out"]
-
-    def test_time_limit_may_capture_all_nodes_that_were_asked_for(self) -> None:
-        chosen = plan(query=HotThreadsQuery("node-*"), on_timeout="capture")
-        captured = Captured(chosen, *[COOL] * 4, replied(report("node-1", "node-2")), deadline=45)
-        assert captured.asked[-2:] == ["/_nodes/node-%2A/stats/os,process", "/_nodes/node-%2A/hot_threads"]
-        assert captured.outcome["timed_out"]
-        assert captured.numbers == [1]
-        assert captured.warnings == ["The time limit has come without a spike: capturing all the same."]
+def test_failures_before_the_time_limit_are_told() -> None:
+    captured = Captured(plan(), HOT, DOWN, HOT, EMPTY, HOT, DOWN, deadline=45)
+    names = ["ServiceUnavailableError", "ReplyTimeoutError", "ServiceUnavailableError"]
+    assert [name for _, name in captured.failures] == names
+    assert captured.seconds == 45
+    assert captured.outcome["timed_out"]
 
 
 def series(*replies: Response | TransportError, **fields: Any) -> Captured:
@@ -399,3 +348,52 @@ class TestSeveral:
             Captured(plan(captures=3), HOT, REPORT, COOL, REPORT, REFUSED, shelf=shelf)
         assert len(shelf.captures) == 2
         assert shelf.finished == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"), [({"poll_interval": float("inf")}, "poll_interval"), ({"captures": 51}, "captures")]
+)
+def test_plan_that_can_never_be_is_refused(fields: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=f"^{word} "):
+        plan(**fields)
+
+
+@pytest.mark.parametrize("watch", [None, CpuWatch(85, sustained_for=60, nodes=["a"], require="all")])
+def test_plan_is_made_again_of_plain_values(watch: CpuWatch | None) -> None:
+    planned = plan(query=HotThreadsQuery(["a"], type="wait"), watch=watch, captures=3, on_timeout="capture")
+    assert CapturePlan.from_dict(json.loads(json.dumps(planned.to_dict()))) == planned
+
+
+def test_plan_knows_the_time_that_its_captures_may_take() -> None:
+    assert plan(query=HotThreadsQuery(), captures=3, every=10).seconds == 3 * (10 + HotThreadsQuery().read_timeout)
+
+
+SPIKE = "CPU ≥ 92.5 % for 20 s, all of the watched nodes"
+
+
+@pytest.mark.parametrize(
+    ("watch", "timed_out", "reason", "cause"),
+    [
+        (None, False, "at_once", "at once, without waiting for high CPU"),
+        (CpuWatch(92.5, 20, require="all"), False, "spike", SPIKE),
+        (CpuWatch(92.5, 20, require="all"), True, "time_limit", f"at the time limit of the wait; not seen: {SPIKE}"),
+    ],
+)
+def test_cause_of_a_capture_is_said_in_words_and_in_one(
+    watch: CpuWatch | None, *, timed_out: bool, reason: str, cause: str
+) -> None:
+    assert cause_of(watch, timed_out=timed_out) == cause
+    assert reason_of(watch, timed_out=timed_out) == reason
+
+
+class TestTakenFor:
+    TI = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=2, map_index=0)
+
+    def test_task_of_a_capture_is_read_from_its_context(self) -> None:
+        assert TakenFor.from_context({"ti": self.TI}) == TakenFor("d", "r", "t", 2, 0)
+        assert TakenFor.from_context({"ti": SimpleNamespace(map_index=-1)}) == TakenFor.from_context({}) == TakenFor()
+
+    @pytest.mark.parametrize("name", ["dag", "dag_run"])
+    def test_capture_of_a_dag_callback_is_not_for_the_task_that_ended_last(self, name: str) -> None:
+        context = {"ti": self.TI, name: SimpleNamespace(dag_id="d"), "run_id": "r", "reason": "task_failure"}
+        assert TakenFor.from_context(context) == TakenFor("d", "r")

@@ -1,4 +1,4 @@
-"""Files of captures over days, made to measure: as a task writes them, or as people paste texts."""
+"""Captures over days, made to measure: their files as a task writes them, and digests of them with their pages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.digest.capture_sums import sums_of, task_rows
+from airflow_provider_mediaops.cluster.digest.findings import document_of
+from airflow_provider_mediaops.cluster.digest.model import Digest
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from airflow_provider_mediaops.cluster.capture.reason import Reason
+    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 #: A Monday.
 MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
@@ -116,3 +123,32 @@ def write_two_weeks(folder: Path, *, every: timedelta = timedelta(hours=2)) -> N
         write_capture(folder / "spikes", at, text, reason="spike", tasks=running("dashboard", "data-2", running=9))
     (folder / "cut.txt").write_text("<html>no report</html>\n")
     (folder / "empty.txt").write_text("")
+
+
+def page_of(digest: Digest, path: str = "/reports/weeks/week.html") -> str:
+    return digest_page(digest, document_of(digest, Period(), ["/reports"]), path)
+
+
+def sums_at(at: datetime, text: str, path: str = "/reports/x.txt", **facts: Any) -> CaptureSums:
+    """Return the sums of a capture that was taken at a time."""
+    return sums_of(parse(text), path=path, time=at.timestamp(), **facts)
+
+
+def digest_from(captures: Iterable[CaptureSums]) -> Digest:
+    digest = Digest()
+    for each in captures:
+        digest.add(each)
+    return digest
+
+
+def digest_of(folder: str = "/reports/days", captures: int = 12) -> Digest:
+    """Return the digest of a day with one spike."""
+
+    def sums(number: int) -> CaptureSums:
+        at = MONDAY + number * timedelta(hours=2)
+        text = text_at(at, hot("n", "search", 40.0 + number, SEARCH), hot("n", "write", 10.0, BULK))
+        tasks = task_rows(running("dashboard"), at.timestamp())
+        series = "spike" if number == 7 else "scheduled"
+        return sums_at(at, text, f"{folder}/{number}.txt", series=series, tasks=tasks)
+
+    return digest_from(map(sums, range(captures)))

@@ -1,7 +1,8 @@
-"""One capture of its files: when and why it was taken, and what is wrong with it."""
+"""The captures of a source: which files are found, when and why each was taken, and what is wrong with it."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -15,9 +16,13 @@ from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
 from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
+from tests.unit.storage.attached import attached
+from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
@@ -26,16 +31,25 @@ TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
 LATER = MONDAY + timedelta(hours=3)
 
 
-def read(folder: Path, period: Period | None = None, warnings: list[str] | None = None) -> FoundSums:
+def unexpected(warning: str) -> None:
+    raise AssertionError(warning)
+
+
+def read(folder: Path, period: Period = Period()) -> FoundSums:  # noqa: B008 - it is frozen
+    """Read the only capture of a folder."""
     (files,) = find_captures([str(folder)])
-    return read_captures(files, period or Period(), ([] if warnings is None else warnings).append)
+    return read_captures(files, period, unexpected)
 
 
-def sums(folder: Path, warnings: list[str] | None = None) -> CaptureSums:
-    found = read(folder, None, warnings)
+def sums(folder: Path) -> CaptureSums:
+    found = read(folder)
     assert (found.outside, found.damage) == (0, "")
     (one,) = found.sums
     return one
+
+
+def from_day(day: int, until: float | None = None) -> Period:
+    return Period((MONDAY + timedelta(days=day)).timestamp(), until)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +96,8 @@ def test_source_that_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> N
     found = find_captures([str(tmp_path)])
 
     assert {files.name.rpartition("/")[2] for files in found} == names
-    assert {read_captures(files, Period(), unexpected) for files in found} == {
-        FoundSums(damage="it is no regular file")
-    }
+    damage = {read_captures(files, Period(), unexpected) for files in found}
+    assert damage == {FoundSums(damage="it is no regular file")}
 
 
 def test_capture_whose_json_file_is_of_another_time_is_not_read(
@@ -99,29 +112,22 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
         return whole(file, most)
 
     monkeypatch.setattr(FoundFile, "read", counted)
-    period = Period((MONDAY + timedelta(days=3)).timestamp(), (MONDAY + timedelta(days=4)).timestamp())
-    for files in find_captures([str(tmp_path)]):
-        assert read_captures(files, period, unexpected) == FoundSums(outside=1)
+    assert read(tmp_path, from_day(3)) == FoundSums(outside=1)
     assert max(read_bytes) <= 1 << 16
 
 
 def test_text_of_another_time_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pasted.txt").write_text(TEXT)
     monkeypatch.setattr(reading, "read_reports", lambda _: pytest.fail("parsed"))
-    assert read(tmp_path, Period((MONDAY + timedelta(days=3)).timestamp(), None)) == FoundSums(outside=1)
+    assert read(tmp_path, from_day(3)) == FoundSums(outside=1)
 
 
 def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp_path: Path) -> None:
-    texts = [
-        text_at(MONDAY + timedelta(days=day), hot("data-1", "search", 10 + day, SEARCH), node="data-1")
-        for day in range(4)
-    ]
+    days = [(10 + day, MONDAY + timedelta(days=day)) for day in range(4)]
+    texts = [text_at(at, hot("data-1", "search", share, SEARCH)) for share, at in days]
     (tmp_path / "appended.txt").write_text("".join(texts))
-    (files,) = find_captures([str(tmp_path)])
-    found = read_captures(files, Period((MONDAY + timedelta(days=2)).timestamp(), None), unexpected)
-    assert [(each.time, each.amount) for each in found.sums] == [
-        ((MONDAY + timedelta(days=day)).timestamp(), 10 + day) for day in (2, 3)
-    ]
+    found = read(tmp_path, from_day(2))
+    assert [(each.time, each.amount) for each in found.sums] == [(from_day(day).since, 10 + day) for day in (2, 3)]
     assert found.outside == 2
 
 
@@ -129,9 +135,7 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
     """The first time in a text need not be its earliest."""
     late = text_at(MONDAY + timedelta(minutes=5), hot("data-2", "search", 50, SEARCH), node="data-2")
     (tmp_path / "pasted.txt").write_text(late + TEXT)
-    found = read(
-        tmp_path, Period((MONDAY - timedelta(hours=1)).timestamp(), (MONDAY + timedelta(minutes=1)).timestamp())
-    )
+    found = read(tmp_path, from_day(-1, MONDAY.timestamp() + 60))
     assert [each.time for each in found.sums] == [MONDAY.timestamp()]
 
 
@@ -160,10 +164,6 @@ def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     file.unlink()
     gone = "it was there when the files were listed, and is gone"
     assert read_captures(files, Period(), unexpected) == FoundSums(damage=gone)
-
-
-def unexpected(warning: str) -> None:
-    raise AssertionError(warning)
 
 
 def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
@@ -197,8 +197,7 @@ def test_json_file_that_does_not_say_when_does_not_hide_the_captures_of_the_text
     (tmp_path / "pasted.json").write_text(json.dumps(parse(TEXT).to_dict()))
     texts = [text_at(MONDAY + timedelta(days=day), hot("data-1", "search", 50, SEARCH)) for day in range(3)]
     (tmp_path / "pasted.txt").write_text("".join(texts))
-    found = read(tmp_path)
-    assert [each.time for each in found.sums] == [(MONDAY + timedelta(days=day)).timestamp() for day in range(3)]
+    assert [each.time for each in read(tmp_path).sums] == [from_day(day).since for day in range(3)]
 
 
 def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:
@@ -225,23 +224,117 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: it ")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.txt", "", True),
-        ("a.json", '{"capture": {}, "nodes": []}', True),
-        ("a.json", '{\n "capture": {', True),
-        ("a.json", '{"digest": {}}', False),
-        ("a.json", '{"took": 5}', False),
-    ],
-)
-def test_files_of_a_capture_are_known(tmp_path: Path, name: str, content: str, expected: bool) -> None:  # noqa: FBT001 - by pytest
-    (tmp_path / name).write_text(content)
-    (files,) = find_captures([str(tmp_path)])
-    assert belongs_to_capture(files) is expected
-
-
 def test_pipe_belongs_to_no_capture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     (files,) = find_captures([str(tmp_path)])
     assert not belongs_to_capture(files)
+
+
+NAMES = (
+    *("b.txt", "a.txt", "a.json", "a.html", "a.folded", "d.log"),
+    *("deep/c.json", "deep/d.txt.gz", ".a.txt.part", ".hidden/e.txt"),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in NAMES:
+        file = tmp_path / "reports" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    return tmp_path / "reports"
+
+
+def found(folder: Path, *sources: object) -> list[tuple[str, bool, bool]]:
+    captures = find_captures([str(source) for source in sources])
+    return [(each.stem.removeprefix(f"{folder}/"), bool(each.text), bool(each.json)) for each in captures]
+
+
+def test_a_folder_is_searched_with_all_below_it(folder: Path) -> None:
+    whole = [("a", True, True), ("b", True, False), ("deep/c", False, True), ("deep/d", True, False)]
+    assert found(folder, folder) == found(folder, f"{folder}/") == found(folder, folder.as_uri()) == whole
+
+
+def test_a_pattern_and_a_file_may_name_other_texts(folder: Path) -> None:
+    assert found(folder, folder / "*") == [("a", True, True), ("b", True, False), ("d.log", True, False)]
+    assert found(folder, folder / "d.log") == [("d.log", True, False)]
+    assert found(folder, folder / "**" / "*.gz") == [("deep/d", True, False)]
+    assert found(folder, folder / "a.html") == []
+
+
+def test_several_sources_name_each_capture_once(folder: Path) -> None:
+    assert found(folder, folder, folder / "a.txt", folder / "deep") == found(folder, folder)
+
+
+def test_a_file_that_does_not_exist_is_named(folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt cannot be read: "):
+        found(folder, folder / "gone.txt")
+
+
+def test_a_store_is_searched_likewise() -> None:
+    with attached(FakeStore(), "captures") as store:
+        for name in NAMES:
+            store.pipe_file(f"/bucket/{name}", name.encode())
+        captures = find_captures(["memory://captures@bucket/"])
+        assert [each.name for each in captures] == [
+            f"memory://bucket/{name}" for name in ("a.txt", "b.txt", "deep/c.json", "deep/d.txt.gz")
+        ]
+        assert captures[0].text is not None
+        assert captures[0].text.read(3) == b"a.t"
+
+
+def read_bytes(folder: Path, content: bytes, most: int, name: str = "a.txt.gz") -> bytes:
+    """Return what is read of the only capture of a folder."""
+    (folder / name).write_bytes(content)
+    (capture,) = find_captures([str(folder)])
+    assert capture.text is not None
+    return capture.text.read(most)
+
+
+def test_gzip_is_unpacked_by_its_content_to_its_end_and_no_further_than_asked(tmp_path: Path) -> None:
+    assert read_bytes(tmp_path, gzip.compress(b"x" * 10_000_000), 1_000_000, "a.txt") == b"x" * 1_000_000
+    put_together = gzip.compress(b"first,") + gzip.compress(b"second") + b"\0" * 20
+    assert read_bytes(tmp_path, put_together, 100, "a.txt") == b"first,second"
+
+
+def test_gzip_that_is_cut_is_no_capture_with_fewer_threads(tmp_path: Path) -> None:
+    with pytest.raises(NoReportError, match="gzip, but cut"):
+        read_bytes(tmp_path, gzip.compress(bytes(range(256)) * 40)[:200], 1_000_000)
+
+
+@pytest.fixture
+def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder below that this user may not list, which permissions do not bring about for root."""
+    within, list_folder, open_file = folder / "deep", os.scandir, os.open
+
+    def refusing(given: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any = ".", *arguments: Any, **named: Any) -> Any:
+            if os.fspath(path) == str(within):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(within))
+            return given(path, *arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(os, "scandir", refusing(list_folder))
+    monkeypatch.setattr(os, "open", refusing(open_file))
+    return within
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "/**/*.json", "/*/c.json", "/d*/c.json"])
+def test_a_folder_that_may_not_be_listed_is_named(folder: Path, closed: Path, pattern: str) -> None:
+    captures = {each.name: each for each in find_captures([f"{folder}{pattern}"])}
+    file = captures[str(closed)].text
+    assert file is not None
+    with pytest.raises(PermissionError, match="deep cannot be read"):
+        file.read(10)
+
+
+@pytest.mark.parametrize("pattern", ["/*.txt", "/e*/c.json", "/b.txt"])
+def test_a_folder_that_no_pattern_leads_to_is_not_looked_at(folder: Path, closed: Path, pattern: str) -> None:
+    assert str(closed) not in {each.name for each in find_captures([f"{folder}{pattern}"])}
+
+
+@pytest.mark.parametrize("below", ["", "/*.json"])
+def test_a_source_that_may_not_be_listed_is_an_error(closed: Path, below: str) -> None:
+    with pytest.raises(PermissionError, match=r"deep.* cannot be read"):
+        find_captures([f"{closed}{below}"])

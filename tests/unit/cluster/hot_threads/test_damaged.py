@@ -1,8 +1,8 @@
-"""Texts that are cut, edited, or no report at all: nothing raised, nothing lost, and a word on all of it."""
+"""Texts that are cut, edited, pieces, or no report: nothing raised, nothing lost, and a word on all of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
@@ -10,39 +10,30 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.cluster.hot_threads.short_texts import HEADER, REPORT, SAMPLING, STACK, THREAD, UNIQUE
+from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
-FRAME = "       a.B.c(B.java:1)\n"
+PROMPT = "$ curl -s localhost:9200/_nodes/hot_threads\n"
+CALL = "a.B.c(B.java:1)"
+FRAME = f"       {CALL}\n"
 FREEBSD = "   hot_threads is not supported on FreeBSD\n"
 
 # Words by which the lines of a report are known, so that arbitrary text comes near to one.
 PIECES = [
     *":{}[]'\n\r #=,().%\x85",
-    ":::",
-    "\r\n",
-    "  ",
-    "inet[/",
-    " by thread '",
-    "Hot threads at ",
-    "interval=500ms",
-    "unique snapshot",
-    "cpu usage",
-    "memory allocated",
-    "9" * 5000,
-    "10/10 snapshots sharing following ",
-    " elements",
-    "1.0% (",
-    " out of ",
-    "500ms",
-    "a.b.C.d(E.java:1)",
-    "not supported",
-    HEADER,
-    SAMPLING,
-    THREAD,
-    STACK,
+    *(":::", "\r\n", "  ", "inet[/", " by thread '", "Hot threads at ", "interval=500ms", "unique snapshot"),
+    *("cpu usage", "memory allocated", "9" * 5000, "10/10 snapshots sharing following ", " elements", "1.0% ("),
+    *(" out of ", "500ms", "a.b.C.d(E.java:1)", "not supported", HEADER, SAMPLING, THREAD, STACK),
 ]
+
+
+def rendered(text: str) -> HotThreadsReport:
+    """Return the report of a text, which comes back whole."""
+    report = parse(text)
+    assert report.render() == text
+    return report
 
 
 def remarks(report: HotThreadsReport) -> list[tuple[int, str]]:
@@ -50,6 +41,7 @@ def remarks(report: HotThreadsReport) -> list[tuple[int, str]]:
 
 
 UNKNOWN = "not a line of a hot-threads report"
+TOO_FEW = "3 stack frames announced, 2 found"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +64,8 @@ UNKNOWN = "not a line of a hot-threads report"
         (THREAD[:-2] + "\n" + STACK + THREAD + STACK, [(1, "a thread's name without its closing quote")]),
         (THREAD.replace("cpu", "gpu") + STACK, [(1, "a thread's line in an unknown form")]),
         (THREAD, [(1, "the text ends before this thread's stack")]),
+        (THREAD + "~\n" + FRAME + STACK, [(2, UNKNOWN), (3, "a stack frame outside a stack")]),
+        (2 * (THREAD + STACK.replace("2 el", "3 el")), [(2, TOO_FEW), (6, TOO_FEW)]),
         (THREAD + STACK[:-6], [(2, "2 stack frames announced, 1 found"), (4, UNKNOWN)]),
         (THREAD + STACK + "       a.B.d(B.java:2)\n", [(5, "a stack frame beyond the end of its stack")]),
         (THREAD + UNIQUE + "...\n" + FRAME, [(3, UNKNOWN), (4, "a stack frame beyond the end of its stack")]),
@@ -87,15 +81,13 @@ UNKNOWN = "not a line of a hot-threads report"
     ],
 )  # fmt: skip
 def test_line_that_is_not_understood_is_told(text: str, expected: list[tuple[int, str]]) -> None:
-    report = parse(text)
-    assert remarks(report) == expected
-    assert report.render() == text
+    assert remarks(rendered(text)) == expected
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \r\n\n", "   "])
 def test_blank_text_is_a_report_of_nothing(text: str) -> None:
-    report = parse(text)
-    assert (report.nodes, report.unparsed, report.render()) == ((), (), text)
+    report = rendered(text)
+    assert (report.nodes, report.unparsed) == ((), ())
 
 
 def test_a_page_instead_of_a_report_stands_under_a_nameless_node() -> None:
@@ -108,35 +100,24 @@ def test_a_page_instead_of_a_report_stands_under_a_nameless_node() -> None:
 @pytest.mark.long
 def test_remarks_beyond_those_that_anyone_reads_are_one_in_the_end() -> None:
     text = "~\n       a.B.c(B.java:1)\n" * 6_000 + REPORT + "~\n"
-    report = parse(text)
-    assert report.render() == text
-    *told, rest = report.unparsed
+    *told, rest = rendered(text).unparsed
     assert [found.line for found in told] == list(range(1, 10_000))
-    assert (rest.line, rest.text.endswith("~"), rest.reason) == (
-        10_000,
-        True,
-        "much between here and the end of these lines",
-    )
+    assert (rest.line, rest.reason) == (10_000, "much between here and the end of these lines")
+    assert rest.text.endswith("~")
     assert rest.text.count("\n") == text.count("\n") - 10_000
 
 
 def test_a_stack_longer_than_any_of_java_s_is_read_whole() -> None:
     frames = [f"a.B.c{number}(B.java:1)" for number in range(20_000)]
     text = THREAD + UNIQUE + "".join(f"       {frame}\n" for frame in frames)
-    report = parse(text)
-    assert report.render() == text
+    report = rendered(text)
     assert report.unparsed == ()
     assert list(report.nodes[0].threads[0].groups[0].frames) == frames
 
 
 def test_slots_of_a_cut_header_are_those_that_are_closed() -> None:
     (node,) = parse(HEADER.partition(".0.0.1:9300}")[0]).nodes
-    assert (node.name, node.ephemeral_id, node.host, node.address) == (
-        "n1",
-        "Z3cR9pLkTgyW4vHs8uNeJA",
-        "es1",
-        None,
-    )
+    assert (node.name, node.host, node.address) == ("n1", "es1", None)
 
 
 def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> None:
@@ -146,9 +127,9 @@ def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> No
 
 def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:
     text = "\n" + THREAD + SAMPLING
-    report = parse(text)
+    report = rendered(text)
     assert [len(node.threads) for node in report.nodes] == [1, 0]
-    assert (report.source, report.render()) == ("\n", text)
+    assert report.source == "\n"
 
 
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
@@ -176,8 +157,7 @@ def test_an_unknown_line_stays_where_it_stood() -> None:
 @example("1.0% (" + THREAD)
 @example("10/10 snapshots sharing following " * 2 + HEADER)
 def test_any_text_comes_back_whole(text: str) -> None:
-    report = parse(text)
-    assert report.render() == text
+    report = rendered(text)
     assert [found.line for found in report.unparsed] == sorted(found.line for found in report.unparsed)
     # Of a text in a wrapping, here lines broken at blanks, remarks are of what is in it.
     plain = report.plain_text()
@@ -191,6 +171,84 @@ def test_report_cut_at_any_sign_says_so_unless_it_could_have_ended_there() -> No
     could_end = {part.rstrip() for part in ["", *complete]}
     for length in range(len(text)):
         part = text[:length]
-        report = parse(part)
-        assert report.render() == part
+        report = rendered(part)
         assert (report.unparsed == ()) == (part.rstrip() in could_end), part
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("88.0% (440ms out of 500ms) cpu usage by thr", ("cpu", 88.0, 88.0, None, "440ms", "500ms", 88.0)),
+        ("88.0% (440ms out of 500ms) cpu", ("cpu", 88.0, 88.0, None, "440ms", "500ms", 88.0)),
+        ("88.0% (440ms out of 500ms) block usa", ("block", 88.0, None, None, "440ms", "500ms", 88.0)),
+        ("88.0% (440ms out of 500ms) cp", (None, 88.0, None, None, "440ms", "500ms", 88.0)),
+        ("88.0% (440ms out of 50", (None, 88.0, None, None, "440ms", None, 88.0)),
+        ("88.0% (440ms o", (None, 88.0, None, None, None, None, 88.0)),
+        ("88.0% (44", (None, 88.0, None, None, None, None, 88.0)),
+        ("59.6% [cpu=17.9%, other=41.7%] (298ms out of 5", ("cpu", 59.6, 17.9, 41.7, "298ms", None, 17.9)),
+        ("59.6% [cpu=17.9%, other=41.7%", ("cpu", 59.6, 17.9, 41.7, None, None, 17.9)),
+        ("59.6% [cpu=17.9%, other=4", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
+        ("59.6% [cpu=17.9%, ot", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
+        # The sum with the other time is no CPU.
+        ("59.6% [cpu=17.", ("cpu", 59.6, None, None, None, None, None)),
+        ("1.5kb memory alloc", ("mem", None, None, None, None, None, 1536)),
+        # Of other words.
+        ("10% (ten percent) of the nodes failed", (None,) * 7),
+        ("5.0% [idx-1] was slow", (None,) * 7),
+        ("1b memory?", (None,) * 7),
+    ],
+)
+def test_cut_line_of_a_thread_keeps_the_figures_that_are_whole(line: str, expected: tuple[Any, ...]) -> None:
+    report = rendered(f"   {line}\n     unique snapshot\n")
+    (one,) = report.nodes[0].threads
+    assert (one.kind, one.percent, one.cpu_percent, one.other_percent, one.time, one.out_of, one.amount) == expected
+    assert [found.reason for found in report.unparsed] == ["a thread's line that ends before the thread's name"]
+
+
+@pytest.mark.parametrize(
+    ("text", "understood"),
+    [
+        *((text, False) for text in ("", "\n", "hello world", "<html>\n", PROMPT, ":::\n", FRAME)),
+        (section("n1"), True),
+        (PROMPT + section("n1"), True),
+        ("::: {n1}\n", True),
+        ("   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms:\n", True),
+        (thread("t", cpu(1.0)), True),
+        ("   10.0% (50ms out of 5", True),
+    ],
+)
+def test_text_in_which_nothing_was_understood_is_known_as_such(text: str, *, understood: bool) -> None:
+    assert rendered(text).understood is understood
+
+
+@pytest.mark.parametrize("before", [PROMPT, "\n" + PROMPT + "\n", "node1> GET hot_threads\n\n~\n", f"{CALL}\n"])
+@pytest.mark.parametrize("piece", [section("n1", thread("t", cpu(10.0), stack(10, CALL))), thread("[n1]", cpu(1.0))])
+def test_lines_before_the_first_node_are_of_none(before: str, piece: str) -> None:
+    report = rendered(before + piece)
+    assert [len(node.threads) for node in report.nodes] == [1]
+    assert report.source == before
+    assert "".join(found.text for found in report.unparsed).startswith(before.strip())
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        (("Attach Listener", "elasticsearch[n1][write][T#1]"), [("n1", 2)]),
+        (
+            ("opensearch[n1][write][T#1]", "opensearch[n1][write][T#2]", "opensearch[n2][write][T#1]"),
+            [("n1", 2), ("n2", 1)],
+        ),
+        (("[write]",), [(None, 1)]),
+    ],
+)
+def test_piece_without_a_header_is_of_the_node_in_its_threads_names(
+    names: tuple[str, ...], nodes: list[tuple[str | None, int]]
+) -> None:
+    report = rendered("".join(thread(name, cpu(10.0)) for name in names))
+    assert [(node.name, len(node.threads)) for node in report.nodes] == nodes
+    assert {node.header for node in report.nodes} == {None}
+
+
+def test_name_in_a_header_holds_against_those_in_threads_names() -> None:
+    report = rendered(section("n1", thread("opensearch[n2][write][T#1]", cpu(10.0))))
+    assert [node.name for node in report.nodes] == ["n1"]

@@ -1,16 +1,20 @@
-"""When tasks are looked at, what is asked, and what ends the asking."""
+"""How tasks are looked at: what is asked and when, how replies of any version are read, and what ends the asking."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks import replies
 from airflow_provider_mediaops.cluster.running_tasks import sampling as task_sampling
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling, look_times
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import (
@@ -24,12 +28,26 @@ from airflow_provider_mediaops.http.exchange import (
     advance,
 )
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.call_flows import FakeClock
 from tests.unit.search_cluster import error, node_id, replied
-from tests.unit.task_replies import BULK, COORDINATOR, SECRET, coordinating, listed, pools, shards, task_list
+from tests.unit.task_replies import (
+    BULK,
+    COORDINATOR,
+    PHASE,
+    REPORT_MS,
+    SECRET,
+    coordinating,
+    listed,
+    pools,
+    shards,
+    task_list,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from airflow_provider_mediaops.http.exchange import Call
 
 FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/tasks/lists]"), 403)
 NODES = NodeStats((NodeCpu(node_id("node-1"), "node-1", percent=97.0),))
@@ -95,6 +113,11 @@ class Tour:
     def times(self, kind: str) -> list[int]:
         return [at for at, asked in self.asked if asked == kind]
 
+    @property
+    def listed(self) -> list[str]:
+        """The nodes whose tasks were listed, by request."""
+        return [dict(request.params)["nodes"] for request in self.requests if request.path == "/_tasks"]
+
 
 class TestTimes:
     @pytest.mark.parametrize(
@@ -146,8 +169,7 @@ class TestRestraint:
         both = NodeStats((*NODES.nodes, NodeCpu(node_id("node-2"), "node-2", percent=90.0)))
         tour = Tour(both, pools=replied({"nodes": loads}))
         sampling = tour.run()
-        lists = [dict(request.params) for request in tour.requests if request.path == "/_tasks"]
-        assert {params["nodes"] for params in lists} == {node_id("node-2")}
+        assert set(tour.listed) == {node_id("node-2")}
         assert list(sampling.nodes) == [node_id("node-1"), node_id("node-2")]
 
     def test_of_a_name_for_many_nodes_the_ten_busiest_are_asked(self) -> None:
@@ -158,26 +180,23 @@ class TestRestraint:
 
         sampling = tour.run(nodes=["data:true"])
 
-        lists = [dict(request.params)["nodes"] for request in tour.requests if request.path == "/_tasks"]
-        asked = {node for each in lists for node in each.split(",")}
+        asked = {node for each in tour.listed for node in each.split(",")}
         assert len(asked) == len(sampling.nodes) == 10
         assert "*" not in asked
         assert sampling.remarks == ["Tasks were listed of the 10 busiest of 12 nodes."]
 
     @pytest.mark.parametrize(
-        ("answers", "times"),
+        "answers",
         [
-            ({"pools": replied(pools(500))}, [5, 500, 560]),
-            ({"pools": replied("no", 500)}, [5, 500, 560]),
-            ({"list": replied(task_list(listed(1, 0, description="x" * 300_000)))}, [5, 500, 560]),
+            {"pools": replied(pools(500))},
+            {"pools": replied("no", 500)},
+            {"list": replied(task_list(listed(1, 0, description="x" * 300_000)))},
         ],
     )
-    def test_tasks_are_listed_at_the_ends_only_with_queues_or_large_lists(
-        self, answers: dict[str, Response], times: list[int]
-    ) -> None:
+    def test_tasks_are_listed_at_the_ends_only_with_queues_or_large_lists(self, answers: dict[str, Response]) -> None:
         tour = Tour(NODES, **answers)
         tour.run()
-        assert tour.times("list") == times
+        assert tour.times("list") == [5, 500, 560]
 
     @pytest.mark.parametrize(
         ("reply", "sentence"),
@@ -194,13 +213,6 @@ class TestRestraint:
         assert [warning[: len(sentence)] for warning in sampling.warnings] == [sentence]
         # The index is named all the same.
         assert len(tour.times("shards")) == 2
-
-    def test_a_refusal_is_logged_once_in_a_series(self) -> None:
-        tour = Tour(list=FORBIDDEN)
-        first, second = tour.run(), tour.run()
-        assert first.warnings == first.remarks == second.remarks
-        assert second.warnings == []
-        assert tour.times("list") == []
 
     def test_no_reply_is_quoted_because_it_may_hold_a_query(self) -> None:
         broken = replied(f'{{"nodes": {{"{SECRET}')
@@ -336,3 +348,88 @@ class TestQueries:
         tour.run()
         looked_up = [request.path for request in tour.requests if request.path.startswith("/_tasks/")]
         assert [path.rpartition("%3A")[2] for path in looked_up] == ["2", "3", "1"]
+
+
+CALLS: list[Call[Any]] = [
+    *(replies.task_list(["a"]), replies.single_task("a:1"), replies.thread_pools(["a"]), replies.shard_times(["a"]))
+]
+names = st.sampled_from(
+    ["nodes", "tasks", "task", "node", "id", "action", "headers", "thread_pool", "indices", "shards"]
+)
+json_objects = st.dictionaries(
+    names,
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=12,
+    ),
+)
+
+
+def read(call: Call[Any], body: dict[str, Any]) -> Any:
+    return call.parse(replied(body))
+
+
+def test_only_the_hot_nodes_and_the_actions_on_data_are_asked_for() -> None:
+    request = replies.task_list(["id-1", "id-2"]).request
+    assert (request.method, request.path) == ("GET", "/_tasks")
+    actions = "indices:data/*,indices:admin/*"
+    assert dict(request.params) == {"detailed": "true", "nodes": "id-1,id-2", "actions": actions}
+    assert replies.single_task("id-1:7").request.path == "/_tasks/id-1%3A7"
+    assert replies.thread_pools(["id-1", "id-2"]).request.path == "/_nodes/id-1,id-2/stats/thread_pool"
+    request = replies.shard_times(["id-1"]).request
+    assert request.path == "/_nodes/id-1/stats/indices/search,indexing,merge"
+    assert dict(request.params)["level"] == "shards"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_request_is_repeated_large_or_long(call: Call[Any]) -> None:
+    assert not call.request.is_retried
+    assert call.request.max_bytes <= 16 * 1024 * 1024
+    assert TransportSettings(read_timeout=600).total_limit(call.request) <= 2.0
+
+
+def test_a_task_of_opensearch() -> None:
+    reply = task_list(listed(12, 100, cpu_ms=64.5, executions=1, active_threads=2))
+    (task,) = read(replies.task_list(["x"]), reply).tasks
+    assert (task.task_id, task.node_id) == (f"{node_id('node-1')}:12", node_id("node-1"))
+    assert (task.action, task.kind, task.index) == (PHASE, "indices:data/read/search", "orders")
+    assert (task.parent_id, task.opaque_id) == (f"{COORDINATOR}:7", "report:nightly")
+    assert (task.started_ms, task.running_ms, task.listed_at_ms) == (REPORT_MS - 900, 1_000.0, REPORT_MS + 100)
+    assert (task.cpu_ms, task.executions, task.active_threads) == (64.5, 1, 2)
+
+
+def test_a_coordinating_task_names_what_the_client_named() -> None:
+    task = read(replies.single_task("x"), coordinating({"size": 0}, index="logs-*, orders"))
+    assert task.task_id == f"{COORDINATOR}:7"
+    assert (task.expression, task.index) == ("logs-*,orders", None)
+    assert read(replies.single_task("x"), {"completed": True}) is None
+
+
+def test_no_literal_of_a_query_passes_for_an_index() -> None:
+    asked_for = {"query": {"match": {"message": "index[123-45-6789] of shardId[[123-45-6789][0]]"}}}
+    task = read(replies.single_task("x"), coordinating(asked_for, index="logs"))
+    assert (task.expression, task.index) == ("logs", None)
+
+    scroll = listed(1, 0, description='requests[1], source[{"query":{"match":{"message":"indices[123-45-6789]"}}}]')
+    (task,) = read(replies.task_list(["x"]), task_list(scroll)).tasks
+    assert (task.expression, task.index) == (None, None)
+
+
+def test_pools_that_rest_are_left_out() -> None:
+    assert read(replies.thread_pools(["x"]), pools(3)) == {
+        node_id("node-1"): (PoolLoad(pool="search", active=4, queue=3, rejected=2),)
+    }
+
+
+def test_the_counters_of_an_index_are_those_of_its_shards() -> None:
+    found = read(replies.shard_times(["x"]), shards(orders=263))
+    assert found == {
+        node_id("node-1"): {"orders": IndexWork(index="orders", query_ms=263.0, index_ms=4.0, merge_ms=5.0, merges=1)}
+    }
+
+
+@given(json_objects)
+def test_any_object_is_read_without_an_error(body: dict[str, Any]) -> None:
+    for call in CALLS:
+        read(call, json.loads(json.dumps(body)))
