@@ -178,6 +178,14 @@ def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> N
         assert (result["captures"], result["damaged"], result["outside"]) == (1, 0, 0)
 
 
+@pytest.mark.parametrize("drawn", [".html", ".folded", ".kinds"])
+def test_files_of_a_capture_that_hold_no_report_are_not_read(tmp_path: Path, drawn: str) -> None:
+    name = write_capture(tmp_path / "in", MONDAY, text_at(MONDAY, hot("n", "search", 50, MERGE)))
+    name.with_suffix(drawn).write_text("drawn")
+    result = make(tmp_path / "in" / "*", tmp_path / "out.html")
+    assert (result["captures"], result["damaged"]) == (1, 0)
+
+
 @pytest.mark.parametrize("period", [ALL, Period(-62135596800.0, 253402300799.0)])
 def test_times_at_the_ends_of_the_calendar_are_no_fault(tmp_path: Path, period: Period) -> None:
     for at in (MONDAY, MONDAY.replace(year=1, month=1, day=2)):
