@@ -8,12 +8,13 @@ import signal
 import socket
 import threading
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import PATIENT, ask
@@ -29,18 +30,8 @@ REQUEST = Request("GET", "/")
 LONG_SECONDS = 240
 
 
-class Answering:
-    """A transport that answers by a function."""
-
-    def __init__(self, answer: Callable[[Request, Stop], Response]) -> None:
-        self._answer = answer
-
-    def send(self, request: Request, cancelled: Stop) -> Response:
-        return self._answer(request, cancelled)
-
-
 def transport(answer: Callable[[Request, Stop], Response]) -> Transport:
-    return cast("Transport", Answering(answer))
+    return cast("Transport", SimpleNamespace(send=answer))
 
 
 async def set_in_a_thread(event: threading.Event) -> None:
@@ -143,14 +134,6 @@ async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present
         await asyncio.sleep(0)
     held.let_go()
     assert [await first, await second] == [Response(200)] * 2
-
-
-async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
-    def fail(*_: object) -> Response:
-        raise TransportError(Failure.BROKEN, "cut")
-
-    with pytest.raises(TransportError, match="cut"):
-        await RequestThreads(1, 1).send(transport(fail), "one", REQUEST)
 
 
 async def test_cancelled_request_that_waits_for_a_thread_is_not_sent() -> None:
