@@ -136,7 +136,7 @@ def test_operator_posts_a_second_time_only_after_a_refusal_or_if_it_is_asked_to(
 def test_half_of_a_surrogate_pair_of_a_template_ends_in_a_typed_error_before_sending(
     requests_mock: requests_mock.Mocker, tmp_path: Path, given_as: str
 ) -> None:
-    templates = {"journal": tmp_path / "journal", "text": "Hi", "once_per": "1", given_as: "{{ cut }}"}
+    templates: dict[str, Any] = {"journal": tmp_path / "journal", "text": "Hi", "once_per": "1", given_as: "{{ cut }}"}
     operator = PostBulletinOperator(task_id="post", **templates)
     operator.render_template_fields(cast("Context", {"cut": "It failed \ud83d"}))
 
