@@ -172,7 +172,7 @@ def test_another_refusal_is_final(replies: list[Response], cls: type[MediaOpsErr
 
 def test_a_token_address_that_is_down_is_asked_again_and_the_write_is_still_certain_and_the_host_the_same() -> None:
     fake, steps, write = FakeClock(), list["Step"](), text_call("POST", idempotent=False)
-    tokens = Tokens(fake, base_urls=("http://one", "http://two"))
+    tokens = Tokens(fake, base_urls=("http://one", "http://two", "http://three"))
     replies: list[Response | TransportError] = [DOWN, BROKEN, granted("t1"), GOOD]
     assert replay(tokens.client.ask(write), replies, steps=steps, clock=fake) == "good"
     assert [request.host for request in requests_of(steps)] == ["accounts"] * 3 + ["one"]

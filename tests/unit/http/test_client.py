@@ -227,7 +227,7 @@ def test_a_limit_that_was_found_out_otherwise_holds_for_every_call_too() -> None
     client = limited(fake)
     replay(client.report_limit(RateLimitedError("It was the limit.", retry_after=5.0)), [])
     replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert pauses_of(steps) == [5.0]
+    assert [step for step in steps if isinstance(step, Wait)] == [Wait(5.0, "the key's rate")]
     # A client without a rate has nobody to tell.
     replay(make(fake).report_limit(RateLimitedError("It was the limit.")), [])
 

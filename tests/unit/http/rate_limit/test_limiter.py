@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, QuotaExceededError, RateLimitedError, RateStoreError
+from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    NotFoundError,
+    QuotaExceededError,
+    RateLimitedError,
+    RateStoreError,
+)
 from airflow_provider_mediaops.http.exchange import Returned, Wait
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
@@ -66,6 +72,13 @@ class TestReports:
         assert isinstance(replay(limiter.acquire(), [], steps=steps, clock=fake), Permit)
         assert [step.reason for step in steps if isinstance(step, Wait)] == ["the reset of the key's quota"]
         assert pauses_of(steps) == pytest.approx([10.0])
+
+    def test_another_error_changes_nothing(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        before = limiter.backend.read("key")[0]
+        tell(limiter, NotFoundError("none", status=404), permit)
+        assert limiter.backend.read("key")[0] == before
 
     @pytest.mark.parametrize("sent_at", [0.0, 1e6])
     def test_a_request_of_an_unknown_time_may_have_left_until_now(self, fake: FakeClock, sent_at: float) -> None:

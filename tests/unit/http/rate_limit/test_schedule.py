@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.schedule import (
+    BEHIND_SECONDS,
     GUARD,
     LEAST_SPEED,
     LONGEST_PAUSE_SECONDS,
@@ -20,7 +22,7 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     Later,
     QuotaExhausted,
 )
-from tests.unit.http.rate_limit.keys import GAP, Key
+from tests.unit.http.rate_limit.keys import GAP, WINDOW, Key
 
 
 class TestSlots:
@@ -36,6 +38,23 @@ class TestSlots:
         key.wait(3_600)
         key.go()
         assert key.waits(2) == pytest.approx([GAP, 2 * GAP])
+
+    def test_each_caller_leaves_the_gap_of_its_own_rate(self) -> None:
+        key, waits = Key(5.0), []
+        key.go()
+        for key.rate in (1.0, 5.0, 5.0):
+            waits.append(key.later().seconds)
+        assert waits == pytest.approx([GAP / 5, GAP / 5 + GAP, GAP / 5 + GAP + GAP / 5])
+
+    def test_callers_that_died_hold_up_nobody_for_long(self) -> None:
+        key = Key()
+        key.go()
+        for _ in range(16):
+            key.later()
+        key.wait(1.0)
+        assert key.later().seconds > 15.0
+        key.wait(WINDOW + 2 * GAP)
+        key.go()
 
     def test_no_slot_is_reserved_an_hour_ahead(self) -> None:
         key = Key()
@@ -75,6 +94,27 @@ class TestSlots:
                 sent.append(key.now)
         assert len(sent) == len(arrivals)
         assert all(later - earlier > WINDOW_GUARD - 0.001 for earlier, later in zip(sent, sent[rate:], strict=False))
+
+    def test_a_request_cannot_have_left_later_than_now(self) -> None:
+        key = Key()
+        first, following = key.go(), key.later()
+        key.wait(GAP)
+        key.report(schedule.sent_late, first.at, 3_600.0)
+        # That of one that is no longer in the log changes nothing.
+        key.report(schedule.sent_late, first.at + 77.0, 0.25)
+        assert key.later(following.slot).seconds == pytest.approx(WINDOW)
+
+    def test_callers_that_find_the_window_full_come_back_one_after_the_other(self) -> None:
+        key = Key(50.0)
+        key.go()
+        key.state = replace(key.state, sent=(key.now,) * 50)
+        first, second = key.later().slot, key.later().slot
+        key.wait(0.1)
+        assert key.later(first).seconds == pytest.approx(WINDOW - 0.1)
+        # Slots wait for it, but for what they may fall behind.
+        assert key.later(second).seconds == pytest.approx(WINDOW - 0.1 - BEHIND_SECONDS)
+        key.wait(WINDOW - 0.1 - BEHIND_SECONDS)
+        assert key.later(second).seconds == pytest.approx(BEHIND_SECONDS + WINDOW / 50)
 
 
 class TestRefusals:
@@ -150,6 +190,13 @@ class TestQuotas:
 
 
 class TestClocksThatAreSet:
+    def test_a_slot_of_a_lost_schedule_is_reserved_again(self) -> None:
+        key = Key()
+        key.go()
+        slot = [key.later().slot for _ in range(9)][-1]
+        key.state = schedule.begin(key.now, 1.0)
+        assert key.later(slot).seconds == pytest.approx(WINDOW)
+
     @pytest.mark.parametrize(("seconds", "is_read"), [(-0.9, True), (-1.1, False), (-7_200.0, False)])
     def test_a_clock_that_is_set_back_begins_the_schedule_anew_unless_it_is_little(
         self, seconds: float, *, is_read: bool
