@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import PATIENT, ask
@@ -134,6 +134,14 @@ async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present
         await asyncio.sleep(0)
     held.let_go()
     assert [await first, await second] == [Response(200)] * 2
+
+
+async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
+    def fail(*_: object) -> Response:
+        raise TransportError(Failure.BROKEN, "cut")
+
+    with pytest.raises(TransportError, match="cut"):
+        await RequestThreads(1, 1).send(transport(fail), "one", REQUEST)
 
 
 async def test_cancelled_request_that_waits_for_a_thread_is_not_sent() -> None:
