@@ -15,10 +15,10 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.exchange import Returned, Wait
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
-from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
+from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from tests.unit.call_flows import FakeClock, pauses_of, replay
-from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, next_step, take
+from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, memory_backend, next_step, take
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step
@@ -51,6 +51,16 @@ def test_a_booked_out_key_is_an_error_that_says_what_to_do(fake: FakeClock) -> N
         replay(limiter.acquire(), [])
     assert caught.value.retry_after == pytest.approx(1_800.5)
     assert limiter.backend.read("key")[0] == before
+
+
+def test_one_key_has_one_limiter_whose_name_does_not_tell_it(fake: FakeClock) -> None:
+    backend = memory_backend(fake)
+    first = limiter_for("service", "the-s3cr3t-key", 1.0, backend)
+    same = limiter_for("service", "the-s3cr3t-key", 5.0, backend)
+    others = limiter_for("service", "another-key", 1.0, backend), limiter_for("another", "the-s3cr3t-key", 1.0, backend)
+    assert first.name == same.name
+    assert len({first.name, *(other.name for other in others)}) == 3
+    assert "s3cr3t" not in f"{first!r} {first.name}"
 
 
 class TestReports:
