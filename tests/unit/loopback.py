@@ -61,12 +61,6 @@ class Peer:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
-    def send_below_tls(self, data: bytes) -> None:
-        """Send bytes as they are over a connection that speaks TLS, and close it."""
-        with socket.socket(fileno=self.socket.detach()) as raw:
-            raw.sendall(data)
-            raw.shutdown(socket.SHUT_RDWR)
-
 
 class Loopback:
     """

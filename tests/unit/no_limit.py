@@ -6,12 +6,7 @@ from airflow_provider_mediaops.sandbox.clock import SlidingWindow
 
 
 class NoLimit(SlidingWindow):
-    """
-    The service's limit, lifted.
-
-    It counts when requests arrive, and a busy machine holds some up until they arrive together. A test that counts
-    requests must not meet a refusal that it has not arranged.
-    """
+    """Lift the limit: requests that a busy machine holds up arrive together, and would be refused."""
 
     def admit(self, key: str, *, limit: int, now: float) -> bool:
         """Let every call in."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -27,39 +26,26 @@ VALUES = st.recursive(
 )
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """Compare values with their types: 1, 1.0 and True are three values."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(is_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    if isinstance(one, float):
-        return one == other and math.copysign(1, one) == math.copysign(1, other)
-    return bool(one == other)
-
-
 @given(value=VALUES)
 def test_a_value_survives_writing_and_parsing(value: Any) -> None:
     line = json_line(value)
 
     assert b"\n" not in line
-    assert is_same(parse_json(line), value)
-    assert is_same(json.loads(line.decode("utf-8")), value)
+    # 1, 1.0 and True are three values, -0.0 and 0.0 two.
+    assert repr(parse_json(line)) == repr(json.loads(line.decode("utf-8"))) == repr(value)
 
 
 @given(values=st.lists(VALUES, max_size=5))
 def test_lines_are_the_values_in_order(values: list[Any]) -> None:
     lines = json_lines(values)
 
-    assert is_same([parse_json(line) for line in lines.splitlines()], values)
+    assert repr([parse_json(line) for line in lines.splitlines()]) == repr(values)
     # Each has a form of its own, whatever stands beside it.
     assert lines == b"".join(json_lines([value]) for value in values)
 
 
 def test_a_value_that_is_refused_changes_no_other() -> None:
-    assert json_lines(["\ud800", float("nan"), None]) == b'"\\ud800"\nnull\nnull\n'
+    assert json_lines(["\ud800", float("nan"), [float("-inf")]]) == b'"\\ud800"\nnull\n[null]\n'
 
 
 def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
@@ -93,10 +79,6 @@ def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
     assert json_line(value) == line
     assert json_lines([0, value]) == b"0\n" + line + b"\n"
     assert repr(parse_json(line)) == repr(value)
-
-
-def test_numbers_that_json_does_not_have_are_null() -> None:
-    assert json_line([float("inf"), {"a": float("nan")}, float("-inf")]) == b'[null,{"a":null},null]'
 
 
 @pytest.mark.parametrize(

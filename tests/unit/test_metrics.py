@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -25,11 +24,11 @@ from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Response
-from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.plugin.reading import NoFileError, look_up
+from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from airflow_provider_mediaops.plugin.reading import look_up
 from airflow_provider_mediaops.plugin.rendered_fields import NoAnswerError
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
@@ -108,21 +107,12 @@ def video(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", video_connection(VIDEO))
 
 
-def ok(body: Any) -> Response:
-    return Response(200, {"content-type": "application/json"}, json.dumps(body).encode())
-
-
 CALLS: list[tuple[ErrorRules, Call[Any], str, Response]] = [
-    (VIDEO_RULES, SubscriptionQuery(mine=True).page(), "video.requests.subscriptions", ok(page(1))),
+    (VIDEO_RULES, SubscriptionQuery(mine=True).page(), "video.requests.subscriptions", replied(page(1))),
     (CLUSTER_RULES, node_stats(), "cluster.requests.cpu", replied(stats({"node-1": 10}))),
-    (BOOK_RULES, get_book(CRIME), "books.requests.book", ok(book(CRIME))),
-    (
-        BOOK_RULES,
-        get_books([CRIME]),
-        "books.requests.bulk",
-        ok({"total": 1, "requested": 1, "data": [book(CRIME)["book"]]}),
-    ),
-    (BOOK_RULES, get_key_usage(), "books.requests.key", ok({"plan_limit": {"total": 9, "left": 4}})),
+    (BOOK_RULES, get_book(CRIME), "books.requests.book", replied(book(CRIME))),
+    (BOOK_RULES, get_books([CRIME]), "books.requests.bulk", replied({"data": [book(CRIME)["book"]]})),
+    (BOOK_RULES, get_key_usage(), "books.requests.key", replied({"plan_limit": {"total": 9, "left": 4}})),
 ]
 
 
@@ -167,8 +157,7 @@ def test_table_has_every_status_of_a_row() -> None:
 
 def test_wait_for_the_rate_counts_with_its_length(sink: Sink) -> None:
     clock = FakeClock()
-    limiter = limiter_for("video platform", "key", 1.0, memory_backend(clock))
-    limiter = replace(limiter, clock=clock.clock)
+    limiter = RateLimiter(memory_backend(clock), "key", 1.0, clock.clock, "video platform")
 
     replay(limiter.acquire(), [], clock=clock)
     replay(limiter.acquire(), [], clock=clock)
@@ -188,7 +177,7 @@ def test_request_that_the_key_does_not_allow_counts_as_not_sent(
     sink: Sink, state: dict[str, float], raised: type[Exception], counted: dict[str, int]
 ) -> None:
     clock = FakeClock()
-    limiter = limiter_for("book database", "key", 1.0, memory_backend(clock))
+    limiter = RateLimiter(memory_backend(clock), "key", 1.0, clock.clock, "book database")
     keep(limiter.backend, limiter.name, **state)
     client = Client(("https://a.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), limiter=limiter)
     with pytest.raises(raised):
@@ -217,15 +206,6 @@ class TestTasks:
         }
         assert sink.values == {"books.quota.left": 321}
 
-    @pytest.mark.usefixtures("video")
-    def test_export_counts_its_saved_pages_and_rows(
-        self, sink: Sink, tmp_path: Path, requests_mock: requests_mock.Mocker
-    ) -> None:
-        replies = [page(1, 2, next_token="T2"), page(2, 3)]
-        requests_mock.get(f"{VIDEO}/v3/subscriptions", [{"json": reply} for reply in replies])
-        ExportSubscriptionsOperator(task_id="e", destination=str(tmp_path / "subs.jsonl"), mine=True).execute({})
-        assert sink.of("video.export.") == {"video.export.pages": 2, "video.export.rows": 3}
-
     @pytest.mark.parametrize(
         ("reply", "counted"),
         [
@@ -251,18 +231,6 @@ class TestTasks:
             begun(store)
         assert sink.counts == {"video.posts.uncertain": 1}
 
-    def test_bulletin_that_another_try_leaves_uncertain_meanwhile_counts_once(self, sink: Sink) -> None:
-        store = KeptState()
-        late = begun(store)
-        late.intend()
-        late.withdraw()
-        begun(store).intend()
-        late.withdraw()
-        with pytest.raises(UncertainDeliveryError):
-            late.intend()
-        # The hook counts it.
-        assert sink.counts == {}
-
     @pytest.mark.parametrize("form", FORMS)
     def test_capture_counts_its_spike_the_failed_ones_and_the_time_since_the_reading(
         self, sink: Sink, tmp_path: Path, supervisor: Supervisor, form: str
@@ -274,15 +242,13 @@ class TestTasks:
 
 
 class TestPages:
-    def test_read_that_finds_no_file_counts(self, sink: Sink, tmp_path: Path) -> None:
-        with pytest.raises(NoFileError):
-            look_up(str(tmp_path / "none.txt"))
-        assert sink.counts == {"pages.reads.missing": 1}
-
-    def test_read_that_the_system_refuses_counts(self, sink: Sink, tmp_path: Path) -> None:
-        with pytest.raises(Exception, match="cannot be read"):
-            look_up(str(tmp_path / ("n" * 300)))
-        assert sink.counts == {"pages.reads.unreadable": 1}
+    @pytest.mark.parametrize(
+        ("name", "word"), [("none.txt", "missing"), pytest.param("n" * 300, "unreadable", id="the system refuses")]
+    )
+    def test_read_that_fails_counts(self, sink: Sink, tmp_path: Path, name: str, word: str) -> None:
+        with suppress(Exception):
+            look_up(str(tmp_path / name))
+        assert sink.counts == {f"pages.reads.{word}": 1}
 
     def test_store_that_gives_no_answer_counts(self, sink: Sink) -> None:
         NoAnswerError("s3", "did not answer in time")

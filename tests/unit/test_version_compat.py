@@ -35,12 +35,6 @@ def test_no_module_but_these_tries_an_import_of_airflow() -> None:
     assert set(modules_that_try_an_import_of_airflow()) == {"version_compat.py", "plugin/airflow_plugin.py"}
 
 
-def test_every_name_is_there() -> None:
-    needs_3_3 = {"RetryDecision", "RetryPolicy"}
-    names = set(version_compat.__all__) - (set() if version_compat.HAS_RETRY_POLICY else needs_3_3)
-    assert [name for name in names if not hasattr(version_compat, name)] == []
-
-
 def test_retry_policies_are_used_if_operators_take_them() -> None:
     parameters = inspect.signature(BaseOperator.__init__).parameters
     assert version_compat.HAS_RETRY_POLICY is ("retry_policy" in parameters)

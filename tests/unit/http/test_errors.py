@@ -18,7 +18,6 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ReplyTimeoutError,
     ServiceUnavailableError,
-    UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
@@ -55,17 +54,14 @@ def test_success_is_no_refusal(status: int) -> None:
         (404, NotFoundError),
         (408, ServiceUnavailableError),
         (410, NotFoundError),
-        (418, BadRequestError),
         (429, RateLimitedError),
         (500, ServiceUnavailableError),
-        (503, ServiceUnavailableError),
         (599, ServiceUnavailableError),
         (302, InvalidReplyError),
-        (304, InvalidReplyError),
         (101, InvalidReplyError),
     ],
 )
-@pytest.mark.parametrize("body", [b"", b"<html><body>Sorry.</body></html>", b'{"error": {"err', b"\xff\x00", b"[]"])
+@pytest.mark.parametrize("body", [b"", b"<html><body>Sorry.</body></html>", b'{"error": {"err'])
 def test_without_a_known_reason_the_status_tells(status: int, cls: type[MediaOpsError], body: bytes) -> None:
     error = refusal(status, body)
     assert type(error) is cls
@@ -82,7 +78,6 @@ def test_without_a_known_reason_the_status_tells(status: int, cls: type[MediaOps
         (500, {"reason": "late"}, ReplyTimeoutError),
         # A failure stays one whatever it quotes, and 401 is about the credentials.
         (500, {"reason": "gone_for_good"}, ServiceUnavailableError),
-        (503, {"reason": "gone_for_good"}, ServiceUnavailableError),
         (401, {"reason": "gone_for_good"}, AuthenticationError),
     ],
 )
@@ -129,8 +124,7 @@ def test_a_base_address_that_ends_with_the_paths_start_is_said_to(base: str, sta
 
 def test_a_base_address_that_holds_a_credential_does_not_tell_it() -> None:
     request = Request("GET", "/thing", base="https://host/k3y-s3cr3t", secrets=("k3y-s3cr3t",))
-    error = RULES.refusal(request, Response(404), START)
-    assert error is not None
+    error = RULES.no_reply(request, TransportError(Failure.BROKEN, "cut"))
     assert (error.path, "k3y" in error.message) == ("/***/thing", False)
 
 
@@ -141,21 +135,17 @@ def test_advice_of_the_service_goes_before_general_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "said", "start"),
     [
-        ({"message": "Really?"}, "Really? Correct"),
-        ({"message": "Half a sentence"}, "Half a sentence. Correct"),
-        ({"other": 1}, '{"other": 1}. Correct'),
-        (b"", "no explanation. Correct"),
+        ({"message": "Really?"}, "Really? Correct", '{"message": "Really?"}'),
+        (b"<p>Out of  order</p>", "Out of order. Correct", "Out of order"),
+        (b"", "no explanation. Correct", None),
     ],
 )
-def test_error_quotes_the_service(body: object, said: str) -> None:
-    assert said in refusal(400, body).message
-
-
-def test_the_start_of_the_reply_is_kept() -> None:
-    assert refusal(500, b"<p>Out of  order</p>").excerpt == "Out of order"
-    assert refusal(500, b"").excerpt is None
+def test_error_quotes_the_service_and_keeps_the_start_of_the_reply(body: object, said: str, start: str | None) -> None:
+    error = refusal(400, body)
+    assert said in error.message
+    assert error.excerpt == start
 
 
 @pytest.mark.parametrize(
@@ -218,12 +208,3 @@ def test_a_parsers_own_error_has_the_whole_path() -> None:
     error = RULES.unusable(REQUEST, Response(200), own)
     assert (type(error), error.message, error.path) == (NotFoundError, "There is none.", WHOLE)
     assert RULES.unusable(REQUEST, Response(200), NotFoundError("None.")).path is None
-
-
-def test_a_lost_write_is_uncertain() -> None:
-    write = Request("POST", "/thing", base="https://host", idempotent=False)
-    error = RULES.no_reply(write, TransportError(Failure.TIMEOUT, "nothing came"))
-    assert type(error) is UncertainDeliveryError
-    assert "not known whether POST /thing took effect" in error.message
-    assert "nothing came" in error.message
-    assert (error.service, error.method, error.path) == ("thing service", "POST", "/thing")

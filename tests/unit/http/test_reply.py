@@ -20,23 +20,14 @@ from airflow_provider_mediaops.http.reply import (
 )
 
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><p>Please  sign&nbsp;in.</p></body></html>"
+#: Words that have a meaning in an error.
+WORDS = st.sampled_from(
+    ("error", "errors", "details", "root_cause", "status", "type", "name", "reason", "message", "errorMessage")
+)
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(), inner, max_size=4),
     max_leaves=12,
-)
-#: Objects that look like errors, with anything in their fields.
-ANY_ERROR = st.fixed_dictionaries(
-    {
-        "error": ANY_JSON
-        | st.fixed_dictionaries(
-            {},
-            optional=dict.fromkeys(
-                ("errors", "details", "root_cause", "status", "type", "reason", "message", "code"), ANY_JSON
-            ),
-        )
-    },
-    optional=dict.fromkeys(("message", "errorMessage", "error_message", "error_description"), ANY_JSON),
 )
 
 
@@ -44,13 +35,8 @@ def of(body: Any) -> Response:
     return Response(400, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/html", ""])
-def test_json_is_read_whatever_the_content_type_says(content_type: str) -> None:
-    assert read_json(Response(200, {"content-type": content_type}, b'\n {"a": [1, null]} ')) == {"a": [1, None]}
-
-
 def test_a_byte_order_mark_does_no_harm() -> None:
-    assert read_json(of(b'\xef\xbb\xbf{"a": 1}')) == {"a": 1}
+    assert read_json(of(b'\xef\xbb\xbf\n {"a": [1, null]} ')) == {"a": [1, None]}
     assert looks_like_html(of(b"\xef\xbb\xbf\n" + PAGE))
 
 
@@ -58,18 +44,13 @@ def test_a_byte_order_mark_does_no_harm() -> None:
     ("body", "what"),
     [
         (b"", "is empty"),
-        (b" \r\n", "is empty"),
         (PAGE, "is a web page"),
-        (b"<html><body>x", "is a web page"),
         (b'{"items": [{"id": "a"}, {"id"', "is no valid JSON"),
         (b"hello", "is no valid JSON"),
         (b'{"a": "\xff"}', "is no valid JSON"),
         (b"[" * 100_000, "is no valid JSON"),
         (b"[1]", "is a JSON list"),
         (b'{"a": [1, 1e999]}', "holds a number that is too large: 1e999."),
-        (b'{"a": -1E+400}', "holds a number that is too large: -1E.400."),
-        (b'{"a": ' + b"9" * 400 + b".0}", "holds a number that is too large: 9{20}."),
-        (b'"text"', "is a JSON str"),
         (b"null", "is a JSON NoneType"),
     ],
 )
@@ -86,13 +67,10 @@ def test_reply_that_is_no_json_object_is_described(body: bytes, what: str) -> No
         ("<html><h1>403 Forbidden</h1><hr><center>nginx</center></html>", "403 Forbidden nginx"),
         ("<Error><Code>AccessDenied</Code><Message>No.</Message></Error>", "AccessDenied No."),
         ("<tr><td>one</td><td>two</td></tr>", "one two"),
-        ("first<br>second", "first second"),
         # Without any markup, it is a word of the service.
         ("index [<empty>] and <your-key>", "index [<empty>] and <your-key>"),
-        ("<empty>", "<empty>"),
         ("The <code>id</code> is <empty>.<br>Write <your-key>", "The id is <empty>. Write <your-key>"),
         ("<ul><li>id<li>mine</ul><p>if 3 < 4 and 5 > 4", "id mine if 3 < 4 and 5 > 4"),
-        ("<center>odd</CENTER>", "odd"),
         ("a\n\n  b\tc", "a b c"),
         ("1 &lt; 2 &amp; 3", "1 < 2 & 3"),
         ("red \x1b[31mtext\x00 end", "red [31mtext end"),
@@ -114,12 +92,6 @@ def test_a_secret_that_comes_to_light_without_markup_is_struck_out() -> None:
     assert plain_text("s3<b>cr</b>3t, &#115;3cr3t<br>", ["s3cr3t"]) == "***, ***"
 
 
-def test_echoed_secret_is_struck_out_of_every_part_of_an_error() -> None:
-    reply = of({"error": {"message": "No k3y\u002ds3cr3t", "errors": [{"reason": "k3y-s3cr3t", "name": "k3y-s3cr3t"}]}})
-    assert read_error(reply, ["k3y-s3cr3t"]) == ErrorDetails("***", "***", "No ***")
-    assert "s3cr3t" not in excerpt(reply, ["k3y-s3cr3t"])
-
-
 def test_long_texts_are_cut() -> None:
     assert plain_text("x" * 300) == "x" * 300
     assert plain_text("x" * 301) == "x" * 299 + "…"
@@ -136,43 +108,11 @@ def test_any_text_becomes_one_short_line(text: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason", "name", "message"),
     [
-        (
-            {"error": {"code": 403, "message": "All <b>spent</b>.", "errors": [{"reason": "quotaExceeded"}]}},
-            "quotaExceeded",
-            None,
-            "All spent.",
-        ),
-        (
-            {
-                "error": {
-                    "status": "PERMISSION_DENIED",
-                    "details": [{"@type": "Help"}, {"reason": "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}],
-                }
-            },
-            "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
-            "PERMISSION_DENIED",
-            None,
-        ),
-        (
-            {"error": {"errors": [{"name": "notFound", "reason": "videoNotFound"}], "message": "No."}},
-            "videoNotFound",
-            "notFound",
-            "No.",
-        ),
+        ({"error": {"message": "All <b>spent</b>.", "errors": [{"reason": "quota"}]}}, "quota", None, "All spent."),
+        ({"error": {"status": "DENIED", "details": [{"@type": "Help"}, {"reason": "SCOPE"}]}}, "SCOPE", "DENIED", None),
+        ({"error": {"errors": [{"name": "none", "reason": "noVideo"}], "message": "No."}}, "noVideo", "none", "No."),
         ({"error": {"status": "UNAUTHENTICATED", "message": "Who?"}}, "UNAUTHENTICATED", "UNAUTHENTICATED", "Who?"),
-        (
-            {
-                "error": {
-                    "root_cause": [{"type": "security_exception", "reason": "action [x] is unauthorized"}],
-                    "type": "wrapper",
-                    "reason": "outer",
-                },
-                "status": 403,
-            },
-            "security_exception",
-            None,
-            "action [x] is unauthorized",
-        ),
+        ({"error": {"root_cause": [{"type": "x", "reason": "No."}], "type": "y", "reason": "z"}}, "x", None, "No."),
         ({"error": {"type": "timeout_exception", "reason": "late"}}, "timeout_exception", None, "late"),
         ({"error": "invalid_grant", "error_description": "Revoked."}, "invalid_grant", None, "Revoked."),
         ({"error": "no handler found for uri [/x]", "status": 400}, None, None, "no handler found for uri [/x]"),
@@ -180,28 +120,20 @@ def test_any_text_becomes_one_short_line(text: str) -> None:
         ({"error": {"name": "notFound", "reason": "videoNotFound"}}, "videoNotFound", "notFound", None),
         ({"name": "notFound", "reason": "videoNotFound", "message": "No."}, "videoNotFound", "notFound", "No."),
         ({"errors": [{"name": "notFound", "reason": "videoNotFound"}]}, "videoNotFound", "notFound", None),
-        ({"error": {"code": 404}, "errors": [{"reason": "videoNotFound"}]}, "videoNotFound", None, None),
         ({"error": {"name": "notFound"}}, "notFound", "notFound", None),
-        ({"name": "notFound", "status": 404}, "notFound", "notFound", None),
         ({"error": "forbidden", "errors": [{"name": "other"}]}, "forbidden", "other", None),
         # The message for people may stand in the list only.
         ({"error": {"errors": [{"reason": "late", "message": "Too <b>late</b>."}]}}, "late", None, "Too late."),
         ({"errors": [{"message": "No."}, {"message": "Never."}]}, None, None, "No."),
         ({"errorMessage": "Not Found"}, None, None, "Not Found"),
         ({"message": "Limit Exceeded"}, None, None, "Limit Exceeded"),
-        ({"message": "gone", "error_message": "other"}, None, None, "gone"),
         ({"detail": "Not Found"}, None, None, "Not Found"),
         ({"error": {"errors": ["text", None, {"reason": "late"}]}}, "late", None, None),
         ({"error": {"errors": {"reason": "no list"}}}, None, None, None),
         ({"error": {"errors": [{"reason": "two words\nand a line"}]}}, None, None, None),
         ({"error": {"errors": [{"reason": "x" * 101}]}}, None, None, None),
         ({"error": None}, None, None, None),
-        ({"error": {}}, None, None, None),
-        ({}, None, None, None),
-        ([], None, None, None),
         (b"", None, None, None),
-        (PAGE, None, None, None),
-        (b'{"error": {"errors": [{"reason": "quotaExc', None, None, None),
     ],
 )
 def test_an_error_body_of_any_shape_is_understood(
@@ -210,17 +142,11 @@ def test_an_error_body_of_any_shape_is_understood(
     assert read_error(of(body)) == ErrorDetails(reason, name, message)
 
 
-@given(ANY_ERROR | ANY_JSON)
+@given(ANY_JSON)
 def test_no_body_is_too_odd(body: object) -> None:
     details = read_error(of(body))
     assert details.reason is None or len(details.reason.splitlines()) == 1
     assert details.message is None or len(details.message) <= 300
-
-
-@given(st.binary(max_size=200))
-def test_bytes_that_are_no_json_tell_nothing(body: bytes) -> None:
-    assert isinstance(read_error(Response(500, {}, body)), ErrorDetails)
-    assert len(excerpt(Response(500, {}, body))) <= 300
 
 
 @pytest.mark.parametrize(

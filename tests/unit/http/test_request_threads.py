@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -29,18 +30,8 @@ REQUEST = Request("GET", "/")
 LONG_SECONDS = 240
 
 
-class Answering:
-    """A transport that answers by a function."""
-
-    def __init__(self, answer: Callable[[Request, Stop], Response]) -> None:
-        self._answer = answer
-
-    def send(self, request: Request, cancelled: Stop) -> Response:
-        return self._answer(request, cancelled)
-
-
 def transport(answer: Callable[[Request, Stop], Response]) -> Transport:
-    return cast("Transport", Answering(answer))
+    return cast("Transport", SimpleNamespace(send=answer))
 
 
 async def set_in_a_thread(event: threading.Event) -> None:

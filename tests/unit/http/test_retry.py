@@ -7,27 +7,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.exceptions import (
-    InvalidReplyError,
-    MediaOpsError,
-    QuotaExceededError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
 from tests.unit.call_flows import START, FakeClock
 
 DAY = 86_400
-
-
-def failed(retry_after: float | None = None) -> ServiceUnavailableError:
-    return ServiceUnavailableError("down", retry_after=retry_after)
+DOWN = ServiceUnavailableError("down")
 
 
 def test_pauses_double_up_to_a_cap() -> None:
     fake = FakeClock()
     attempts = RetryPolicy(max_attempts=9, max_wait=1e9, base_seconds=0.5, cap_seconds=10.0).start(fake.clock)
-    pauses = [attempts.pause_after(failed()) for _ in range(9)]
+    pauses = [attempts.pause_after(DOWN) for _ in range(9)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, None]
     # Full jitter: each was drawn from nothing at all up to its bound.
     assert [low for low, _ in fake.drawn] == [0.0] * 8
@@ -35,17 +27,7 @@ def test_pauses_double_up_to_a_cap() -> None:
 
 def test_the_exponent_does_not_overflow() -> None:
     attempts = RetryPolicy(max_attempts=5_000, max_wait=1e9).start(FakeClock().clock)
-    assert [attempts.pause_after(failed()) for _ in range(3_000)][-1] == 30.0
-
-
-def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
-    attempts = RetryPolicy(base_seconds=0.5).start(FakeClock().clock)
-    assert attempts.pause_after(failed(retry_after=0.0)) == 0.5
-
-
-@pytest.mark.parametrize("error", [InvalidReplyError("odd"), QuotaExceededError("spent", retry_after=1.0)])
-def test_error_that_will_come_again_gets_no_other_try(error: MediaOpsError) -> None:
-    assert RetryPolicy().start(FakeClock().clock).pause_after(error) is None
+    assert [attempts.pause_after(DOWN) for _ in range(3_000)][-1] == 30.0
 
 
 def test_the_real_clock() -> None:
@@ -71,16 +53,12 @@ def http_date(seconds: float) -> str:
         (http_date(-90), 0.0),
         (http_date(DAY * 5), DAY),
         ("Sat, 14 Mar 2026 20:00:30 -0000", 30.0),
-        ("Sat, 14 Mar 2026 21:00:30 +0100", 30.0),
         ("", None),
         ("soon", None),
         ("-5", None),
         ("inf", None),
-        ("nan", None),
         ("1e3", None),
-        ("1_000", None),
         ("\u0661\u0662", None),
-        ("32 Foo 2026 99:99:99 GMT", None),
         ("Sat, 14 Mar 99999 20:00:30 GMT", None),
     ],
 )

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, TaskStoppedError
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import (
+    Beside,
     Blocking,
     Emit,
     Failure,
@@ -71,29 +72,6 @@ class Service:
         self.slept.append(wait)
 
 
-class Defective(Service):
-    """Cannot be asked."""
-
-    def send(self, request: Request) -> Response:
-        del request
-        raise KeyError("a defect")
-
-
-class Exhausted(Service):
-    """Replies, and waits, as an iterator that ends too early does."""
-
-    def send(self, request: Request) -> Response:
-        del request
-        return next(iter(()))
-
-    def sleep(self, wait: Wait) -> None:
-        del wait
-        next(iter(()))
-
-    async def asleep(self, wait: Wait) -> None:
-        self.sleep(wait)
-
-
 EVERY_WAY = pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
 
 
@@ -133,8 +111,12 @@ def test_every_driver_carries_out_the_same_call_flow(how: str) -> None:
 
 @EVERY_WAY
 def test_an_error_that_is_not_the_transports_ends_the_call_flow(how: str) -> None:
+    class Defective(Service):
+        def send(self, request: Request) -> Response:
+            raise KeyError(request.path)
+
     log: list[str] = []
-    with pytest.raises(KeyError, match="a defect"):
+    with pytest.raises(KeyError, match="/thing"):
         drive(how, talk(log), Defective())
     assert log == ["closed"]
 
@@ -155,54 +137,6 @@ async def test_an_asynchronous_stream_that_is_closed_closes_its_call_flow() -> N
             assert item == "first"
             break
     assert (service.asked, log) == ([], ["closed"])
-
-
-@pytest.mark.parametrize("where", ["sleeping", "sending"])
-async def test_a_cancelled_call_flow_is_closed(where: str) -> None:
-    log: list[str] = []
-    reached = asyncio.Event()
-
-    async def hang(_: object) -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
-    async def pass_by(_: Wait) -> None:
-        return
-
-    async def send(request: Request) -> Response:
-        await hang(request)
-        raise AssertionError
-
-    task = asyncio.create_task(
-        arun(talk(log), send, hang if where == "sleeping" else pass_by, in_thread=asyncio.to_thread)
-    )
-    await asyncio.wait_for(reached.wait(), 240)
-    assert log == []
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert log == ["closed"]
-
-
-def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-
-    async def asleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr("airflow_provider_mediaops.http.runner.time.sleep", slept.append)
-    monkeypatch.setattr("airflow_provider_mediaops.http.runner.asyncio.sleep", asleep)
-
-    def pause() -> CallFlow[str]:
-        yield Wait(3_600.0)
-        return "rested"
-
-    async def unused(_: Request) -> Response:
-        raise AssertionError
-
-    assert run(pause(), lambda _: Response(200)) == "rested"
-    assert on_a_loop(arun(pause(), unused, in_thread=asyncio.to_thread)) == "rested"
-    assert slept == [3_600.0] * 2
 
 
 def working(steps: list[Blocking[object]]) -> CallFlow[list[object]]:
@@ -229,29 +163,15 @@ def test_work_beside_the_service_comes_back_with_its_result_or_its_error() -> No
     assert not service.asked
 
 
-def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop() -> None:
-    here = threading.get_ident()
-    steps: list[Blocking[object]] = [Blocking(threading.get_ident)]
-    assert run(working(steps), Service().send) == [here]
-    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) != [here]
-
-
-def test_step_without_a_thread_is_awaited_on_the_event_loop() -> None:
+def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop_unless_it_needs_none() -> None:
     async def ident() -> object:
         return threading.get_ident()
 
-    steps: list[Blocking[object]] = [Blocking(_fail, ident)]
-    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) == [threading.get_ident()]
-
-
-def one_request() -> CallFlow[str]:
-    response: Response = yield GET
-    return response.text
-
-
-def one_wait() -> CallFlow[str]:
-    yield Wait(1.0)
-    return "rested"
+    here = threading.get_ident()
+    steps: list[Blocking[object]] = [Blocking(threading.get_ident), Blocking(_fail, ident)]
+    assert run(working(steps[:1]), Service().send) == [here]
+    of_thread, of_loop = on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread))
+    assert (of_thread != here, of_loop == here) == (True, True)
 
 
 def one_action() -> CallFlow[object]:
@@ -260,34 +180,31 @@ def one_action() -> CallFlow[object]:
 
 
 @EVERY_WAY
-@pytest.mark.parametrize("flow", [one_request, one_wait, one_action])
-def test_an_iterator_that_ends_too_early_does_not_read_as_the_end_of_the_call_flow(
-    how: str, flow: Callable[[], CallFlow[object]]
-) -> None:
+def test_an_action_that_ends_as_an_iterator_does_is_not_the_end_of_the_call_flow(how: str) -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
-        drive(how, flow(), Exhausted())
+        drive(how, one_action(), Service())
 
 
-class TestWrapping:
-    def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does(self) -> None:
-        seen: list[object] = []
-        inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
-        assert run(inner, Service().send, Service().sleep) == "hello"
-        names = [type(each).__name__ if not isinstance(each, str) else each for each in seen]
-        assert names == [
-            *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
-            *("Request", "Response", "Emit", "NoneType"),
-        ]
+def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does() -> None:
+    seen: list[object] = []
+    inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
+    assert run(inner, Service().send, Service().sleep) == "hello"
+    names = [type(each).__name__ if not isinstance(each, str) else each for each in seen]
+    assert names == [
+        *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
+        *("Request", "Response", "Emit", "NoneType"),
+    ]
 
-    def test_error_of_an_observer_ends_the_inner_call_flow(self) -> None:
-        log: list[str] = []
 
-        def refuse(outcome: object) -> None:
-            assert not isinstance(outcome, TransportError), "it was seen"
+def test_error_of_an_observer_ends_the_inner_call_flow() -> None:
+    log: list[str] = []
 
-        with pytest.raises(AssertionError, match="it was seen"):
-            run(observed(talk(log), lambda _: None, refuse), Service().send, Service().sleep)
-        assert log == ["closed"]
+    def refuse(outcome: object) -> None:
+        assert not isinstance(outcome, TransportError), "it was seen"
+
+    with pytest.raises(AssertionError, match="it was seen"):
+        run(observed(talk(log), lambda _: None, refuse), Service().send, Service().sleep)
+    assert log == ["closed"]
 
 
 # Large replies are read in a thread: on the event loop of a triggerer, everything else would have to wait.
@@ -315,3 +232,161 @@ async def test_large_reply_and_large_refusal_are_read_in_a_thread(status: int, s
     with pytest.raises(InvalidReplyError if status == 200 else BadRequestError, match="Ask for less"):
         await arun(client.ask(replace(text_call(), parse=parse)), send, in_thread=asyncio.to_thread)
     assert {thread is not threading.current_thread() for thread in threads} == {in_thread}
+
+
+# Two call flows at the same time: which of them counts, and how the other one ends.
+
+MAIN, SIDE = Request("GET", "/report", base="http://host"), Request("GET", "/tasks", base="http://host")
+LONG = 240.0
+FORMS = pytest.mark.parametrize("form", ["worker", "event loop"])
+
+
+def ask_for(request: Request, log: list[str]) -> CallFlow[Any]:
+    """Send a request; note the reply, and the end."""
+    try:
+        response: Response = yield request
+        log.append(response.text)
+        return response.text
+    finally:
+        log.append(f"{request.path} closed")
+
+
+class Resting:
+    """A call flow beside another that waits for an hour."""
+
+    def __init__(self) -> None:
+        self.rests, self.closed = threading.Event(), threading.Event()
+
+    def flow(self) -> CallFlow[None]:
+        try:
+            self.rests.set()
+            yield Wait(3_600.0)
+        finally:
+            self.closed.set()
+
+
+def both(main: CallFlow[Any], side: CallFlow[Any], grace: float = LONG) -> CallFlow[Any]:
+    return (yield Beside(main, side, grace))
+
+
+def reply_of(request: Request) -> Response:
+    return Response(200, {}, f"reply to {request.path}".encode())
+
+
+def carry_out(form: str, flow: CallFlow[Any], send: Callable[[Request], Response]) -> Any:
+    if form == "worker":
+        return run(flow, send)
+
+    async def on_loop() -> Any:
+        result = await arun(flow, lambda request: asyncio.to_thread(send, request), in_thread=asyncio.to_thread)
+        # All that is left is this task.
+        assert len(asyncio.all_tasks()) == 1
+        return result
+
+    return on_a_loop(on_loop())
+
+
+@FORMS
+def test_two_call_flows_are_under_way_at_the_same_time(form: str) -> None:
+    meeting, log = threading.Barrier(2), list[str]()
+
+    def send(request: Request) -> Response:
+        meeting.wait(LONG)
+        return reply_of(request)
+
+    assert carry_out(form, both(ask_for(MAIN, log), ask_for(SIDE, log)), send) == ("reply to /report", None)
+    assert {"reply to /report", "reply to /tasks", "/report closed", "/tasks closed"} == set(log)
+
+
+@FORMS
+def test_an_error_of_the_side_is_no_error_of_the_main_one(form: str) -> None:
+    def send(request: Request) -> Response:
+        if request == SIDE:
+            raise TransportError(Failure.BROKEN, "broke")
+        return reply_of(request)
+
+    value, error = carry_out(form, both(ask_for(MAIN, []), ask_for(SIDE, [])), send)
+    assert value == "reply to /report"
+    assert isinstance(error, TransportError)
+
+
+@FORMS
+def test_a_side_that_waits_is_cut_off_with_the_end_of_the_main_one(form: str) -> None:
+    side = Resting()
+
+    def send(request: Request) -> Response:
+        assert side.rests.wait(LONG)
+        return reply_of(request)
+
+    assert carry_out(form, both(ask_for(MAIN, []), side.flow(), grace=0.01), send) == ("reply to /report", None)
+    assert side.closed.wait(LONG)
+
+
+@FORMS
+@pytest.mark.parametrize("error", [TransportError(Failure.TIMEOUT, "late"), TaskStoppedError(), KeyError("defect")])
+def test_an_error_of_the_main_one_cuts_the_side_off_and_reaches_the_call_flow(form: str, error: BaseException) -> None:
+    side, caught = Resting(), list[BaseException]()
+
+    def outer() -> CallFlow[str]:
+        try:
+            yield Beside(ask_for(MAIN, []), side.flow(), LONG)
+        except BaseException as raised:  # noqa: BLE001 one of them is no Exception
+            caught.append(raised)
+        return "went on"
+
+    def send(_: Request) -> Response:
+        assert side.rests.wait(LONG)
+        raise error
+
+    assert carry_out(form, outer(), send) == "went on"
+    assert side.closed.wait(LONG)
+    assert caught == [error]
+
+
+def test_the_reply_to_a_request_of_the_side_under_way_is_read_by_nobody() -> None:
+    log, sent, released, closed = list[str](), threading.Event(), threading.Event(), threading.Event()
+
+    def side() -> CallFlow[None]:
+        try:
+            yield from ask_for(SIDE, log)
+        finally:
+            closed.set()
+
+    def send(request: Request) -> Response:
+        if request == SIDE:
+            sent.set()
+            assert released.wait(LONG)
+        else:
+            assert sent.wait(LONG)
+        return reply_of(request)
+
+    assert run(both(ask_for(MAIN, []), side(), grace=0.0), send) == ("reply to /report", None)
+    released.set()
+    assert closed.wait(LONG)
+    assert log == ["/tasks closed"]
+
+
+def test_to_cancel_it_cancels_both() -> None:
+    log: list[str] = []
+
+    async def cancel() -> None:
+        under_way: list[Request] = []
+        both_hang = asyncio.Event()
+
+        async def send(request: Request) -> Response:
+            under_way.append(request)
+            if len(under_way) == 2:
+                both_hang.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        flow = both(ask_for(MAIN, log), ask_for(SIDE, log))
+        task = asyncio.ensure_future(arun(flow, send, in_thread=asyncio.to_thread))
+        await both_hang.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(asyncio.all_tasks()) == 1
+
+    on_a_loop(cancel())
+    assert sorted(log) == ["/report closed", "/tasks closed"]

@@ -61,8 +61,6 @@ BROKEN_REPLIES = {
     "closed before any reply": read_and(),
     "reset before any reply": read_and(then="reset"),
     "cut within the status line": read_and(OK[:-2]),
-    "cut before the headers": read_and(OK),
-    "cut between headers": read_and(OK + b"content-type: application/json\r\n"),
     "cut within a header": read_and(OK + b"content-type: application/json\r\nx-"),
     "cut before the headers' end": read_and(OK + b"content-length: 0\r\n"),
     "closed in mid-body": read_and(HALF_A_BODY),
@@ -73,13 +71,8 @@ BROKEN_REPLIES = {
         http_reply(200, gzip.compress(b"x" * 50), content_encoding="gzip")[:-5]
     ),
     "no HTTP": read_and(b"\x15\x03\x01\x00\x02\x02F"),
-    "no HTTP in lines": read_and(b"\xff\xfe\xfd\r\n\r\n"),
-    "another protocol": read_and(b"SSH-2.0-OpenSSH\r\n"),
     "no version of HTTP": read_and(b"HTTP/9.9 200 OK\r\n\r\n"),
-    "no status": read_and(b"HTTP/1.1 2OO OK\r\n\r\n"),
     "length with letters": answering(OK + b"content-length: 2abc\r\n\r\n{}"),
-    "negative length": answering(OK + b"content-length: -5\r\n\r\n{}"),
-    "empty length": answering(OK + b"content-length: \r\n\r\n{}"),
     "length of 5000 digits": answering(OK + b"content-length: " + b"9" * 5000 + b"\r\n\r\n{}"),
     "two lengths": answering(OK + b"content-length: 2\r\ncontent-length: 1\r\n\r\n{}"),
     "two lengths in one header": answering(OK + b"content-length: 2, 1\r\n\r\n{}"),
@@ -174,13 +167,6 @@ def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: 
     assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
 
 
-def test_trickling_proxy_is_given_up_at_the_deadline(opened: Open, clock: MovedClock) -> None:
-    with Loopback(trickling(OK, b"x: y\r\n", clock)) as proxy:
-        settings = WholeExchangeSettings(connect_timeout=240.0, proxies={"https": proxy.base})
-        error = failure_of(opened(settings), ask(SERVICE))
-    assert (error.failure, error.sent) == (Failure.NOT_SENT, False)
-
-
 def test_trickling_handshake_through_a_proxy_that_speaks_tls_is_given_up_at_the_deadline(
     opened: Open, certificate: Path, clock: MovedClock
 ) -> None:
@@ -234,12 +220,9 @@ def repeating(head: bytes, part: bytes, seconds: float) -> Callable[[Peer], None
     ("serve", "limit", "detail"),
     [
         pytest.param(read_and(), 240.0, "", id="closed"),
-        pytest.param(read_and(b"\0\1\2\r\n\r\n"), 240.0, "", id="no HTTP"),
-        pytest.param(read_and(then="reset"), 240.0, "", id="reset"),
         pytest.param(read_and(http_reply(502)), 240.0, "502", id="finds no host"),
         pytest.param(read_and(OK + b"x: y", then="stall"), 0.3, "no connection within the time limit", id="stalled"),
         pytest.param(read_and(then="stall"), 0.3, "no connection within the time limit", id="silent"),
-        pytest.param(repeating(OK + b"x-slow: ", b"x", 0.05), 0.3, "", id="trickling"),
         pytest.param(repeating(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05), 0.3, "", id="interim replies"),
         # Airflow's oldest Python skips them, until the deadline.
         pytest.param(repeating(OK, b"x: y\r\n" * 1000, 0.0), 0.3, "", id="endless headers"),
@@ -279,35 +262,11 @@ def test_request_lost_in_a_tunnel_may_have_been_sent(opened: Open, certificate: 
     assert seen[0].startswith(b"POST / ")
 
 
-def test_request_lost_by_a_proxy_without_a_tunnel_may_have_been_sent(opened: Open) -> None:
-    with Loopback(read_and()) as proxy:
-        error = failure_of(opened(through(proxy.base)), ask("http://service.invalid"))
-    assert (error.failure, error.sent) == (Failure.BROKEN, True)
-
-
-def test_request_lost_by_tls_that_breaks_may_have_been_sent(opened: Open, certificate: Path) -> None:
-    def serve(peer: Peer) -> None:
-        peer.request()
-        peer.send_below_tls(b"\x17\x03\x03\x00\x20" + b"garbage, not encrypted by anyone")
-
-    with Loopback(serve, certificate) as server:
-        error = failure_of(opened(replace(PATIENT, verify=str(certificate))), write(server.base))
-    assert (error.failure, error.sent) == (Failure.BROKEN, True)
-
-
-def test_refused_connection_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = socket.getaddrinfo
-
-    def two_addresses(host: str | bytes, *arguments: object, **named: object) -> list[object]:
-        if host not in ("service.invalid", b"service.invalid"):
-            return real(host, *arguments, **named)  # type: ignore[arg-type, return-value]
-        return [found for each in ("127.0.0.1", "127.0.0.2") for found in real(each, *arguments, **named)]  # type: ignore[arg-type]
-
-    monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
-    port = closed_port()
-    settings = replace(PATIENT, proxies={"https": f"http://127.0.0.1:{port}"})
-    for base in (f"http://127.0.0.1:{port}", f"http://service.invalid:{port}", SERVICE):
-        error = failure_of(opened(settings), ask(base))
+def test_refused_connection_is_described_by_the_system(opened: Open) -> None:
+    base = f"http://127.0.0.1:{closed_port()}"
+    send = opened(replace(PATIENT, proxies={"https": base}))
+    for each in (base, SERVICE):
+        error = failure_of(send, ask(each))
         assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
 
 
@@ -475,18 +434,10 @@ def test_certificates_of_the_environment_that_are_missing_are_an_error_of_config
     [
         (requests.exceptions.ConnectTimeout("slow"), Failure.NOT_SENT),
         (requests.exceptions.ConnectionError("broken"), Failure.BROKEN),
-        (requests.exceptions.SSLError("tls"), Failure.BROKEN),
-        (requests.exceptions.ProxyError("proxy"), Failure.BROKEN),
         (requests.exceptions.ReadTimeout("slow"), Failure.TIMEOUT),
-        (requests.exceptions.ChunkedEncodingError("cut"), Failure.BROKEN),
-        (requests.exceptions.InvalidHeader("two lengths"), Failure.BROKEN),
         (requests.exceptions.InvalidProxyURL("proxy"), Failure.CONFIGURATION),
-        (requests.exceptions.InvalidSchema("socks"), Failure.CONFIGURATION),
         (urllib3.exceptions.ProtocolError("cut"), Failure.BROKEN),
-        (urllib3.exceptions.DecodeError("gzip"), Failure.BROKEN),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), Failure.BROKEN),
         (ValueError("no integer"), Failure.BROKEN),
-        (OSError("?"), Failure.BROKEN),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -500,13 +451,9 @@ def test_error_of_requests_counts_by_its_type(requests_mock: Mocker, error: Exce
     "rest",
     [
         pytest.param(b"content-length: 2\r\ncontent-length: 2\r\n\r\n{}", id="same length twice"),
-        pytest.param(b"Transfer-Encoding: Chunked\r\n\r\n" + CHUNKED_BODY, id="chunked"),
         # RFC 9112, section 6.3: Transfer-Encoding overrides Content-Length.
         pytest.param(
-            b"transfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n" + CHUNKED_BODY, id="chunked and length"
-        ),
-        pytest.param(
-            b"transfer-encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0;c\r\nx: y\r\n\r\n", id="extension and trailer"
+            b"Transfer-Encoding: Chunked\r\ncontent-length: 9\r\n\r\n" + CHUNKED_BODY, id="chunked and length"
         ),
     ],
 )
@@ -541,21 +488,6 @@ def test_bytes_behind_a_reply_are_not_the_reply_to_the_next_request(
         # Nothing came behind the second reply.
         assert server.accepted == 2
     assert len(seen) == 3
-
-
-def test_connection_that_broke_is_not_used_again(opened: Open) -> None:
-    seen: list[bytes] = []
-
-    def serve(peer: Peer) -> None:
-        seen.append(peer.request())
-        peer.send(b"nonsense\r\n\r\n" if len(seen) == 1 else http_reply(200, b"fine"))
-        peer.wait_for_the_end()
-
-    with Loopback(serve) as server:
-        send = opened(PATIENT)
-        assert failure_of(send, ask(server.base)).failure is Failure.BROKEN
-        assert send(ask(server.base)).body == b"fine"
-        assert server.accepted == 2
 
 
 @pytest.mark.parametrize("status", [200, 302, 500])

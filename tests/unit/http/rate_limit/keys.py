@@ -82,26 +82,26 @@ class Key:
     def __post_init__(self) -> None:
         self.state = schedule.begin(self.now, self.rate, at_once=True)
 
-    def ask(self, slot: float | None = None, rate: float | None = None) -> schedule.Answer:
+    def ask(self, slot: float | None = None) -> schedule.Answer:
         """Reserve a slot, or confirm one."""
         if slot is None:
-            self.state, answer = schedule.reserve(self.state, self.now, rate or self.rate)
+            self.state, answer = schedule.reserve(self.state, self.now, self.rate)
         else:
-            self.state, answer = schedule.confirm(self.state, self.now, rate or self.rate, slot)
+            self.state, answer = schedule.confirm(self.state, self.now, self.rate, slot)
         # A back end keeps the state as a text.
         kept = schedule.from_text(schedule.to_text(self.state), self.now)
         assert kept == self.state
         return answer
 
-    def later(self, slot: float | None = None, rate: float | None = None) -> Later:
+    def later(self, slot: float | None = None) -> Later:
         """Ask when it is not time to send."""
-        answer = self.ask(slot, rate)
+        answer = self.ask(slot)
         assert isinstance(answer, Later), answer
         return answer
 
-    def go(self, slot: float | None = None, rate: float | None = None) -> Granted:
+    def go(self, slot: float | None = None) -> Granted:
         """Ask when it is time to send."""
-        answer = self.ask(slot, rate)
+        answer = self.ask(slot)
         assert isinstance(answer, Granted), answer
         return answer
 

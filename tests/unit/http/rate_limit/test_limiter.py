@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -14,12 +13,11 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     RateStoreError,
 )
-from airflow_provider_mediaops.http.errors import quota_error
-from airflow_provider_mediaops.http.exchange import Blocking, Request, Returned, Wait
+from airflow_provider_mediaops.http.exchange import Returned, Wait
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from tests.unit.call_flows import START, FakeClock, pauses_of, replay
+from tests.unit.call_flows import FakeClock, pauses_of, replay
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, memory_backend, next_step, take
 
 if TYPE_CHECKING:
@@ -43,24 +41,6 @@ def waited(limiter: RateLimiter, fake: FakeClock) -> float:
     steps: list[Step] = []
     replay(limiter.acquire(), [], steps=steps, clock=fake)
     return sum(pauses_of(steps))
-
-
-def test_a_caller_waits_once_and_says_for_what(fake: FakeClock) -> None:
-    limiter, steps = limiter_of(fake), list["Step"]()
-    take(limiter, fake)
-    replay(limiter.acquire(), [], steps=steps, clock=fake)
-    assert [type(step) for step in steps] == [Blocking, Wait, Blocking]
-    assert [step.reason for step in steps if isinstance(step, Wait)] == ["the key's rate"]
-    assert pauses_of(steps) == pytest.approx([GAP])
-
-
-def test_a_caller_that_is_cancelled_leaves_its_slot_unused(fake: FakeClock) -> None:
-    limiter = limiter_of(fake)
-    take(limiter, fake)
-    caller = limiter.acquire()
-    assert isinstance(next_step(caller), Wait)
-    caller.close()
-    assert waited(limiter, fake) == pytest.approx(2 * GAP)
 
 
 def test_a_booked_out_key_is_an_error_that_says_what_to_do(fake: FakeClock) -> None:
@@ -195,16 +175,3 @@ class TestABackEndThatFails:
         fake.wait(1.0)
         replay(limiter.on_sent(permit, None), [])
         assert backend.failures == 0
-
-
-@pytest.mark.parametrize("seconds", [-20, 0, 20])
-def test_error_of_a_spent_quota_says_until_when_and_what_was_not_sent(seconds: int) -> None:
-    request = Request("GET", "/book/9780140449136", base="https://books.example")
-    # Clocks that differ a little say the same.
-    now = START + timedelta(seconds=seconds)
-    error = quota_error(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), now)
-    assert error.message == (
-        "The quota of this key at the book database is used up until 2026-03-15 00:00 UTC, so GET "
-        "/book/9780140449136 was not sent: run it again after that, or ask for a larger quota."
-    )
-    assert (error.service, error.method, error.path) == ("book database", "GET", "/book/9780140449136")

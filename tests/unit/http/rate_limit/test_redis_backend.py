@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import socketserver
-import threading
 import traceback
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +13,12 @@ from redis.exceptions import NoPermissionError
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
-from tests.redis_server import running_redis
 from tests.unit.http.rate_limit.test_backends import increment
-from tests.unit.loopback import closed_port, deaf_port
+from tests.unit.loopback import Loopback, deaf_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.redis_server import RedisServer
+    from tests.unit.loopback import Peer
 
 PAGE = (Path(__file__).parents[4] / "docs" / "deployment.md").read_text()
 [LINE] = re.findall(r"^ACL SETUSER mediaops on >PASSWORD (.+)$", PAGE, re.MULTILINE)
@@ -41,12 +36,6 @@ def error_of(backend: RedisBackend) -> RateStoreError:
     for words in (backend.where, "rate_limit_store"):
         assert words in caught.value.message
     return caught.value
-
-
-def test_the_time_is_that_of_the_server(server: RedisServer) -> None:
-    with Redis.from_url(server.url) as client:
-        seconds, _ = client.time()
-    assert RedisBackend(server.url).read("key")[1] == pytest.approx(seconds, abs=400.0)
 
 
 def test_an_update_between_look_and_write_is_not_lost(server: RedisServer) -> None:
@@ -91,6 +80,7 @@ def test_a_server_that_went_away_is_used_again(server: RedisServer) -> None:
     backend.update("key", increment)
     server.stop()
     error_of(backend)
+    assert f"{server.url} cannot be used: " in error_of(backend).message
     assert "refused" in error_of(backend).message
     server.start()
     assert backend.update("key", increment) == 1
@@ -108,46 +98,6 @@ def test_a_task_that_is_stopped_amid_an_update_leaves_no_replies_to_the_next(ser
     assert backend.update("key", increment) == 2
 
 
-def test_a_replica_is_refused(tmp_path: Path, server: RedisServer) -> None:
-    (tmp_path / "replica").mkdir()
-    with running_redis(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}") as replica:
-        assert "a replica, perhaps one since a failover" in error_of(RedisBackend(replica.url)).message
-
-
-def test_a_server_that_is_full_is_an_error(server: RedisServer) -> None:
-    with Redis.from_url(server.url) as client:
-        client.config_set("maxmemory", "1")
-    error = error_of(RedisBackend(server.url))
-    assert "maxmemory" in error.message
-    assert "has memory left" in error.message
-
-
-def test_a_key_of_another_program_is_an_error(server: RedisServer) -> None:
-    with Redis.from_url(server.url) as client:
-        client.rpush("mediaops:rate:key", "text")
-    assert "no other program uses its keys mediaops:rate:*" in error_of(RedisBackend(server.url)).message
-
-
-@contextmanager
-def answering(reply: bytes) -> Iterator[str]:
-    """Serve this reply to every command, as a server that is no Redis may."""
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while self.request.recv(65_536):
-                self.request.sendall(reply)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        thread = threading.Thread(target=listener.serve_forever)
-        thread.start()
-        try:
-            yield f"redis://127.0.0.1:{listener.server_address[1]}?lib_name=&lib_version=&socket_timeout=1"
-        finally:
-            listener.shutdown()
-            thread.join()
-
-
 @pytest.mark.parametrize(
     ("reply", "advice"),
     [
@@ -159,6 +109,7 @@ def answering(reply: bytes) -> Iterator[str]:
         (b"-OOM command not allowed when used memory > 'maxmemory'.\r\n", "has memory left"),
         (b"-NOAUTH Authentication required.\r\n", "credentials"),
         (b"-NOPERM this user has no permissions to run the 'watch' command\r\n", "Let its user run SELECT, WATCH"),
+        (b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "no other program uses its keys"),
         (b"-NOREPLICAS Not enough good replicas to write.\r\n", "replicas enough"),
         *((reply * 4, "does not answer as a Redis does") for reply in (b"$5\r\nhello\r\n", b":7\r\n", b"*0\r\n")),
         (b"*1\r\n" * 5_000, "does not answer as a Redis does"),
@@ -166,15 +117,13 @@ def answering(reply: bytes) -> Iterator[str]:
     ],
 )
 def test_an_answer_that_cannot_be_used_is_an_error_that_says_what_to_do(reply: bytes, advice: str) -> None:
-    with answering(reply) as address:
+    def serve(peer: Peer) -> None:
+        while peer.socket.recv(65_536):
+            peer.send(reply)
+
+    with Loopback(serve) as server:
+        address = f"redis://127.0.0.1:{server.port}?lib_name=&lib_version=&socket_timeout=1"
         assert advice in error_of(RedisBackend(address)).message
-
-
-def test_a_port_where_nobody_listens_is_an_error() -> None:
-    port = closed_port()
-    error = error_of(RedisBackend(f"redis://me:{QUOTED}@127.0.0.1:{port}/3"))
-    assert f"redis://127.0.0.1:{port}/3 cannot be used: " in error.message
-    assert "refused" in error.message
 
 
 def test_a_server_that_does_not_answer_is_an_error() -> None:

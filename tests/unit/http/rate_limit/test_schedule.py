@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     BEHIND_SECONDS,
-    CATCH_UP_SECONDS,
     GUARD,
     LEAST_SPEED,
     LONGEST_PAUSE_SECONDS,
@@ -27,30 +25,12 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, Key
 
 
-def until_granted(key: Key, slot: float) -> Granted:
-    """Come back for a slot until it may be used."""
-    answer = key.ask(slot)
-    while isinstance(answer, Later):
-        key.wait(answer.seconds)
-        answer = key.ask(answer.slot)
-    assert isinstance(answer, Granted)
-    return answer
-
-
 class TestSlots:
     @pytest.mark.parametrize("rate", [0.001, 0.5, 1.0, 2.5, 3.0, 50.0, 200.0])
     def test_slots_come_in_order_and_evenly_a_little_below_the_rate(self, rate: float) -> None:
         key = Key(rate)
         key.go()
         assert key.waits(4) == pytest.approx([GUARD / rate * number for number in range(1, 5)], rel=1e-3)
-
-    def test_a_slot_is_granted_when_it_is_due(self) -> None:
-        key = Key()
-        key.go()
-        first, second = key.later(), key.later()
-        key.wait(first.seconds)
-        assert key.later(second.slot).seconds == pytest.approx(GAP)
-        key.go(first.slot)
 
     def test_an_unused_rate_is_not_saved_up(self) -> None:
         key = Key()
@@ -59,31 +39,22 @@ class TestSlots:
         key.go()
         assert key.waits(2) == pytest.approx([GAP, 2 * GAP])
 
-    def test_slots_that_have_just_passed_are_caught_up_with(self) -> None:
-        key = Key(50.0)
-        key.go()
-        key.wait(10.0)
-        many = int(CATCH_UP_SECONDS * 50 / GUARD)
-        for _ in range(many):
-            key.go()
-        assert key.waits(2)[1] > 0.02
-
     def test_each_caller_leaves_the_gap_of_its_own_rate(self) -> None:
-        key = Key(5.0)
-        key.go(rate=5.0)
-        waits = [key.later(rate=rate).seconds for rate in (1.0, 5.0, 5.0)]
+        key, waits = Key(5.0), []
+        key.go()
+        for key.rate in (1.0, 5.0, 5.0):
+            waits.append(key.later().seconds)
         assert waits == pytest.approx([GAP / 5, GAP / 5 + GAP, GAP / 5 + GAP + GAP / 5])
 
-    def test_a_slower_connection_does_not_hold_up_a_faster_one_by_its_window(self) -> None:
-        key = Key(5.0)
+    def test_callers_that_died_hold_up_nobody_for_long(self) -> None:
+        key = Key()
         key.go()
-        slow, fast = key.later(rate=0.1), key.later()
-        key.wait(slow.seconds)
-        key.go(slow.slot, rate=0.1)
-        # Its gap counts, and no window of ten seconds.
-        assert key.later(fast.slot).seconds == pytest.approx(10 * GAP)
-        key.wait(10 * GAP)
-        key.go(fast.slot)
+        for _ in range(16):
+            key.later()
+        key.wait(1.0)
+        assert key.later().seconds > 15.0
+        key.wait(WINDOW + 2 * GAP)
+        key.go()
 
     def test_no_slot_is_reserved_an_hour_ahead(self) -> None:
         key = Key()
@@ -100,81 +71,6 @@ class TestSlots:
         key = Key(0.001)
         key.go()
         assert [type(key.ask()) for _ in range(11)] == [Later] * 10 + [BookedOut]
-
-    def test_callers_that_died_hold_up_nobody_for_long(self) -> None:
-        key = Key()
-        key.go()
-        for _ in range(16):
-            key.later()
-        key.wait(1.0)
-        assert key.later().seconds > 15.0
-        key.wait(WINDOW + 2 * GAP)
-        key.go()
-
-    def test_late_caller_is_served_after_those_who_took_its_slot(self) -> None:
-        key = Key()
-        key.go()
-        alive = [key.later() for _ in range(16)][-1]
-        key.wait(5.0)
-        key.go()
-        assert key.later(alive.slot).seconds == pytest.approx(GAP)
-
-
-class TestTheLog:
-    def test_a_late_caller_keeps_the_next_one_at_a_distance(self) -> None:
-        key = Key()
-        key.go()
-        late, following = key.later(), key.later()
-        key.wait(GAP + 0.3)
-        key.go(late.slot)
-        key.wait(GAP - 0.3)
-        assert key.later(following.slot).seconds == pytest.approx(WINDOW - GAP + 0.3)
-
-    def test_a_request_that_left_late_keeps_the_next_one_at_a_distance(self) -> None:
-        key = Key()
-        first, following = key.go(), key.later()
-        key.wait(GAP)
-        key.report(schedule.sent_late, first.at, 0.25)
-        key.report(schedule.sent_late, first.at + 77.0, 0.25)
-        assert key.later(following.slot).seconds == pytest.approx(WINDOW + 0.25 - GAP)
-
-    def test_a_request_cannot_have_left_later_than_now(self) -> None:
-        key = Key()
-        first, following = key.go(), key.later()
-        key.wait(GAP)
-        key.report(schedule.sent_late, first.at, 3_600.0)
-        assert key.later(following.slot).seconds == pytest.approx(WINDOW)
-
-    def test_of_two_requests_of_the_same_time_one_is_moved(self) -> None:
-        key = Key(50.0)
-        first = key.go()
-        key.state = replace(key.state, sent=(first.at, first.at))
-        key.wait(0.5)
-        key.report(schedule.sent_late, first.at, 0.25)
-        assert key.state.sent == (first.at, first.at + 0.25)
-
-    def test_callers_that_find_the_window_full_come_back_one_after_the_other(self) -> None:
-        key = Key()
-        first, slots = key.go(), [key.later().slot for _ in range(3)]
-        key.wait(3 * GAP)
-        key.report(schedule.sent_late, first.at, 3_600.0)
-        waits = [key.later(slot).seconds for slot in slots]
-        assert waits[0] == pytest.approx(WINDOW)
-        assert all(later - earlier >= WINDOW - 1e-6 or earlier > BEHIND_SECONDS for earlier, later in pairwise(waits))
-        times = []
-        for slot in slots:
-            until_granted(key, slot)
-            times.append(key.now)
-        assert all(later - earlier >= WINDOW - 0.001 for earlier, later in pairwise(times))
-
-    def test_slots_wait_for_requests_that_have_fallen_far_behind(self) -> None:
-        key = Key()
-        first, slot = key.go(), key.later().slot
-        key.wait(GAP)
-        key.report(schedule.sent_late, first.at, 3_600.0)
-        # It is put off by a window, and the others but for what they may fall behind.
-        assert key.later(slot).seconds == pytest.approx(WINDOW)
-        assert key.later().seconds == pytest.approx(WINDOW - BEHIND_SECONDS + GAP)
 
     @given(
         rate=st.sampled_from([1, 3, 5, 50]),
@@ -199,6 +95,27 @@ class TestTheLog:
         assert len(sent) == len(arrivals)
         assert all(later - earlier > WINDOW_GUARD - 0.001 for earlier, later in zip(sent, sent[rate:], strict=False))
 
+    def test_a_request_cannot_have_left_later_than_now(self) -> None:
+        key = Key()
+        first, following = key.go(), key.later()
+        key.wait(GAP)
+        key.report(schedule.sent_late, first.at, 3_600.0)
+        # That of one that is no longer in the log changes nothing.
+        key.report(schedule.sent_late, first.at + 77.0, 0.25)
+        assert key.later(following.slot).seconds == pytest.approx(WINDOW)
+
+    def test_callers_that_find_the_window_full_come_back_one_after_the_other(self) -> None:
+        key = Key(50.0)
+        key.go()
+        key.state = replace(key.state, sent=(key.now,) * 50)
+        first, second = key.later().slot, key.later().slot
+        key.wait(0.1)
+        assert key.later(first).seconds == pytest.approx(WINDOW - 0.1)
+        # Slots wait for it, but for what they may fall behind.
+        assert key.later(second).seconds == pytest.approx(WINDOW - 0.1 - BEHIND_SECONDS)
+        key.wait(WINDOW - 0.1 - BEHIND_SECONDS)
+        assert key.later(second).seconds == pytest.approx(BEHIND_SECONDS + WINDOW / 50)
+
 
 class TestRefusals:
     def test_a_pause_holds_for_those_who_wait_too_and_keeps_their_order(self) -> None:
@@ -211,16 +128,15 @@ class TestRefusals:
         assert key.later(second.slot).seconds == pytest.approx(GAP)
         key.go(first.slot)
 
-    def test_a_shorter_pause_neither_ends_nor_lengthens_a_longer_one(self) -> None:
+    @pytest.mark.parametrize(
+        ("pauses", "longest"),
+        [((30.0, 5.0, 5.0), 30.0), pytest.param((1e9,), LONGEST_PAUSE_SECONDS, id="no longer than a day")],
+    )
+    def test_the_longest_pause_counts(self, pauses: tuple[float, ...], longest: float) -> None:
         key = Key()
-        for pause in (30.0, 5.0, 5.0):
+        for pause in pauses:
             key.report(schedule.slow_down, 0.0, pause)
-        assert key.later().seconds == pytest.approx(30.0)
-
-    def test_no_pause_is_longer_than_a_day(self) -> None:
-        key = Key()
-        key.report(schedule.slow_down, 0.0, 1e9)
-        assert key.later().seconds == pytest.approx(LONGEST_PAUSE_SECONDS)
+        assert key.later().seconds == pytest.approx(longest)
 
     def test_a_burst_of_refusals_slows_down_once_and_those_who_wait_too(self) -> None:
         key = Key()
@@ -229,7 +145,9 @@ class TestRefusals:
         second, last = key.go(waiting.slot), key.later()
         for granted in (first, second):
             key.report(schedule.slow_down, granted.at, 0.0)
-        until_granted(key, last.slot)
+        while not isinstance(answer := key.ask(last.slot), Granted):
+            assert isinstance(answer, Later)
+            key.wait(answer.seconds)
         assert key.now - second.at == pytest.approx(GAP / 0.7, abs=0.01)
 
     def test_refusals_after_that_slow_down_again_down_to_the_least(self) -> None:
@@ -242,13 +160,12 @@ class TestRefusals:
         assert speeds[-1] == LEAST_SPEED
 
     def test_a_refusal_of_an_unknown_request_counts_once_in_a_second(self) -> None:
-        key = Key()
-        for pause, speed in ((0.5, 0.7), (0.4, 0.7), (0.7, 0.49)):
+        key, speeds = Key(), []
+        for seconds in (0.0, 0.5, 0.4, 0.7):
+            key.wait(seconds)
             key.report(schedule.slow_down, None, 0.0)
-            assert key.state.speed == pytest.approx(speed if pause != 0.7 else 0.7)
-            key.wait(pause)
-        key.report(schedule.slow_down, None, 0.0)
-        assert key.state.speed == pytest.approx(0.49)
+            speeds.append(key.state.speed)
+        assert speeds == pytest.approx([0.7, 0.7, 0.7, 0.49])
 
     def test_the_speed_recovers_step_by_step_as_requests_are_made(self) -> None:
         key, speeds = Key(), []
@@ -260,54 +177,25 @@ class TestRefusals:
             speeds.append(key.state.speed)
         assert speeds == pytest.approx([0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.0, 1.0])
 
-    def test_the_speed_does_not_recover_at_once_or_in_a_pause(self) -> None:
-        key = Key()
-        key.report(schedule.slow_down, key.now, 60.0)
-        key.wait(59.0)
-        key.later()
-        assert key.state.speed == pytest.approx(0.7)
-
-    def test_callers_that_sleep_while_the_speed_recovers_do_not_oversleep(self) -> None:
-        key = Key()
-        key.report(schedule.slow_down, key.now, 0.0)
-        key.go()
-        soon, *_, last = [key.later() for _ in range(20)]
-        # The speed may recover from 70 % within six seconds.
-        assert last.seconds == pytest.approx(20 * GAP + 0.3 * 6.0 / 2)
-        assert GAP < soon.seconds < GAP / 0.7
-
 
 class TestQuotas:
-    def test_of_several_resets_the_last_counts(self) -> None:
+    @pytest.mark.parametrize(
+        ("resets", "seconds"), [((3_600.0, 60.0), 3_602.0), pytest.param((1e9,), 86_402.0, id="no longer than a day")]
+    )
+    def test_the_last_reset_counts(self, resets: tuple[float, ...], seconds: float) -> None:
         key = Key()
-        key.report(schedule.exhaust, 3_600.0)
-        key.report(schedule.exhaust, 60.0)
-        assert key.ask() == QuotaExhausted(3_602.0)
-
-    def test_a_quota_is_not_believed_to_be_exhausted_for_more_than_a_day(self) -> None:
-        key = Key()
-        key.report(schedule.exhaust, 31_536_000.0)
-        assert key.ask() == QuotaExhausted(86_402.0)
-
-    def test_a_restored_quota_lets_all_continue(self) -> None:
-        key = Key()
-        key.report(schedule.exhaust, 3_600.0)
-        key.report(schedule.restore)
-        key.go()
-        before = key.state
-        key.report(schedule.restore)
-        assert key.state is before
+        for reset in resets:
+            key.report(schedule.exhaust, reset)
+        assert key.ask() == QuotaExhausted(seconds)
 
 
 class TestClocksThatAreSet:
-    def test_a_clock_that_is_set_ahead_makes_no_burst(self) -> None:
+    def test_a_slot_of_a_lost_schedule_is_reserved_again(self) -> None:
         key = Key()
         key.go()
-        slots = [key.later().slot for _ in range(4)]
-        key.wait(7_200.0)
-        answers = [key.ask(slot) for slot in slots]
-        assert isinstance(answers[0], Granted)
-        assert all(isinstance(answer, Later) and answer.seconds > 0.8 for answer in answers[1:])
+        slot = [key.later().slot for _ in range(9)][-1]
+        key.state = schedule.begin(key.now, 1.0)
+        assert key.later(slot).seconds == pytest.approx(WINDOW)
 
     @pytest.mark.parametrize(("seconds", "is_read"), [(-0.9, True), (-1.1, False), (-7_200.0, False)])
     def test_a_clock_that_is_set_back_begins_the_schedule_anew_unless_it_is_little(
@@ -316,13 +204,6 @@ class TestClocksThatAreSet:
         key = Key()
         key.go()
         assert (schedule.from_text(schedule.to_text(key.state), key.now + seconds) is not None) is is_read
-
-    def test_a_slot_of_a_lost_schedule_is_reserved_again(self) -> None:
-        key = Key()
-        key.go()
-        slot = [key.later().slot for _ in range(9)][-1]
-        key.state = schedule.begin(key.now, 1.0)
-        assert key.later(slot).seconds == pytest.approx(WINDOW)
 
 
 NOW = 1_800_000_000.0
