@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, TransportError, Wait
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.video.at_most_once import (
     UNCERTAIN_AFTER_SECONDS,
@@ -83,7 +83,11 @@ class Channel:
         if delivery.already_posted:
             return str(delivery.already_posted.activity["id"])
         send = answer or (lambda: self.accept(name))
-        return str(run(posting(delivery), lambda _: send(), lambda _: in_pauses()).id)
+
+        def pause(_: Wait) -> None:
+            in_pauses()
+
+        return str(run(posting(delivery), lambda _: send(), pause).id)
 
     def accept(self, name: str) -> Response:
         """Post a task's bulletin."""

@@ -72,7 +72,8 @@ def test_progress_is_logged_every_30_seconds() -> None:
     step = advance(pages)
     while not isinstance(step, Returned):
         if isinstance(step, Emit):
-            attempt.save(step.item)
+            item: Any = step.item
+            attempt.save(item)
             step = advance(pages)
         else:
             step = advance(pages, replies.pop(0))
