@@ -220,6 +220,18 @@ class TestLeaving:
         assert [at for at, _ in seen] == [4, 18, 32]
         assert (cluster.opened, cluster.closed) == (1, 1)
 
+    def test_a_wish_of_one_who_left_makes_no_request(self, cluster: ScriptedCluster) -> None:
+        async def leave() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                mine = shared.readings(None, 10)
+                await mine.anext(0)
+                waiting = asyncio.ensure_future(mine.anext(10))
+                await asyncio.sleep(5)
+                waiting.cancel()
+
+        together(leave(), watch([], interval=50, readings=2))
+        assert [at - START for at in cluster.times] == [0, 50]
+
     def test_the_last_one_out_breaks_off_what_is_under_way_and_closes_the_session(
         self, cluster: ScriptedCluster
     ) -> None:
