@@ -10,12 +10,15 @@ import pytest
 
 from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 from tests.unit import book_database, search_cluster, video_platform
-from tests.unit.hooks import book_hook, cluster_hook, video_hook
+from tests.unit.hooks import cluster_hook, video_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.unit.conftest import Supervisor
+
+#: The address of the default connection of the book database.
+BOOKS = "https://books.example/premium"
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def connect_cluster(supervisor: Supervisor) -> Callable[..., None]:
 def connect_books(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Set the default connection of the book database."""
 
-    def set_connection(host: str = book_hook.BASE, **fields: Any) -> None:
+    def set_connection(host: str = BOOKS, **fields: Any) -> None:
         monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", book_database.connection(host, **fields))
 
     set_connection()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import hmac
 import json
+import re
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote_plus
 
 import pytest
 
@@ -21,24 +26,123 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Call, Request
 from tests.contract import fresh_python
-from tests.unit.hooks.amazon_domain import Domain
 from tests.unit.hooks.cluster_hook import cpu
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
-from tests.unit.search_cluster import error, http, replied, stats
+from tests.unit.search_cluster import error, http, replied, report, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
+    from tests.unit.loopback import Peer
 
 KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a/session+token=="
 OTHER_KEY, OTHER_SECRET = "AKIDOTHER", "another+secret/key"
-Aws = dict[str, Any]
 
 
 def aws(login: str = KEY, password: str = SECRET, **extra: Any) -> str:
     return json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
+
+
+_UNRESERVED = "-_.~"
+_MAX_AGE = dt.timedelta(minutes=5)
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, SignedHeaders=(\S+), Signature=(\w+)"
+)
+
+
+@dataclass
+class Domain:
+    """
+    A domain that recomputes each signature by the published algorithm, and what it has been asked.
+
+    :param keys: the secret access keys by access key.
+    :param answer: what it replies to a request that is signed right.
+    """
+
+    keys: dict[str, str]
+    region: str = "eu-central-1"
+    clock_is_ahead: dt.timedelta = dt.timedelta()
+    expired: set[str] = field(default_factory=set)
+    answer: Callable[[str], Response] = lambda target: replied(
+        report("a") if "hot_threads" in target else stats({"a": 1})
+    )
+    targets: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    def serve(self, peer: Peer) -> None:
+        """Serve one connection."""
+        while received := peer.request():
+            head, _, body = received.partition(b"\r\n\r\n")
+            line, *lines = head.decode("latin-1").split("\r\n")
+            method, target, _ = line.split(" ")
+            # A proxy takes the address off, and passes the rest on as it is.
+            target = target.removeprefix("http://domain.test")
+            pairs = [line.split(": ", 1) for line in lines]
+            headers = {name.lower(): value for name, value in pairs}
+            self.targets.append(target)
+            self.headers.append(headers)
+            refusal = self._refusal(method, target, headers, body)
+            peer.send(http(replied({"message": refusal}, 403) if refusal else self.answer(target)))
+
+    def _refusal(self, method: str, target: str, headers: dict[str, str], body: bytes) -> str:
+        found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+        if not found:
+            return "Missing Authentication Token"
+        key, day, region, service, names, signature = found.groups()
+        time, token = headers["x-amz-date"], headers.get("x-amz-security-token", "")
+        now = dt.datetime.now(dt.timezone.utc) + self.clock_is_ahead
+        age = now - dt.datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=dt.timezone.utc)
+        # More would break behind a proxy that changes headers; less is not safe.
+        wanted = {"host", "x-amz-content-sha256", "x-amz-date", *(["x-amz-security-token"] if token else [])}
+        checks = (
+            (age < _MAX_AGE, f"Signature expired: {time} is now earlier than {now:%Y%m%dT%H%M%SZ} (5 min.)"),
+            (age > -_MAX_AGE, f"Signature not yet current: {time} is still later than {now:%Y%m%dT%H%M%SZ} (5 min.)"),
+            (token not in self.expired, "The security token included in the request is expired"),
+            (key in self.keys, "The security token included in the request is invalid."),
+            (region == self.region, f"Credential should be scoped to a valid region, not '{region}'. "),
+            (service == "es", "Credential should be scoped to correct service: 'es'. "),
+            (set(names.split(";")) == wanted and day == time[:8], f"The signed headers are {names}."),
+            (headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest(), "The payload has another hash."),
+        )
+        for right, refusal in checks:
+            if not right:
+                return refusal
+        request = _canonical(method, target, {name: headers[name] for name in names.split(";")}, names)
+        expected = _signature(self.keys[key], time, f"{day}/{region}/{service}/aws4_request", request)
+        return "" if signature == expected else "The request signature we calculated does not match the signature"
+
+
+def _signature(secret: str, time: str, scope: str, request: str) -> str:
+    text = f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    signing = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        signing = hmac.digest(signing, part.encode(), "sha256")
+    return hmac.digest(signing, text.encode(), "sha256").hex()
+
+
+def _canonical(method: str, target: str, headers: dict[str, str], names: str) -> str:
+    path, _, query = target.partition("?")
+    # The path of the request line is encoded once more, the query is decoded first.
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    decoded = sorted((_strict(name), _strict(value)) for name, _, value in pairs)
+    return "\n".join(
+        [
+            method,
+            quote(path, safe=f"/{_UNRESERVED}"),
+            "&".join(f"{name}={value}" for name, value in decoded),
+            *(f"{name}:{' '.join(headers[name].split())}" for name in sorted(headers)),
+            "",
+            names,
+            headers["x-amz-content-sha256"],
+        ]
+    )
+
+
+def _strict(text: str) -> str:
+    return quote(unquote_plus(text), safe=_UNRESERVED)
 
 
 @pytest.fixture
@@ -88,10 +192,11 @@ class TestSignature:
     def test_domain_accepts_every_path_of_nodes(
         self, nodes: str | None, server: Loopback, domain: Domain, connect: Any
     ) -> None:
-        connect(server.base)
+        connect(server.base, headers={"X-Team": "media"})
         domain.answer = lambda _: replied(stats({"a": 1}))
         assert cpu(nodes)[0].name == "a"
-        assert len(domain.targets) == 1
+        # A header of the connection is sent, and not signed.
+        assert [headers["x-team"] for headers in domain.headers] == ["media"]
 
     @pytest.mark.parametrize("base", ["", "/search", "/a%2cb/%c3%b6", "/größe", "/a b", "/a*,b", "/%7Euser"])
     def test_domain_accepts_every_base_address(self, base: str, server: Loopback, domain: Domain, connect: Any) -> None:
@@ -122,19 +227,6 @@ class TestSignature:
         with SearchClusterHook() as hook:
             assert hook.ask(Call(request, lambda response: response.status)) == 200
 
-    def test_session_token_of_temporary_credentials_is_signed(
-        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
-    ) -> None:
-        supervisor.connect("aws_default", aws(aws_session_token=TOKEN))
-        connect(server.base)
-        cpu()
-        assert domain.headers[0]["x-amz-security-token"] == TOKEN
-
-    def test_headers_of_the_connection_are_sent_unsigned(self, server: Loopback, domain: Domain, connect: Any) -> None:
-        connect(server.base, headers={"X-Team": "media"})
-        cpu()
-        assert domain.headers[0]["x-team"] == "media"
-
     def test_next_host_gets_a_signature_of_its_own(self, domain: Domain, connect: Any) -> None:
         failing = Domain(domain.keys, answer=lambda _: replied("", 503))
         with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -157,6 +249,47 @@ class TestSignature:
             found = await hook.arun((await hook.aservice()).ask(node_stats("a*,b c")))
         assert found.nodes[0].name == "a"
         assert len(domain.targets) == 1
+
+
+WITHOUT_AWS = {"auth": "none", "aws_conn_id": "", "region": ""}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"region": ""}, "field 'region': it is empty, and neither the base address"),
+        ({"aws_conn_id": ""}, "field 'aws_conn_id': this machine has no AWS credentials."),
+        ({**WITHOUT_AWS, "region": "x"}, "field 'region': it has an effect with auth=aws only"),
+        ({**WITHOUT_AWS, "aws_conn_id": "x"}, "field 'aws_conn_id': it has an effect with auth=aws only"),
+        ({"host": "https://abc.eu-west-1.aoss.amazonaws.com"}, "field 'host': it is that of Amazon OpenSearch"),
+        ({"host": "https://abc.aoss.eu-west-1.on.aws", **WITHOUT_AWS}, "field 'host': it is that of Amazon OpenSearch"),
+    ],
+)
+def test_connection_that_cannot_be_used_is_refused_before_anything_is_sent(
+    server: Loopback, domain: Domain, connect: Any, fields: dict[str, str], words: str
+) -> None:
+    connect(**{"host": server.base, **fields})
+    assert words in refusal(InvalidConnectionError)
+    assert not domain.targets
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"region": "us-east-1"}, "set region in the connection"),
+        ({"password": "another secret"}, "Check the secret access key in the AWS connection"),
+        ({"minutes": 10}, "The clock of this machine is off by more than five minutes"),
+        ({"minutes": -10}, "The clock of this machine is off by more than five minutes"),
+    ],
+)
+def test_refusal_of_the_domain_says_what_to_correct(
+    server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor, *, wrong: dict[str, Any], advice: str
+) -> None:
+    domain.clock_is_ahead = dt.timedelta(minutes=wrong.get("minutes", 0))
+    supervisor.connect("aws_default", aws(password=wrong.get("password", SECRET)))
+    connect(server.base, region=wrong.get("region", "eu-central-1"))
+    assert advice in refusal(AuthenticationError)
+    assert len(domain.targets) == 1
 
 
 class TestRegion:
@@ -185,27 +318,6 @@ class TestRegion:
         connect("https://*.eu-west-1.es.amazonaws.com")
         assert "Nothing was sent." in refusal(InvalidConnectionError)
 
-    def test_unknown_region_is_asked_for(self, server: Loopback, domain: Domain, connect: Any) -> None:
-        connect(server.base, region="")
-        assert "field 'region': it is empty, and neither the base address" in refusal(InvalidConnectionError)
-        assert not domain.targets
-
-    def test_wrong_region_is_named(self, server: Loopback, domain: Domain, connect: Any) -> None:
-        connect(server.base, region="us-east-1")
-        assert "set region in the connection" in refusal(AuthenticationError)
-        assert len(domain.targets) == 1
-
-    @pytest.mark.parametrize("host", ["https://abc.eu-west-1.aoss.amazonaws.com", "https://abc.aoss.eu-west-1.on.aws"])
-    @pytest.mark.parametrize("auth", ["aws", "none"])
-    def test_serverless_is_refused_before_anything_is_sent(self, host: str, auth: str, connect: Any) -> None:
-        connect(host, auth=auth, aws_conn_id="", region="")
-        assert "field 'host': it is that of Amazon OpenSearch Serverless" in refusal(InvalidConnectionError)
-
-    @pytest.mark.parametrize("name", ["aws_conn_id", "region"])
-    def test_field_without_effect_is_refused(self, name: str, connect: Any) -> None:
-        connect("https://host.example", **{"auth": "none", "aws_conn_id": "", "region": "", name: "something"})
-        assert f"field '{name}': it has an effect with auth=aws only" in refusal(InvalidConnectionError)
-
 
 class TestCredentials:
     def test_unknown_aws_connection_is_refused_though_the_machine_has_credentials(
@@ -224,23 +336,6 @@ class TestCredentials:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         connect(server.base, aws_conn_id="")
         assert cpu()[0].name == "a"
-
-    def test_machine_without_credentials_is_named(self, server: Loopback, domain: Domain, connect: Any) -> None:
-        connect(server.base, aws_conn_id="")
-        assert "field 'aws_conn_id': this machine has no AWS credentials." in refusal(InvalidConnectionError)
-        assert not domain.targets
-
-    def test_wrong_secret_is_named(self, server: Loopback, connect: Any, supervisor: Supervisor) -> None:
-        supervisor.connect("aws_default", aws(password="another secret"))
-        connect(server.base)
-        assert "Check the secret access key in the AWS connection" in refusal(AuthenticationError)
-
-    @pytest.mark.parametrize("minutes", [-10, 10])
-    def test_clock_that_is_off_is_named(self, minutes: int, server: Loopback, domain: Domain, connect: Any) -> None:
-        domain.clock_is_ahead = dt.timedelta(minutes=minutes)
-        connect(server.base)
-        assert "The clock of this machine is off by more than five minutes" in refusal(AuthenticationError)
-        assert len(domain.targets) == 1
 
     def test_expired_token_is_fetched_anew_once(
         self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
@@ -312,33 +407,22 @@ class TestRole:
         extra = {"role_arn": self.ROLE, "region_name": "eu-central-1", "service_config": {"sts": {"endpoint_url": sts}}}
         supervisor.connect("aws_default", aws("AKIDUSER", "the user's secret", **extra))
 
-    def test_role_is_assumed_once_for_many_requests(
-        self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
-    ) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(self.assumed(KEY, SECRET, 60), seen=seen)) as sts:
-            self.connect_role(supervisor, sts.base)
-            connect(server.base)
-            with SearchClusterHook() as hook:
-                for _ in range(3):
-                    hook.cpu()
-        assert len(seen) == 1
-        assert b"hot-threads" in seen[0]
-        assert {headers["x-amz-security-token"] for headers in domain.headers} == {f"{TOKEN}-{KEY}"}
-
-    def test_credentials_of_a_role_are_renewed_before_they_expire(
+    def test_role_is_assumed_for_many_requests_and_again_before_its_credentials_expire(
         self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
     ) -> None:
         domain.keys[OTHER_KEY] = OTHER_SECRET
         given = self.assumed(KEY, SECRET, 5), self.assumed(OTHER_KEY, OTHER_SECRET, 60)
-        with Loopback(answering(*given)) as sts:
+        asked: list[bytes] = []
+        with Loopback(answering(*given, seen=asked)) as sts:
             self.connect_role(supervisor, sts.base)
             connect(server.base)
             with SearchClusterHook() as hook:
-                hook.cpu()
-                assert hook.cpu()[0].name == "a"
-        assert domain.headers[-1]["x-amz-security-token"] == f"{TOKEN}-{OTHER_KEY}"
-        assert all("x-amz-date" in headers for headers in domain.headers)
+                for _ in range(3):
+                    assert hook.cpu()[0].name == "a"
+        tokens = [headers["x-amz-security-token"].removeprefix(f"{TOKEN}-") for headers in domain.headers]
+        assert tokens[1:] == [OTHER_KEY, OTHER_KEY]
+        assert len(asked) == 2
+        assert b"hot-threads" in asked[0]
 
     def test_role_that_may_not_be_assumed_is_named(
         self, server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor
@@ -363,7 +447,7 @@ class TestRole:
         assert "its credentials cannot be fetched: EndpointConnectionError" in refusal(ConnectionFailedError)
 
 
-WITHOUT_AWS = """
+LOADED_OF_AWS = """
 import sys
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
@@ -376,4 +460,4 @@ result = [name for name in sys.modules if name.split(".")[0] in ("boto3", "botoc
 def test_other_credentials_import_nothing_of_aws(connect_cluster: Any) -> None:
     with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
         connect_cluster(server.base, login="elastic", password="a password")
-        assert fresh_python.result_of(WITHOUT_AWS) == []
+        assert fresh_python.result_of(LOADED_OF_AWS) == []

@@ -1,77 +1,56 @@
-"""The hook of the book database: what it asks for of one book, and its asynchronous twins."""
+"""The hook of the book database: one book, whole lists, bulk requests, and what it leaves behind."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
+import itertools
+import signal
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import ForeignNotFoundError, KeyUsage, get_key_usage
+from airflow_provider_mediaops.books.api import KeyUsage
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    NotFoundError,
-    QuotaExceededError,
-)
+from airflow_provider_mediaops.exceptions import NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from tests.unit.book_database import (
-    CALENDAR,
-    CRIME,
-    KEY,
-    asked,
-    book,
-    found,
-    http,
-    limit_404,
-    no_such_book,
-)
-from tests.unit.hooks.book_hook import BASE, MISSING, address
-from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, asked, book
+from tests.unit.hooks.conftest import BOOKS
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, Peer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import requests_mock
 
-pytestmark = pytest.mark.usefixtures("supervisor")
+pytestmark = pytest.mark.usefixtures("supervisor", "connect_books")
+
+MISSING: dict[str, Any] = {"status_code": 404, "json": NO_SUCH_BOOK}
 
 
-@pytest.mark.usefixtures("connect_books")
-class TestTheQuotaOfToday:
-    @pytest.mark.parametrize(
-        ("reply", "usage"),
-        [
-            ({"json": {"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}}}, KeyUsage(total=5000, left=4990)),
-            ({"status_code": 404, "json": {}}, None),
-            ({"status_code": 403, "json": {}}, None),
-            ({"json": {"x": 1}}, None),
-        ],
-    )
-    def test_quota_of_today_is_read_where_the_service_tells(
-        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any], usage: KeyUsage | None
-    ) -> None:
-        requests_mock.get(f"{BASE}/key", **reply)
-
-        with BookDatabaseHook() as hook:
-            assert hook.key_usage() == usage
-
-    def test_a_key_that_is_not_accepted_is_one(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(f"{BASE}/key", status_code=401)
-
-        with BookDatabaseHook() as hook, pytest.raises(AuthenticationError):
-            hook.key_usage()
-
-    def test_a_call_that_is_about_no_book_is_not_checked(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(f"{BASE}/key", status_code=404, json={})
-
-        with BookDatabaseHook() as hook, pytest.raises(ForeignNotFoundError):
-            hook.ask(get_key_usage())
-
-        assert asked(requests_mock) == ["key"]
+def address(isbn13: str) -> str:
+    return f"{BOOKS}/book/{isbn13}"
 
 
-@pytest.mark.usefixtures("connect_books")
+@pytest.mark.parametrize(
+    ("reply", "usage"),
+    [
+        ({"json": {"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}}}, KeyUsage(total=5000, left=4990)),
+        ({"status_code": 404, "json": {}}, None),
+        ({"status_code": 403, "json": {}}, None),
+        ({"json": {"x": 1}}, None),
+    ],
+)
+def test_quota_of_today_is_read_where_the_service_tells(
+    requests_mock: requests_mock.Mocker, reply: dict[str, Any], usage: KeyUsage | None
+) -> None:
+    requests_mock.get(f"{BOOKS}/key", **reply)
+
+    with BookDatabaseHook() as hook:
+        assert hook.key_usage() == usage
+
+
 class TestOneBook:
     def test_a_book_is_given_as_it_came(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), json=book(CRIME, unknown={"deep": [1, None]}, authors={"0": "F. D."}))
@@ -81,22 +60,6 @@ class TestOneBook:
 
         assert read.record == book(CRIME, unknown={"deep": [1, None]}, authors={"0": "F. D."})["book"]
         assert read.authors == ["F. D."]
-
-    def test_the_key_is_in_the_header_and_nowhere_else(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), json=book(CRIME))
-
-        with BookDatabaseHook() as hook:
-            hook.book(CRIME)
-
-        request = requests_mock.request_history[-1]
-        assert request.headers["Authorization"] == KEY
-        assert request.url == address(CRIME)
-
-    def test_a_text_that_is_no_isbn_spends_no_request(self, requests_mock: requests_mock.Mocker) -> None:
-        with BookDatabaseHook() as hook, pytest.raises(InvalidIsbnError, match="check digit"):
-            hook.book("9780140449137")
-
-        assert not requests_mock.called
 
     def test_a_book_that_is_not_there_is_an_error(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CALENDAR), **MISSING)
@@ -116,42 +79,100 @@ class TestOneBook:
             there, missing, invalid = hook.lookup("0140449132"), hook.lookup(CALENDAR), hook.lookup("x")
 
         assert (there.status, there.isbn13, there.input) == ("found", CRIME, "0140449132")
-        assert there.book is not None
         assert (missing.status, missing.book, missing.error) == ("not_found", None, None)
         assert (invalid.status, invalid.isbn13) == ("invalid", None)
         assert invalid.error == "'x' is no ISBN: it must have 10 or 13 digits, not 1."
 
-    def test_refusal_of_the_service_is_an_error_of_a_look_up_too(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), status_code=403, json={"message": "Daily quota exceeded"})
 
-        with BookDatabaseHook() as hook, pytest.raises(QuotaExceededError):
-            hook.lookup(CRIME)
+def threads_of_walks() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "mediaops-loop"]
 
 
-class TestOnTheEventLoop:
-    async def test_list_gives_the_look_ups_of_a_worker(self, connect_books: Any) -> None:
-        absent = iter([no_such_book(), limit_404(), limit_404()])
+class TestLists:
+    @pytest.fixture(autouse=True)
+    def _no_thread_left(self) -> Iterator[None]:
+        """See that no thread of a walk outlives it."""
+        yield
+        deadline = time.monotonic() + 240
+        while threads_of_walks() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert threads_of_walks() == []
 
-        def answer(peer: Peer) -> None:
-            # Requests of a list are sent together, so they may arrive in any order.
-            while request := peer.request():
-                peer.send(http(found(CRIME) if CRIME.encode() in request else next(absent)))
+    def test_a_list_is_looked_up_in_its_order(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+        requests_mock.get(address(CALENDAR), **MISSING)
 
-        with Loopback(answer) as server:
-            connect_books(server.base)
-            with BookDatabaseHook() as hook:
-                rows = map(IsbnRow.of, ["x", CRIME, CALENDAR, CRIME])
-                lookups = [lookup async for update in hook.alookup_batch(rows) for lookup in update.done]
-        assert [lookup.status for lookup in lookups] == ["invalid", "found", "not_found", "found"]
+        with BookDatabaseHook() as hook:
+            lookups = list(hook.books([CALENDAR, "x", CRIME, "0140449132"]))
 
-    async def test_list_that_is_given_up_leaves_no_task(self, connect_books: Any) -> None:
-        with Loopback(answering(http(found(CRIME)))) as server:
-            connect_books(server.base)
-            batch = map(IsbnRow.of, [CRIME, CALENDAR])
-            with BookDatabaseHook() as hook:
-                async with aclosing(hook.alookup_batch(batch)) as updates:
-                    async for update in updates:
-                        if update.done:
-                            break
+        assert [lookup.status for lookup in lookups] == ["not_found", "invalid", "found", "found"]
+        assert [lookup.requests for lookup in lookups] == [1, 0, 1, 0]
+        assert sorted(asked(requests_mock)) == sorted([CALENDAR, CRIME])
 
-        assert {task for task in asyncio.all_tasks() if task is not asyncio.current_task()} == set()
+    def test_a_list_that_has_no_end_is_looked_up_as_far_as_it_is_wanted(
+        self, requests_mock: requests_mock.Mocker
+    ) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            lookups = hook.books(itertools.cycle([CRIME, "x"]))
+            assert [lookup.status for lookup in itertools.islice(lookups, 300)] == ["found", "invalid"] * 150
+
+    @pytest.mark.parametrize(
+        ("fields", "rate"),
+        [
+            ({}, 1),
+            ({"plan": "default"}, 1),
+            ({"plan": "PREMIUM"}, 3),
+            ({"plan": "pro"}, 5),
+            ({"plan": "pro", "requests_per_second": "0.5"}, 0.5),
+        ],
+    )
+    def test_the_rate_is_that_of_the_plan(self, connect_books: Any, fields: dict[str, Any], rate: float) -> None:
+        connect_books(**{"requests_per_second": "", **fields})
+        with BookDatabaseHook() as hook:
+            limiter = hook.service.client.limiter
+        assert limiter
+        assert limiter.per_second == rate
+
+    def test_failures_within_bounds_are_results(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(address(CRIME), status_code=503)
+        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
+
+        with BookDatabaseHook() as hook:
+            lookups = list(hook.books([CRIME, CALENDAR], max_failures=1))
+            assert [lookup.status for lookup in lookups] == ["failed", "found"]
+            with pytest.raises(ServiceUnavailableError):
+                list(hook.books([CRIME]))
+
+    def test_a_caller_that_is_interrupted_leaves_nothing_behind(self, connect_books: Any) -> None:
+        def interrupt(*_: object) -> None:
+            raise TimeoutError("the task's time is up")
+
+        def alarm(peer: Peer) -> None:
+            peer.request()
+            signal.pthread_kill(main, signal.SIGALRM)
+            peer.pause()
+
+        main = threading.get_ident()
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with Loopback(alarm) as server, BookDatabaseHook() as hook:
+                connect_books(server.base)
+                with pytest.raises(TimeoutError, match="the task's time is up"):
+                    next(hook.books([CRIME]))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+    def test_a_service_without_bulk_requests_is_told_of_in_the_log(
+        self, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, BookDatabaseHook)
+        requests_mock.post(f"{BOOKS}/books", status_code=405)
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], bulk=True))
+
+        assert [done.status for update in updates for done in update.done] == ["found"]
+        assert any(line.startswith("WARNING: The book database has no bulk requests") for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,14 +116,6 @@ def test_renewed_files_are_read_by_the_next_connection(server: Loopback, files: 
             hook.cpu()
 
 
-def test_no_certificate_is_named_where_the_server_wants_one(
-    server: Loopback, files: Files, connect_cluster: Any
-) -> None:
-    connect_cluster(server.base, ca_cert=files.fields()["ca_cert"], max_attempts=5)
-    assert "the server asks for a certificate of the client: client_cert and client_key" in refusal()
-    assert server.accepted == 1
-
-
 def test_other_sessions_of_the_process_show_no_certificate(
     server: Loopback, files: Files, connect_cluster: Any
 ) -> None:
@@ -130,54 +123,34 @@ def test_other_sessions_of_the_process_show_no_certificate(
     with SearchClusterHook() as hook:
         assert hook.cpu()
         connect_cluster(server.base, ca_cert=files.fields()["ca_cert"])
-        assert "the server asks for a certificate of the client" in refusal()
+        assert "the server asks for a certificate of the client: client_cert and client_key" in refusal()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"client_cert": "/nowhere/client.pem"},
-            "'client_cert': /nowhere/client.pem cannot be used on this machine: No",
-        ),
+        ({"client_cert": "/nowhere/client.pem"}, "'client_cert': /nowhere/client.pem cannot be used on this"),
         ({"client_key": "/nowhere/client.key"}, "'client_key': /nowhere/client.key cannot be used on this machine: No"),
         ({"client_cert": json.__file__}, "'client_cert': .* holds no certificate"),
         ({"client_key": json.__file__}, "'client_key': .* holds no private key"),
         ({"client_key": ""}, "'client_cert': .* holds no private key"),
         ({"client_cert": ""}, "'client_key': without client_cert it has no use"),
+        ({"client_cert": "", "client_key": "", "client_key_password": PASSWORD}, "'client_key_password': without"),
+        ({"client_key": "other.key"}, "'client_key': it is the key of another certificate"),
+        ({"client_key": "encrypted.key"}, "'client_key_password': it is empty, but the key is encrypted"),
         (
-            {"client_cert": "", "client_key": "", "client_key_password": PASSWORD},
-            "'client_key_password': without client_cert it has no use",
+            {"client_key": "encrypted.key", "client_key_password": "another password"},
+            "'client_key_password': it is not that of the key",
         ),
+        ({"client_cert": "damaged.pem"}, "'client_cert': certificate or key is damaged"),
     ],
 )
-def test_file_that_cannot_be_used_is_named(
-    changes: dict[str, str], message: str, files: Files, connect_cluster: Any
+def test_file_that_cannot_be_used_is_named_and_nobody_asked(
+    changes: dict[str, str], message: str, files: Files, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(files.folder)
+    files.write("other.key", files.authority.key_pem)
+    files.write("encrypted.key", files.client.encrypted_key_pem(PASSWORD))
+    files.write("damaged.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     connect_cluster("https://host.example", **files.fields(**changes))
-    with SearchClusterHook() as hook, pytest.raises(InvalidConnectionError, match=message):
-        hook.cpu()
-
-
-def test_key_of_another_certificate_is_named(files: Files, connect_cluster: Any) -> None:
-    files.write("client.key", files.authority.key_pem)
-    connect_cluster("https://host.example", **files.fields())
-    assert "'client_key': it is the key of another certificate" in refusal()
-
-
-@pytest.mark.parametrize(
-    ("password", "problem"),
-    [("", "it is empty, but the key is encrypted"), ("another password", "it is not that of the key")],
-)
-def test_wrong_password_is_named_and_nobody_asked(
-    password: str, problem: str, files: Files, connect_cluster: Any
-) -> None:
-    files.write("client.key", files.client.encrypted_key_pem(PASSWORD))
-    connect_cluster("https://host.example", **files.fields(client_key_password=password))
-    assert f"'client_key_password': {problem}" in refusal()
-
-
-def test_damaged_certificate_is_named(files: Files, connect_cluster: Any) -> None:
-    files.write("client.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-    connect_cluster("https://host.example", **files.fields())
-    assert "'client_cert': certificate or key is damaged" in refusal()
+    assert re.search(message, refusal())

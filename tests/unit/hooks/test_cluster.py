@@ -1,70 +1,37 @@
-"""The hook of the search cluster, in its two forms: the requests, the results, the sessions."""
+"""The hook of the search cluster: its requests and results, and what its connection says of credentials and trust."""
 
 from __future__ import annotations
 
+import base64
+import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
-from airflow_provider_mediaops.exceptions import (
-    InvalidConnectionError,
-    InvalidReplyError,
-    NotFoundError,
-)
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS, cpu
 from tests.unit.log_lines import log_lines
-from tests.unit.loopback import Loopback, answering
+from tests.unit.loopback import Loopback, answering, make_certificate
 from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import requests_mock
 
 
-@pytest.mark.usefixtures("connect_cluster")
+pytestmark = pytest.mark.usefixtures("connect_cluster")
+
+
 class TestHotThreads:
     def test_the_text_is_exactly_what_the_cluster_sent(self, requests_mock: requests_mock.Mocker) -> None:
         body = report("Knoten-ü").encode() + b"\xff\r\n"
         requests_mock.get(HOT_THREADS, content=body, headers={"Content-Type": "application/json"})
         with SearchClusterHook() as hook:
             assert hook.hot_threads().encode("utf-8", "surrogateescape") == body
-
-    def test_nodes_and_parameters_reach_the_cluster(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(f"{BASE}/_nodes/a,b/hot_threads", text=report("a", "b"))
-        with SearchClusterHook() as hook:
-            hook.hot_threads(
-                ["a", "b"],
-                ignore_idle_threads=False,
-                interval="1s",
-                snapshots=5,
-                threads=9,
-                type="block",
-                master_timeout="10s",
-                timeout="20s",
-            )
-        request = requests_mock.request_history[-1]
-        assert request.qs == {
-            "ignore_idle_threads": ["false"],
-            "interval": ["1s"],
-            "snapshots": ["5"],
-            "threads": ["9"],
-            "type": ["block"],
-            "master_timeout": ["10s"],
-            "timeout": ["20s"],
-        }
-
-    def test_the_read_time_limit_is_that_of_the_query_where_the_connections_is_shorter(
-        self, requests_mock: requests_mock.Mocker, connect_cluster: Any
-    ) -> None:
-        connect_cluster(timeout="3, 60")
-        requests_mock.get(HOT_THREADS, text=report("a"))
-        with SearchClusterHook() as hook:
-            hook.hot_threads(interval="10s", snapshots=30)
-        request = requests_mock.request_history[-1]
-        limits: Any = request.timeout
-        assert limits[0] == 3
-        assert limits[1] > 300
 
     def test_a_report_gives_its_text_back(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(HOT_THREADS, text=report("a", "b"))
@@ -73,23 +40,8 @@ class TestHotThreads:
         assert [node.name for node in read.nodes] == ["a", "b"]
         assert read.render() == report("a", "b")
 
-    def test_a_bad_argument_spends_no_request(self, requests_mock: requests_mock.Mocker) -> None:
-        with SearchClusterHook() as hook, pytest.raises(ValueError, match="snapshots"):
-            hook.hot_threads(snapshots=0)
-        assert not requests_mock.called
 
-    def test_a_node_that_does_not_exist_is_named(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(f"{BASE}/_nodes/nobody/hot_threads", text="")
-        with SearchClusterHook() as hook, pytest.raises(NotFoundError, match="'nobody'"):
-            hook.hot_threads("nobody")
-
-
-@pytest.mark.usefixtures("connect_cluster")
 class TestCpu:
-    def test_each_node_has_its_cpu_and_unknown_is_none(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(STATS, json=stats({"a": 12, "b": None}))
-        assert [(node.name, node.percent) for node in cpu()] == [("a", 12.0), ("b", None)]
-
     @pytest.mark.parametrize(("measure", "expected"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
     def test_the_connection_chooses_the_measure(
         self, requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, expected: tuple[float, str]
@@ -101,19 +53,7 @@ class TestCpu:
         (node,) = cpu()
         assert (node.percent, node.source) == expected
 
-    def test_nodes_that_failed_or_do_not_exist_are_in_the_log(
-        self, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, SearchClusterHook)
-        requests_mock.get(f"{BASE}/_nodes/a,c/stats/os,process", json=stats({"a": 12}, failures=("Failed node [b]",)))
-        assert len(cpu(["a", "c"])) == 1
-        assert lines == [
-            "WARNING: 1 node did not give the statistics: Failed node [b].",
-            "WARNING: The search cluster knows no node c.",
-        ]
 
-
-@pytest.mark.usefixtures("connect_cluster")
 def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
     requests_mock.get(STATS, json=stats({"a": 91}))
     requests_mock.get(HOT_THREADS, text=report("a"))
@@ -127,71 +67,97 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
     assert requests_mock.request_history[1].qs == {"threads": ["5"]}
 
 
-class TestOnTheEventLoop:
-    async def test_call_flows_share_one_session(self, connect_cluster: Any) -> None:
-        replies = [replied(stats({"a": 7})), replied(report("a")), replied({}), replied(stats({"a": 7}))]
-        with Loopback(answering(*map(http, replies))) as server:
-            connect_cluster(server.base)
-            with SearchClusterHook() as hook:
-                taken = await hook.arun(hook.capturing(snapshots=2))
-                (node,) = (await hook.arun(hook.service.ask(node_stats(None)))).nodes
-            assert server.accepted == 1
-        assert taken.text == report("a")
-        assert (node.name, node.percent) == ("a", 7.0)
+def test_failed_nodes_are_in_the_log_without_secrets_and_few_of_many(
+    connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_cluster(login="elastic", password="s3cr3t/k3y")
+    lines = log_lines(monkeypatch, SearchClusterHook)
+    failures = tuple(f"refused {number} s3cr3t%2fk3y" for number in range(5_000))
+    requests_mock.get(f"{BASE}/_nodes/a,c/stats/os,process", json=stats({"a": 12}, failures=failures))
+    assert len(cpu(["a", "c"])) == 1
+    failed, unknown = lines
+    assert failed.startswith("WARNING: 5,000 nodes did not give the statistics: refused 0 ***; ")
+    assert failed.endswith("refused 19 ***; 4980 more.")
+    assert unknown == "WARNING: The search cluster knows no node c."
 
 
-class TestFailures:
-    def test_a_node_that_failed_tells_no_secret(
-        self, connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        connect_cluster(login="elastic", password="s3cr3t/k3y")
-        lines = log_lines(monkeypatch, SearchClusterHook)
-        requests_mock.get(STATS, json=stats({"a": 1}, failures=("refused s3cr3t%2fk3y",)))
-        cpu()
-        assert len(lines) == 1
-        assert "refused ***" in lines[0]
-
-    def test_no_number_of_failures_fills_the_log(
-        self, connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        connect_cluster(login="elastic", password="s3cr3t/k3y")
-        lines = log_lines(monkeypatch, SearchClusterHook)
-        requests_mock.get(STATS, json=stats({"a": 1}, failures=tuple(f"refused {number}" for number in range(5_000))))
-        cpu()
-        (line,) = lines
-        assert line.startswith("WARNING: 5,000 nodes did not give the statistics: refused 0; ")
-        assert line.endswith("refused 19; 4980 more.")
+@pytest.mark.parametrize(("limit_mb", "is_read"), [(1, False), ("2", True)])
+def test_report_beyond_the_limit_of_the_connection_is_refused(
+    connect_cluster: Any, limit_mb: object, *, is_read: bool
+) -> None:
+    """Over a real server, for the limit holds for the bytes that are received."""
+    text = "::: {a}\n" + "x" * 1024 * 1024
+    with Loopback(answering(http(replied(text)))) as server, SearchClusterHook() as hook:
+        connect_cluster(server.base, max_report_mb=limit_mb)
+        if is_read:
+            assert hook.hot_threads() == text
+        else:
+            with pytest.raises(InvalidReplyError, match="larger than 1,048,576 bytes"):
+                hook.hot_threads()
 
 
-class TestSize:
-    """Real servers, for the limit holds for the bytes that are received."""
+def test_the_connection_of_a_hook_is_the_hook(connect_cluster: Any, requests_mock: requests_mock.Mocker) -> None:
+    requests_mock.get(STATS, json=stats({"a": 1}))
+    with SearchClusterHook() as hook:
+        assert hook.get_conn().cpu()[0].percent == 1
+    connect_cluster("")
+    with pytest.raises(InvalidConnectionError, match="host"):
+        SearchClusterHook().get_conn()
 
-    @pytest.fixture
-    def server(self) -> Any:
-        with Loopback(answering(http(replied("::: {a}\n" + "x" * 1024 * 1024)))) as server:
-            yield server
 
-    def test_a_report_beyond_the_connection_s_limit_is_refused(self, server: Loopback, connect_cluster: Any) -> None:
-        connect_cluster(server.base, max_report_mb=1)
-        with SearchClusterHook() as hook, pytest.raises(InvalidReplyError, match="larger than 1,048,576 bytes"):
-            hook.hot_threads()
+@pytest.mark.parametrize(
+    ("fields", "header"),
+    [
+        ({"login": "elastic", "password": "pass:word"}, b"Basic " + base64.b64encode(b"elastic:pass:word")),
+        ({"login": "e", "password": "p", "auth": "basic"}, b"Basic " + base64.b64encode(b"e:p")),
+        ({"password": "QUJDREVG", "auth": "api_key"}, b"ApiKey QUJDREVG"),
+        ({"password": "an-id:a-secret", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
+        ({"password": "ApiKey YW4taWQ6YS1zZWNyZXQ=", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
+        (
+            {"password": '{"id": "an-id", "name": "airflow",\n "api_key": "a-secret"}', "auth": "api_key"},
+            b"ApiKey YW4taWQ6YS1zZWNyZXQ=",
+        ),
+        ({"password": '\n{"id": "i", "encoded": "QUJDREVG"}\n', "auth": "api_key"}, b"ApiKey QUJDREVG"),
+        ({"password": "essu_cloud-key", "auth": "api_key"}, b"ApiKey essu_cloud-key"),
+        ({"password": "bearer abc.def.ghi", "auth": "bearer"}, b"Bearer abc.def.ghi"),
+        ({"password": "token-1", "auth": "bearer"}, b"Bearer token-1"),
+        ({"login": "e", "password": "p", "auth": "none"}, None),
+        ({}, None),
+    ],
+)
+def test_each_kind_of_authentication_sends_its_header(
+    requests_mock: requests_mock.Mocker, connect_cluster: Any, fields: dict[str, Any], header: bytes | None
+) -> None:
+    connect_cluster(**fields)
+    requests_mock.get(STATS, json=stats({"a": 1}))
+    cpu()
+    request = requests_mock.request_history[-1]
+    assert request.headers.get("Authorization") == (header.decode() if header else None)
 
-    def test_a_report_within_the_connection_s_limit_is_read(self, server: Loopback, connect_cluster: Any) -> None:
-        connect_cluster(server.base, max_report_mb="2")
+
+def test_check_of_the_certificate_can_be_turned_off(connect_cluster: Any, tmp_path: Path) -> None:
+    with Loopback(answering(http(replied(stats({"a": 1})))), make_certificate(tmp_path)) as server:
+        connect_cluster(server.base, verify="false", ca_cert="/nowhere/ca.pem")
+        with pytest.warns(Warning, match="certificate"):
+            assert cpu()
+
+
+async def test_authority_is_loaded_in_no_event_loop(
+    connect_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading takes tens of milliseconds."""
+    certificate = make_certificate(tmp_path)
+    loading: list[threading.Thread] = []
+    load = ssl.create_default_context
+
+    def note(**paths: Any) -> ssl.SSLContext:
+        loading.append(threading.current_thread())
+        return load(**paths)
+
+    monkeypatch.setattr(ssl, "create_default_context", note)
+    with Loopback(answering(http(replied(stats({"a": 1})))), certificate) as server:
+        connect_cluster(server.base, ca_cert=str(tmp_path / "loopback.pem"))
         with SearchClusterHook() as hook:
-            assert len(hook.capture().text) > 1024 * 1024
-
-
-class TestSession:
-    @pytest.fixture
-    def server(self) -> Any:
-        with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
-            yield server
-
-    def test_the_connection_of_a_hook_is_the_hook(self, server: Loopback, connect_cluster: Any) -> None:
-        connect_cluster(server.base)
-        with SearchClusterHook() as hook:
-            assert hook.get_conn().cpu()[0].percent == 1
-        connect_cluster("")
-        with pytest.raises(InvalidConnectionError, match="host"):
-            SearchClusterHook().get_conn()
+            await hook.arun((await hook.aservice()).client.ask(node_stats(None)))
+    assert loading
+    assert threading.current_thread() not in loading

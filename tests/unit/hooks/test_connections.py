@@ -1,4 +1,4 @@
-"""Connections of the three services: the fields that cannot be used, and the button that tests one.
+"""Connections of the three services: where they come from, fields that cannot be used, and the button that tests one.
 
 What the button says of each refusal of a service, the tests of ``wrong_connections`` and of the wrong worlds of books
 have; the tests of ``connection`` have the values that no field of a kind may hold.
@@ -7,21 +7,20 @@ have; the tests of ``connection`` have the values that no field of a kind may ho
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import pytest
+from requests_mock import ANY
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-from tests.unit.book_database import PROGRAMMING
-from tests.unit.hooks import book_hook
 from tests.unit.hooks.cluster_hook import PROBE, PROBED_THREADS
 from tests.unit.hooks.video_hook import REFRESH, SUBSCRIPTIONS, http
 from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.search_cluster import report, stats
-from tests.unit.video_platform import KEY, error, page
+from tests.unit.video_platform import KEY, page
 
 if TYPE_CHECKING:
     from requests_mock import Mocker
@@ -78,6 +77,51 @@ def test_field_that_cannot_be_used_is_named(
     assert "s3cr3t" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "url", "header"),
+    [
+        (
+            '{"conn_type": "mediaops-video", "host": "h.example", "schema": "http", "port": "8080", "password": "t1"}',
+            "http://h.example:8080/v3/subscriptions",
+            "Bearer t1",
+        ),
+        ("mediaops-video://:t%2F1@h.example:8443/https", "https://h.example:8443/v3/subscriptions", "Bearer t/1"),
+        ("mediaops-video://:t1@[::1]:8080/http", "http://[::1]:8080/v3/subscriptions", "Bearer t1"),
+        (
+            "mediaops-video://h.example/http?__extra__=" + quote_plus('{"auth": "none", "headers": {"X-A": "1"}}'),
+            "http://h.example/v3/subscriptions",
+            None,
+        ),
+    ],
+)
+def test_a_connection_comes_from_the_environment(
+    requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch, value: str, url: str, header: str | None
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", value)
+    requests_mock.get(ANY, json=page(1))
+    with VideoPlatformHook("from_env") as hook:
+        hook.list_subscriptions(channel_id="UC1")
+    request = requests_mock.request_history[-1]
+    assert (request.url.partition("?")[0], request.headers.get("Authorization")) == (url, header)
+
+
+@pytest.mark.parametrize("hook_class", HOOKS.values())
+def test_uri_with_an_underscore_in_its_scheme_is_told_the_scheme(
+    monkeypatch: pytest.MonkeyPatch, hook_class: Any
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", f"{hook_class.conn_type}://me:s3cr3t@h.example:9200/?auth=none")
+    scheme = hook_class.conn_type.replace("_", "-")
+    with pytest.raises(InvalidConnectionError, match=f"A scheme has no underscore: write {scheme}://") as caught:
+        _ = hook_class("from_env").service
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("hook_class", HOOKS.values())
+def test_id_with_blanks_is_kept_without_them_under_both_names(hook_class: Any) -> None:
+    hook = hook_class(" an_id ")
+    assert (hook.conn_id, getattr(hook, hook_class.conn_name_attr)) == ("an_id", "an_id")
+
+
 class TestButtonOfVideoPlatform:
     @pytest.mark.parametrize(
         ("fields", "asked"),
@@ -91,14 +135,6 @@ class TestButtonOfVideoPlatform:
         assert VideoPlatformHook().test_connection()[0]
         query = parse_qs(urlsplit(requests_mock.request_history[-1].url).query)
         assert query == {"part": ["id"], "maxResults": ["1"], **asked}
-
-    def test_api_key_that_the_service_repeats_is_not_said(self, connect_video: Any, requests_mock: Mocker) -> None:
-        connect_video(auth="api_key")
-        requests_mock.get(SUBSCRIPTIONS, status_code=400, json=error(400, "badRequest", f"API key {KEY} not valid."))
-        works, said = VideoPlatformHook().test_connection()
-        assert not works
-        assert "API key *** not valid." in said
-        assert KEY not in said
 
     def test_host_that_is_down_is_passed_over(self, connect_video: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", lambda _: None)
@@ -144,15 +180,6 @@ class TestButtonOfSearchCluster:
         assert works
         assert said.startswith("The search cluster '*** <b>xxx")
         assert len(said) <= 1_000
-
-
-class TestButtonOfBookDatabase:
-    def test_quota_that_is_used_up_leaves_the_canary_alone(self, connect_books: Any, requests_mock: Mocker) -> None:
-        connect_books(canary_isbn=PROGRAMMING)
-        requests_mock.get(f"{book_hook.BASE}/key", json={"plan_limit": {"total": 5000, "left": 0}})
-        asked = requests_mock.get(book_hook.address(PROGRAMMING), status_code=403)
-        assert BookDatabaseHook().test_connection()[0]
-        assert not asked.called
 
 
 def test_connection_that_does_not_exist_is_named() -> None:

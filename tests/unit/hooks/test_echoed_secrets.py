@@ -11,31 +11,22 @@ from requests_mock import ANY
 from airflow_provider_mediaops.exceptions import AuthenticationError, BadRequestError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from tests.unit import book_database
-from tests.unit.search_cluster import connection, report, stats
+from tests.unit.book_database import CRIME
+from tests.unit.hooks.cluster_hook import STATS
 
 if TYPE_CHECKING:
     import requests_mock
 
-    from tests.unit.conftest import Supervisor
-
-BASE = "https://cluster.example:9200"
-STATS = f"{BASE}/_nodes/stats/os,process"
 PROXY = {"https": "http://proxy-user:pr%2Fxy-s3cr3t@proxy.example:3128"}
 HEADERS = {"X-Api-Key": "h3ader-s3cr3t", "X-Upstream": "Bearer b3arer-s3cr3t", "X-Team": "operations"}
 SECRETS = ("pr/xy-s3cr3t", "pr%2Fxy-s3cr3t", "h3ader-s3cr3t", "b3arer-s3cr3t")
 
 
-@pytest.fixture
-def connect(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(autouse=True)
+def _no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-
-    def set_connection(**fields: Any) -> None:
-        supervisor.connect("mediaops_cluster_default", connection(BASE, **fields))
-
-    return set_connection
 
 
 def echoed(requests_mock: requests_mock.Mocker) -> str:
@@ -48,9 +39,9 @@ def echoed(requests_mock: requests_mock.Mocker) -> str:
 
 
 def test_a_refusal_that_echoes_them_does_not_make_them_public(
-    connect: Any, requests_mock: requests_mock.Mocker
+    connect_cluster: Any, requests_mock: requests_mock.Mocker
 ) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
+    connect_cluster(proxies=PROXY, headers=HEADERS)
     shown = echoed(requests_mock)
     assert not [secret for secret in SECRETS if secret in shown]
     # What the form shows in plain, and holds no credential, is no secret.
@@ -59,28 +50,18 @@ def test_a_refusal_that_echoes_them_does_not_make_them_public(
 
 
 def test_the_password_of_a_proxy_of_the_environment_is_one(
-    connect: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", PROXY["https"])
-    connect()
+    connect_cluster()
     shown = echoed(requests_mock)
     assert "pr/xy" not in shown
     assert "h3ader-s3cr3t" in shown
 
 
-def test_the_connection_page_shows_none(connect: Any, requests_mock: requests_mock.Mocker) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
-    nodes = {**stats({"a": 1}), "cluster_name": " ".join(SECRETS)}
-    requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=nodes)
-    requests_mock.get(f"{BASE}/_nodes/_local/hot_threads", text=report("a"))
-    works, said = SearchClusterHook().test_connection()
-    assert works
-    assert not [secret for secret in SECRETS if secret in said]
-
-
 @pytest.mark.parametrize("how", ["worker", "triggerer"])
-async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
+async def test_airflows_log_masks_them(connect_cluster: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    connect_cluster(proxies=PROXY, headers=HEADERS)
     masked: list[str] = []
     monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
     hook = SearchClusterHook()
@@ -89,13 +70,14 @@ async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyP
     assert "s3cr3t" not in repr(service)
 
 
+@pytest.mark.usefixtures("supervisor")
 @pytest.mark.parametrize("method", ["book", "lookup"])
 def test_a_look_up_of_one_book_shows_none(
-    supervisor: Supervisor, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, method: str
+    connect_books: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     monkeypatch.setenv("https_proxy", PROXY["https"])
-    supervisor.connect("mediaops_books_default", book_database.connection(BASE, headers=HEADERS))
+    connect_books(headers=HEADERS)
     requests_mock.get(ANY, status_code=401, json={"message": " ".join(SECRETS)})
     with BookDatabaseHook() as hook, pytest.raises(AuthenticationError) as caught:
-        getattr(hook, method)(book_database.CRIME)
+        getattr(hook, method)(CRIME)
     assert not [secret for secret in SECRETS if secret in f"{caught.value} {caught.value.to_dict()}"]

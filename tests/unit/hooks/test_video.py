@@ -1,32 +1,27 @@
+"""The hook of the video platform: what it sends, how it lists and waits, and its session on an event loop."""
+
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests
 from airflow.sdk import Connection
 
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidReplyError,
-    NotFoundError,
-    UncertainDeliveryError,
-)
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.call_flows import on_a_loop
-from tests.unit.hooks.video_hook import BASE, carry_out, http
+from tests.unit.hooks.video_hook import BASE, REFRESH, TOKEN_URL, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.task_state import KeptState
-from tests.unit.video.delivering import begun
-from tests.unit.video_platform import KEY, error, page, subscription
+from tests.unit.video_platform import KEY, error, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +35,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("supervisor")
 
 
-def hang_up(peer: Peer) -> None:
-    peer.request()
-
-
 def queries(seen: list[bytes]) -> list[dict[str, list[str]]]:
     return [parse_qs(urlsplit(request.split()[1].decode()).query) for request in seen]
 
@@ -53,69 +44,16 @@ class TestPosting:
         seen: list[bytes] = []
         with Loopback(answering(http({"id": "a1", "snippet": {"description": "Hello"}}), seen=seen)) as server:
             connect_video(f"{server.base}/youtube", kind_prefix="youtube")
-            activity = carry_out("post_bulletin", "Hello", playlist_id="p1")
+            activity = carry_out("post_bulletin", "Grüße ✓", playlist_id="p1")
         assert (activity.id, activity.text) == ("a1", "Hello")
         head, _, body = seen[0].partition(b"\r\n\r\n")
         assert head.startswith(b"POST /youtube/v3/activities?part=snippet%2CcontentDetails HTTP/1.1")
         assert f"authorization: bearer {KEY}".encode() in head.lower()
+        assert b"content-type: application/json; charset=utf-8" in head.lower()
+        sent = json.loads(body)
+        assert sent["snippet"] == {"description": "Grüße ✓"}
         resource = {"kind": "youtube#playlist", "playlistId": "p1"}
-        assert json.loads(body)["contentDetails"]["bulletin"]["resourceId"] == resource
-
-    def test_a_bulletin_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None]) -> None:
-        with Loopback(answering(http({}))) as server:
-            connect_video(server.base)
-            with pytest.raises(ValueError, match="bulletinTextRequired"):
-                carry_out("post_bulletin")
-            assert server.accepted == 0
-
-    def test_a_bulletin_whose_reply_is_lost_is_not_sent_again(self, connect_video: Callable[..., None]) -> None:
-        with Loopback(hang_up) as server:
-            connect_video(server.base, max_attempts=5)
-            with pytest.raises(UncertainDeliveryError, match="not known whether POST /v3/activities took effect"):
-                carry_out("post_bulletin", "Hello")
-            assert server.accepted == 1
-
-    def test_bulletin_refused_for_want_of_a_user_ends_in_advice_and_leaves_no_intent(
-        self, connect_video: Callable[..., None]
-    ) -> None:
-        store = KeptState()
-        with Loopback(answering(http(error(401, "required"), 401))) as server:
-            connect_video(server.base, auth="api_key")
-            with pytest.raises(AuthenticationError, match="need an authorised user, which no API key is"):
-                carry_out("post_bulletin", "Hello", delivery=begun(store))
-        assert begun(store).already_posted is None
-
-    @pytest.mark.parametrize("reply", [{}, {"error": {"code": 7}}, {"kind": "svc#subscription", "id": "s1"}])
-    def test_a_reply_that_is_no_activity_is_uncertain(
-        self, connect_video: Callable[..., None], reply: dict[str, object]
-    ) -> None:
-        with Loopback(answering(http(reply))) as server:
-            connect_video(server.base, max_attempts=5)
-            with pytest.raises(UncertainDeliveryError, match="The reply is no activity"):
-                carry_out("post_bulletin", "Hello")
-            assert server.accepted == 1
-
-    def test_a_refusal_is_typed(self, connect_video: Callable[..., None]) -> None:
-        with Loopback(answering(http(error(404, "videoNotFound"), 404))) as server:
-            connect_video(server.base)
-            with pytest.raises(NotFoundError, match=r"Check video_id\.") as caught:
-                carry_out("post_bulletin", video_id="v1")
-        assert (caught.value.status, caught.value.reason) == (404, "videoNotFound")
-
-    def test_a_record_can_be_kept_around_it(self, connect_video: Callable[..., None]) -> None:
-        store, states = KeptState(), list[str]()
-
-        def answer(peer: Peer) -> None:
-            states.append(store.values[RECORD_KEY]["state"])
-            peer.request()
-            peer.send(http({"id": "a1"}))
-
-        with Loopback(answer) as server:
-            connect_video(server.base)
-            delivery = begun(store)
-            carry_out("post_bulletin", "Hello", delivery=delivery)
-        assert states == ["intended"]
-        assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}
+        assert sent["contentDetails"]["bulletin"]["resourceId"] == resource
 
 
 class TestListing:
@@ -144,13 +82,6 @@ class TestListing:
         # The page size never changes during a listing, and is the largest.
         assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
 
-    def test_each_subscription_once(self, connect_video: Callable[..., None]) -> None:
-        with Loopback(answering(http(page(1, 2, next_token="T1")), http(page(2, 3)))) as server:
-            connect_video(server.base)
-            got = carry_out("iter_subscriptions", ids=["sub-1", "sub-2", "sub-3"])
-        assert [each.id for each in got] == ["sub-1", "sub-2", "sub-3"]
-        assert got[0].to_dict() == subscription(1)
-
     @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
     def test_a_query_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], method: str) -> None:
         with Loopback(answering(http({}))) as server:
@@ -159,22 +90,17 @@ class TestListing:
                 carry_out(method, mine=True, channel_id="UC1")
             assert server.accepted == 0
 
-    def test_a_service_that_stumbles_is_told_of(
-        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
+    def test_a_listing_that_is_cut_short_is_told_of_and_can_be_an_error(
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
         lines = log_lines(monkeypatch, VideoPlatformHook)
-        with Loopback(answering(http(page(1, next_token="T1")), http(page(2, next_token="T1")))) as server:
-            connect_video(server.base)
-            assert len(carry_out("iter_subscriptions", mine=True)) == 2
-        (warning,) = lines
-        assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages, because ")
-
-    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
-    def test_a_listing_that_is_cut_short_can_be_an_error(self, connect_video: Callable[..., None], method: str) -> None:
         replies = [http(page(1, next_token="T1")), http(page(2, next_token="T1"))]
         with Loopback(answering(*replies, *replies)) as server:
             connect_video(server.base)
             assert len(carry_out(method, mine=True)) == 2
+            (warning,) = lines
+            assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages")
             with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
                 carry_out(method, mine=True, require_complete="yes")
 
@@ -282,10 +208,61 @@ class TestOnTheEventLoop:
         assert len(seen) == 1
 
 
-def test_a_write_is_sent_as_the_service_reads_it(connect_video: Callable[..., None], requests_mock: Mocker) -> None:
-    connect_video()
-    requests_mock.post(f"{BASE}/v3/activities", json={"id": "a1"})
-    with VideoPlatformHook() as hook:
-        hook.post_bulletin("Grüße ✓")
-    assert requests_mock.request_history[-1].json() == {"snippet": {"description": "Grüße ✓"}}
-    assert requests_mock.request_history[-1].headers["Content-Type"] == "application/json; charset=utf-8"
+class TestTokens:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"status_code": 404},
+            {"text": "<html>Sign in</html>"},
+            {"json": {"token": "t"}},
+            {"exc": requests.ConnectTimeout("refused")},
+        ],
+        ids=["404", "web page", "no token", "no connection"],
+    )
+    def test_token_url_that_is_another_address_is_named_in_the_advice(
+        self, connect_video: Callable[..., None], requests_mock: Mocker, answer: dict[str, Any]
+    ) -> None:
+        connect_video(**REFRESH)
+        requests_mock.post(TOKEN_URL, **answer)
+        with pytest.raises(MediaOpsError, match="Check token_url in the connection") as caught:
+            VideoPlatformHook().list_subscriptions(channel_id="UC1")
+        assert "base address" not in caught.value.message
+        assert "host and port" not in caught.value.message
+
+    def test_every_secret_is_masked_before_it_is_sent(
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        happened: list[str] = []
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", happened.append)
+
+        def serve(peer: Peer) -> None:
+            while request := peer.request():
+                path = request.split()[1].decode().partition("?")[0]
+                happened.append(path)
+                peer.send(http({"access_token": "at-s3cr3t"} if path == "/token" else page(1)))
+
+        with Loopback(serve) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            carry_out("list_subscriptions", channel_id="UC1")
+        assert happened == ["rt-s3cr3t", "/token", "at-s3cr3t", "/v3/subscriptions"]
+
+    def test_a_refresh_token_that_was_replaced_is_worth_one_warning(
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+        seen: list[bytes] = []
+        replies = [
+            http({"access_token": "at-s3cr3t", "refresh_token": "rt-n3w-s3cr3t", "expires_in": 3599}),
+            http(error(401, "authError"), 401),
+            http({"access_token": "at-2-s3cr3t", "refresh_token": "rt-n3w3r-s3cr3t"}),
+            http(page(1)),
+        ]
+        with Loopback(answering(*replies, seen=seen)) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            carry_out("list_subscriptions", channel_id="UC1")
+        (warning,) = [each for each in lines if "refresh token" in each]
+        assert "connection 'mediaops_video_default'" in warning
+        assert "put the new refresh token into the connection" in warning
+        assert "s3cr3t" not in "".join(lines)
+        # This task goes on with the new one.
+        assert b"refresh_token=rt-n3w-s3cr3t" in seen[2]

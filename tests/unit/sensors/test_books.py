@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.sdk import PokeReturnValue
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import RateLimitedError
@@ -19,7 +18,6 @@ from tests.unit.book_database import (
     CRIME,
     KEY,
     PROGRAMMING,
-    book,
     connection,
     found,
     http,
@@ -103,7 +101,7 @@ def limit(why: str, *, seconds: float) -> None:
     runner.run(told, lambda request: pytest.fail(str(request)))
 
 
-class TestTheFirstLookOfADeferrableSensor:
+class TestFirstLookOfADeferrableSensor:
     def test_first_look_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
         database(replied(b"<html>Bad gateway</html>", 502, Retry_After="900"))
         began = time.monotonic()
@@ -138,20 +136,10 @@ class TestTheFirstLookOfADeferrableSensor:
         assert trigger.first_reading == pytest.approx(began + seconds, abs=240)
         assert seen == []
 
-    def test_with_silent_fail_all_of_it_is_the_triggers(self, database: Any) -> None:
+    def test_with_silent_fail_every_look_is_the_triggers(self, database: Any) -> None:
         seen = database(found(CRIME))
 
         with pytest.raises(TaskDeferred):
             sensor(deferrable=True, silent_fail=True)().execute(cast("Context", {}))
 
         assert seen == []
-
-
-def test_a_direct_poke_answers_with_the_record(database: Any) -> None:
-    database(no_such_book(), found(PROGRAMMING), found(CRIME))
-    wait = sensor()()
-
-    assert not wait.poke({})
-    done = wait.poke({})
-    assert isinstance(done, PokeReturnValue)
-    assert done.xcom_value == book(CRIME)["book"]

@@ -64,67 +64,50 @@ class TestEveryForm:
             run(rendered, form)
 
 
-class TestATriggerThatBroke:
-    def resumed(self, **flag: Any) -> Any:
-        task = ClusterCpuSensor(task_id="watch", deferrable=True, **flag)
-        return task.resume_execution("__fail__", {"error": "Trigger failure"}, {})
-
-    @pytest.mark.parametrize("flag", [{}, {"soft_fail": True}])
-    def test_fails_the_task(self, flag: dict[str, bool]) -> None:
-        with pytest.raises(AirflowException, match="Trigger failure") as caught:
-            self.resumed(**flag)
-        assert not isinstance(caught.value, AirflowSkipException)
-
-    def test_skips_the_task_that_never_fails(self) -> None:
-        with pytest.raises(AirflowSkipException, match="Trigger failure"):
-            self.resumed(never_fail=True)
+def resumed_by_a_trigger_that_broke(**flag: Any) -> Any:
+    task = ClusterCpuSensor(task_id="watch", deferrable=True, **flag)
+    return task.resume_execution("__fail__", {"error": "Trigger failure"}, {})
 
 
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "word"),
-        [
-            ({"threshold": 101}, "threshold"),
-            ({"threshold": "high"}, "threshold"),
-            ({"threshold": 0.85}, "threshold"),
-            ({"threshold": 0.85, "nodes": "{{ x }}"}, "threshold"),
-            ({"deferrable": "perhaps"}, "deferrable"),
-            ({"reading_interval": "often"}, "reading_interval"),
-            ({"sustained_for": -1}, "sustained_for"),
-            ({"sustained_for": timedelta(hours=2), "timeout": 3600}, "sustained_for"),
-            ({"sustained_for": 60, "timeout": 60}, "sustained_for"),
-            ({"nodes": []}, "nodes"),
-            ({"require": "most"}, "require"),
-            ({"reading_interval": 0}, "reading_interval"),
-        ],
-    )
-    def test_a_wait_that_can_never_end_well_is_refused_when_the_dag_is_parsed(
-        self, arguments: dict[str, Any], word: str
-    ) -> None:
-        with pytest.raises(ValueError, match=f"^{word} "):
-            ClusterCpuSensor(task_id="watch", **arguments)
+@pytest.mark.parametrize("flag", [{}, {"soft_fail": True}])
+def test_trigger_that_broke_fails_the_task(flag: dict[str, bool]) -> None:
+    with pytest.raises(AirflowException, match="Trigger failure") as caught:
+        resumed_by_a_trigger_that_broke(**flag)
+    assert not isinstance(caught.value, AirflowSkipException)
 
-    def test_numbers_may_be_texts(self) -> None:
-        arguments: dict[str, Any] = {
-            "threshold": "85",
-            "sustained_for": "60",
-            "reading_interval": "5",
-            "deferrable": "yes",
-        }
-        wait = ClusterCpuSensor(task_id="watch", **arguments)
-        assert wait.make_watch() == ClusterCpuSensor(task_id="t", sustained_for=60, reading_interval=5).make_watch()
-        assert wait.deferrable is True
 
-    def test_templates_are_judged_when_they_are_rendered(self) -> None:
-        wait = ClusterCpuSensor(
-            task_id="watch",
-            threshold="{{ params.threshold }}",
-            sustained_for="{{ params.minutes * 60 }}",
-            nodes="{{ params.nodes }}",
-        )
-        wait.render_template_fields({"params": {"threshold": 90, "minutes": 2, "nodes": "a,b"}})
-        watch = wait.make_watch()
-        assert (watch.threshold, watch.sustained_for, watch.nodes) == (90.0, 120.0, ["a", "b"])
-        wait.threshold = "much"
-        with pytest.raises(ValueError, match="threshold is a number, 0 to 100; not 'much'"):
-            wait.make_watch()
+def test_trigger_that_broke_skips_the_task_that_never_fails() -> None:
+    with pytest.raises(AirflowSkipException, match="Trigger failure"):
+        resumed_by_a_trigger_that_broke(never_fail=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"threshold": 101}, "threshold"),
+        ({"threshold": 0.85, "nodes": "{{ x }}"}, "threshold"),
+        ({"deferrable": "perhaps"}, "deferrable"),
+        ({"reading_interval": "often"}, "reading_interval"),
+        ({"sustained_for": -1}, "sustained_for"),
+        ({"sustained_for": timedelta(hours=2), "timeout": 3600}, "sustained_for"),
+        ({"sustained_for": 60, "timeout": 60}, "sustained_for"),
+        ({"nodes": []}, "nodes"),
+        ({"require": "most"}, "require"),
+    ],
+)
+def test_wait_that_can_never_end_well_is_refused_when_the_dag_is_parsed(arguments: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=f"^{word} "):
+        ClusterCpuSensor(task_id="watch", **arguments)
+
+
+def test_templates_are_rendered_to_what_they_mean() -> None:
+    texts: dict[str, Any] = {
+        "threshold": "{{ '90' }}",
+        "sustained_for": "{{ 2 * 60 }}",
+        "reading_interval": "{{ 5 }}",
+        "nodes": "{{ 'a,b' }}",
+    }
+    wait = ClusterCpuSensor(task_id="watch", **texts)
+    wait.render_template_fields({})
+    values: dict[str, Any] = {"threshold": 90, "sustained_for": 120, "reading_interval": 5, "nodes": ["a", "b"]}
+    assert wait.make_watch() == ClusterCpuSensor(task_id="t", **values).make_watch()

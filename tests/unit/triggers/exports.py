@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import pytest
 
-from airflow_provider_mediaops.http import transport
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -19,14 +17,12 @@ from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.unit.sensor_forms import first_event, made_again
-from tests.unit.video_platform import connection, error
-from tests.unit.virtual_time import START, in_virtual_time, send_on_the_loop
+from tests.unit.video_platform import error
+from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from tests.unit.conftest import Supervisor
 
 OWNER = Owner("dag/today/export/-1", "digest")
 
@@ -66,26 +62,6 @@ class Platform:
     def pages(self) -> list[str | None]:
         """The page token of each request."""
         return [token for _, token in self.asked]
-
-
-@pytest.fixture
-def platform(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> Platform:
-    platform = Platform()
-
-    class Transport:
-        def __init__(self, *settings: object) -> None:
-            platform.open += 1
-
-        async def send(self, request: Request) -> Response:
-            return await platform.answer(request)
-
-        def close(self) -> None:
-            platform.open -= 1
-
-    monkeypatch.setattr(transport, "Transport", Transport)
-    send_on_the_loop(monkeypatch)
-    supervisor.connect("video_1", connection("https://video.example"))
-    return platform
 
 
 def trigger(folder: Path, name: str = "subs.jsonl", **fields: Any) -> ExportSubscriptionsTrigger:

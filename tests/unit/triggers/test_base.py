@@ -1,56 +1,87 @@
-"""The waiting in the triggerer: what ends it, and what it never does; shown with the wait for a subscription."""
+"""What all triggers of tasks share: rows of another version, faults of this program, and being cancelled."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import AuthenticationError, TemporaryError
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger, SubscriptionTrigger
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from tests.unit.log_lines import log_lines
-from tests.unit.sensor_forms import a_day, first_event, made_again
-from tests.unit.triggers.exports import Platform, refusal
-from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.sensor_forms import a_day, first_event
+from tests.unit.triggers.exports import OWNER, Platform
 from tests.unit.until import until
-from tests.unit.video_platform import page_reply
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow.triggers.base import BaseTrigger
 
-def waiting(**arguments: Any) -> Any:
-    """Run a trigger as it comes from the database; give its first event."""
-    usual = {"conn_id": "video_1", "watch": {"mine": True}, **a_day()}
-    return first_event(made_again(SubscriptionTrigger(**{**usual, **arguments})))
+PLAN = CapturePlan(query=HotThreadsQuery(), watch=CpuWatch(85)).to_dict()
 
 
-def test_result_is_handed_to_the_task(platform: Platform) -> None:
-    platform.replies = [page_reply(), page_reply(7)]
-    assert value_of(in_virtual_time(waiting())) == {"id": "sub-7", "title": "Channel 7"}
-    # A reply takes a second.
-    assert [at for at, _ in platform.asked] == [0, 61]
-    assert platform.open == 0
+def watch(**odd: Any) -> SubscriptionTrigger:
+    return SubscriptionTrigger(**{"conn_id": "video_1", "watch": {"mine": True}, **a_day(), **odd})
 
 
-def test_a_permanent_error_reaches_the_task_with_its_type(platform: Platform) -> None:
-    platform.replies = [refusal(401, "authError")]
-    with pytest.raises(AuthenticationError, match="authError") as caught:
-        value_of(in_virtual_time(waiting()))
-    assert caught.value.status == 401
-    assert platform.open == 0
+def export(**odd: Any) -> ExportSubscriptionsTrigger:
+    query = asdict(SubscriptionQuery(mine=True))
+    usual = {"owner": asdict(OWNER), "destination": "/out/subs.jsonl", "query": query}
+    return ExportSubscriptionsTrigger(conn_id="video_1", export={**usual, **odd})
+
+
+def enrichment(**odd: Any) -> EnrichmentTrigger:
+    usual = {"owner": asdict(OWNER), "destination": "/out/books.jsonl", "total": 5, "source": ["/in/isbns.txt"]}
+    return EnrichmentTrigger(conn_id="video_1", enrichment={**usual, **odd})
+
+
+def capture(**odd: Any) -> CaptureHotThreadsTrigger:
+    usual = {"conn_id": "video_1", "plan": PLAN, "destination": "/out/hot.txt", "formats": ["txt"], "deadline": 1e12}
+    return CaptureHotThreadsTrigger(**{**usual, "taken_for": asdict(TakenFor("dag", "run", "task", 1)), **odd})
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [{"watch": {"of_another_version": 1}}, {"watch": {"mine": "many"}}, {"pace": {"of_another_version": 1}}],
+    ("make", "odd"),
+    [
+        (watch, {"watch": {"of_another_version": 1}}),
+        (watch, {"watch": {"mine": "many"}}),
+        (watch, {"pace": {"of_another_version": 1}}),
+        (export, {"of_another_version": 1}),
+        (export, {"owner": {"of": "another version"}}),
+        (export, {"destination": "subs.xlsx"}),
+        (export, {"query": {"mine": True, "by_mood": "good"}}),
+        (export, {"query": None}),
+        (export, {"csv_formulas": "shout"}),
+        (enrichment, {"of_another_version": 1}),
+        (enrichment, {"owner": {"of": "another version"}}),
+        (enrichment, {"destination": "books.xlsx"}),
+        (capture, {"plan": {}}),
+        (capture, {"plan": {**PLAN, "of_another_version": 1}}),
+        (capture, {"plan": {**PLAN, "captures": 0}}),
+        (capture, {"plan": None}),
+        (capture, {"taken_for": None}),
+        (capture, {"taken_for": {"of_another_version": 1}}),
+        (capture, {"formats": []}),
+        (capture, {"deadline": "soon"}),
+    ],
 )
-def test_a_wait_that_cannot_be_made_is_one_of_another_version(platform: Platform, odd: dict[str, Any]) -> None:
+def test_row_of_another_version_is_a_temporary_error_and_nothing_is_asked(
+    platform: Platform, make: Callable[..., BaseTrigger], odd: dict[str, Any]
+) -> None:
     with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
-        value_of(in_virtual_time(waiting(**odd)))
+        value_of(in_virtual_time(first_event(make(**odd))))
     assert not platform.asked
 
 
@@ -68,16 +99,21 @@ def test_a_fault_of_this_program_is_retried_with_its_traceback_in_the_log(
     lines = log_lines(monkeypatch, SubscriptionTrigger)
     platform.replies = [failing(fault)]
     with pytest.raises(TemporaryError, match=rf"unexpected {type(fault).__name__}\.") as caught:
-        value_of(in_virtual_time(waiting()))
+        value_of(in_virtual_time(first_event(watch())))
     assert "s3cr3t" not in str(caught.value)
     assert lines == ["ERROR: The trigger ended with an unexpected error. (with a traceback)"]
 
 
 async def test_being_cancelled_closes_the_session(platform: Platform) -> None:
-    running = asyncio.ensure_future(waiting())
+    running = asyncio.ensure_future(first_event(watch()))
     await until(lambda: bool(platform.asked))
     assert platform.open == 1
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert platform.open == 0
+
+
+@pytest.mark.airflow(">=3.2")
+def test_a_tasks_trigger_keeps_to_the_tasks_queue() -> None:
+    assert all(make().supports_triggerer_queue for make in (watch, export, enrichment, capture))

@@ -1,4 +1,4 @@
-"""Enrichment in the triggerer: its event, and the event loop; restarts are in tests/models."""
+"""Enrichment in the triggerer: its event, and a cancellation amid a write; restarts are in tests/models."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.enrichment.dataset_rows import ENRICHED
-from airflow_provider_mediaops.exceptions import (
-    PermanentError,
-    TemporaryError,
-)
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
-from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book
+from tests.unit.book_database import CRIME, book, connection, found, http
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.sensor_forms import first_event, made_again
-from tests.unit.triggers.watched_stage import HalfWritten, threads_of
+from tests.unit.triggers.exports import OWNER
+from tests.unit.triggers.watched_stage import HalfWritten
 from tests.unit.until import until
 
 if TYPE_CHECKING:
@@ -32,19 +29,17 @@ if TYPE_CHECKING:
 
     from tests.unit.conftest import Supervisor
 
-OWNER = Owner("dag/today/enrich/-1", "digest")
 
-
-def trigger(folder: Path, **fields: Any) -> EnrichmentTrigger:
-    (folder / "isbns.txt").write_text(f"{CRIME}\nx\n{CALENDAR}\n{CRIME}\n{PROGRAMMING}\n")
-    usual = {
+def trigger(folder: Path, name: str, text: str) -> EnrichmentTrigger:
+    """Make a trigger that enriches a list of one ISBN, with its text in a file of that name."""
+    (folder / name).write_text(text)
+    description = {
         "owner": asdict(OWNER),
         "destination": f"{folder}/books.jsonl",
-        "total": 5,
-        "source": [f"{folder}/isbns.txt"],
+        "total": 1,
+        "source": [f"{folder}/{name}"],
     }
-    made = EnrichmentTrigger(conn_id="books_1", enrichment={**usual, **fields})
-    again = made_again(made)
+    again = made_again(EnrichmentTrigger(conn_id="books_1", enrichment=description))
     assert isinstance(again, EnrichmentTrigger)
     return again
 
@@ -53,76 +48,41 @@ async def enriched(trigger: EnrichmentTrigger) -> Any:
     return value_of(json.loads(json.dumps(await asyncio.wait_for(first_event(trigger), 240))))
 
 
-def shelf(peer: Peer) -> None:
-    """Answer as a database without one of the books."""
-    while request := peer.request():
-        isbn13 = request.split()[1].rpartition(b"/")[2].decode()
-        peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
+async def test_requests_mock_answers_a_trigger(
+    supervisor: Supervisor, requests_mock: requests_mock.Mocker, tmp_path: Path
+) -> None:
+    requests_mock.get(f"https://books.example/book/{CRIME}", json=book(CRIME))
+    supervisor.connect("books_1", connection("https://books.example"))
+    assert (await enriched(trigger(tmp_path, "one.txt", f"{CRIME}\n")))["found"] == 1
+    [line] = (tmp_path / "books.jsonl").read_text().splitlines()
+    assert json.loads(line)["status"] == "found"
+    assert requests_mock.call_count == 1
 
 
-def statuses(folder: Path) -> list[str]:
-    return [json.loads(line)["status"] for line in (folder / "books.jsonl").read_text().splitlines()]
+async def test_a_source_that_is_something_else_is_told(supervisor: Supervisor, tmp_path: Path) -> None:
+    supervisor.connect("books_1", connection("http://127.0.0.1:1"))
+    with pytest.raises(PermanentError, match="there is no column 'isbn', but 'sku'"):
+        await enriched(trigger(tmp_path, "isbns.csv", "sku\n1\n"))
 
 
-class TestEvent:
-    async def test_requests_mock_answers_a_trigger(
-        self, supervisor: Supervisor, requests_mock: requests_mock.Mocker, tmp_path: Path
-    ) -> None:
-        requests_mock.get(f"https://books.example/book/{CRIME}", json=book(CRIME))
-        supervisor.connect("books_1", connection("https://books.example"))
-        (tmp_path / "one.txt").write_text(f"{CRIME}\n")
-        await enriched(trigger(tmp_path, source=[f"{tmp_path}/one.txt"], total=1))
-        assert statuses(tmp_path) == ["found"]
-        assert requests_mock.call_count == 1
+async def test_a_cancelled_trigger_waits_for_what_is_half_written(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, answered = HalfWritten(monkeypatch, "append"), threading.Event()
 
-    async def test_a_source_that_is_something_else_is_told(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
-        (tmp_path / "isbns.csv").write_text("sku\n1\n")
+    def answer(peer: Peer) -> None:
+        while peer.request():
+            peer.send(http(found(CRIME)))
+            answered.set()
 
-        with pytest.raises(PermanentError, match="there is no column 'isbn', but 'sku'"):
-            await enriched(trigger(tmp_path, source=[f"{tmp_path}/isbns.csv"]))
+    with Loopback(answer) as server:
+        # Answered: on Python 3.10 a connection that is being made as it is cancelled stays open.
+        supervisor.connect("books_1", connection(server.base))
+        running = asyncio.ensure_future(first_event(trigger(tmp_path, "one.txt", f"{CRIME}\n")))
+        await until(lambda: step.begun.is_set() and answered.is_set())
+        await step.outlasts(running, cancellations=1)
 
-    @pytest.mark.parametrize(
-        "odd", [{"owner": {"of": "another version"}}, {"destination": "books.xlsx"}, {"of_another_version": 1}]
-    )
-    async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
-        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
-            await enriched(trigger(tmp_path, **odd))
-
-
-class TestEventLoop:
-    @pytest.mark.parametrize("method", ["__init__", "append", "publish", "close"])
-    async def test_files_are_worked_on_in_other_threads(
-        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        threads = threads_of(monkeypatch, method)
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
-            await enriched(trigger(tmp_path))
-
-        assert threads
-        assert threading.get_ident() not in threads
-
-    @pytest.mark.parametrize("method", ["__init__", "append"])
-    async def test_a_cancelled_trigger_waits_for_what_is_half_written(
-        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        step, answered = HalfWritten(monkeypatch, method), threading.Event()
-
-        def answer(peer: Peer) -> None:
-            while request := peer.request():
-                peer.send(http(found(request.split()[1].rpartition(b"/")[2].decode())))
-                answered.set()
-
-        with Loopback(answer) as server:
-            # One request, and answered: on Python 3.10 a connection that is being made as it is cancelled stays open.
-            supervisor.connect("books_1", connection(server.base, requests_per_second=1))
-            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(lambda: step.begun.is_set() and (method == "__init__" or answered.is_set()))
-            await step.outlasts(running, cancellations=1)
-
-        assert step.done[0] == method
-        assert step.done[-1] == "close"
-        # So the next attempt finds it free.
-        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
-            pass
+    assert (step.done[0], step.done[-1]) == ("append", "close")
+    # So the next attempt finds it free.
+    with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
+        pass

@@ -1,65 +1,100 @@
-"""Waiting for hot nodes in the triggerer: when it reads, and what the trigger that starts DAGs refuses."""
+"""Triggers of the search cluster: when they read and capture, and which arguments are refused at parse time."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
+from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.deferral import value_of
+from tests.unit.loopback import Loopback, answering
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.search_cluster import replied, stats
+from tests.unit.search_cluster import connection, http, replied, report, stats
 from tests.unit.sensor_forms import a_day, first_event, made_again
+from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
 
-HOT, COOL = replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 5}))
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+COOL, HOT = http(replied(stats({"node-1": 5}))), http(replied(stats({"node-1": 95})))
+REPORT = http(replied(report("node-1")))
 
 
-WATCH = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
-
-
-def waiting(poll_interval: float = 30, **arguments: Any) -> CpuSensorTrigger:
-    watch = {"threshold": 85, "sustained_for": 60} | {name: arguments.pop(name) for name in WATCH if name in arguments}
-    made = CpuSensorTrigger(**{"conn_id": CONN_ID, "watch": watch, **a_day(poll_interval), **arguments})
-    trigger: CpuSensorTrigger = made_again(made)
+def capturing(folder: Path, deadline: float) -> CaptureHotThreadsTrigger:
+    plan = CapturePlan(query=HotThreadsQuery(), watch=CpuWatch(85), poll_interval=0.01)
+    trigger: CaptureHotThreadsTrigger = made_again(
+        CaptureHotThreadsTrigger(
+            conn_id="cluster_1",
+            plan=plan.to_dict(),
+            destination=f"{folder}/hot.txt",
+            formats=["txt"],
+            deadline=deadline,
+            taken_for=asdict(TakenFor("dag", "run", "task", 1)),
+        )
+    )
     return trigger
 
 
-class TestPace:
-    @staticmethod
-    def times(cluster: ScriptedCluster, hot_from: float, **arguments: Any) -> list[float]:
-        """Wait for a node that is hot from a moment on; give the moments of the readings."""
+async def captured(trigger: CaptureHotThreadsTrigger) -> Any:
+    return value_of(await asyncio.wait_for(first_event(trigger), 240))
 
-        async def run() -> None:
-            asyncio.get_running_loop().call_later(hot_from, cluster.cpu.update, {"node-1": 99.0})
-            assert value_of(await first_event(waiting(**{"sustained_for": 0, **arguments})))
 
-        in_virtual_time(run())
-        return [at - START for at in cluster.times]
+def test_trigger_reads_at_the_interval_and_more_often_while_nodes_are_hot(cluster: ScriptedCluster) -> None:
+    watch = {"threshold": 85, "sustained_for": 25}
+    trigger = made_again(CpuSensorTrigger(conn_id=CONN_ID, watch=watch, **a_day(30)))
 
-    def test_trigger_reads_at_the_interval_and_more_often_while_nodes_are_hot(self, cluster: ScriptedCluster) -> None:
-        assert self.times(cluster, 50, sustained_for=25, poll_interval=30) == [0, 30, 60, 70, 80, 85]
+    async def run() -> None:
+        asyncio.get_running_loop().call_later(50, cluster.cpu.update, {"node-1": 99.0})
+        assert value_of(await first_event(trigger))
 
-    def test_trigger_goes_on_from_the_sensors_own_look(self, cluster: ScriptedCluster) -> None:
-        async def run() -> None:
-            asyncio.get_running_loop().call_later(45, cluster.cpu.update, {"node-1": 99.0})
-            await first_event(waiting(sustained_for=0, poll_interval=10, first_reading=time.time() + 20))
+    in_virtual_time(run())
+    assert [at - START for at in cluster.times] == [0, 30, 60, 70, 80, 85]
 
-        in_virtual_time(run())
-        assert [round(at - START) for at in cluster.times] == [20, 30, 40, 50]
 
-    def test_waits_on_one_cluster_share_its_readings(self, cluster: ScriptedCluster) -> None:
-        async def run() -> None:
-            asyncio.get_running_loop().call_later(25, cluster.cpu.update, {"node-1": 99.0})
-            ends = await asyncio.gather(*(first_event(waiting(sustained_for=0, poll_interval=10)) for _ in range(50)))
-            assert all(value_of(event) == value_of(ends[0]) for event in ends)
+async def test_a_time_limit_that_passed_while_no_triggerer_ran_ends_it_after_one_reading(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    with Loopback(answering(COOL, HOT, REPORT)) as server:
+        supervisor.connect("cluster_1", connection(server.base))
+        outcome = await captured(capturing(tmp_path, time.time() - 1))
+    assert outcome["timed_out"]
+    assert not outcome["captures"]
 
-        in_virtual_time(run())
-        assert [at - START for at in cluster.times] == [0, 10, 20, 30]
+
+async def test_the_event_loop_goes_on_while_files_are_written(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = CaptureFiles.keep
+
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> Any:
+        begun.set()
+        # A loop that stood still meanwhile would never let it go on.
+        assert go_on.wait(240)
+        return written(*arguments)
+
+    monkeypatch.setattr(CaptureFiles, "keep", slowly)
+    with Loopback(answering(HOT, REPORT)) as server:
+        supervisor.connect("cluster_1", connection(server.base))
+        waiting = asyncio.ensure_future(captured(capturing(tmp_path, time.time() + 240)))
+        await until(begun.is_set)
+        go_on.set()
+        assert (await waiting)["captures"]
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -80,9 +115,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"poll_interval": -1}, "poll_interval is a number, 0 or more"),
     ({"cluster_conn_id": ""}, "cluster_conn_id is the id of a connection"),
     ({"cluster_conn_id": None}, "cluster_conn_id is the id of a connection"),
-]
-REFUSED_ALSO = [
-    *REFUSED,
     ({"threshold": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
@@ -93,21 +125,16 @@ REFUSED_ALSO = [
 ]
 
 
-class TestArguments:
-    @pytest.mark.parametrize(("arguments", "words"), REFUSED_ALSO)
-    def test_impossible_argument_is_told_when_the_dag_is_parsed(self, arguments: dict[str, Any], words: str) -> None:
-        trigger = HighCpuTrigger(**arguments)
-        with pytest.raises(ValueError, match=f"^.*{words}"):
-            trigger.serialize()
-        assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
+@pytest.mark.parametrize(("arguments", "words"), REFUSED)
+def test_impossible_argument_is_told_when_the_dag_is_parsed(arguments: dict[str, Any], words: str) -> None:
+    trigger = HighCpuTrigger(**arguments)
+    with pytest.raises(ValueError, match=f"^.*{words}"):
+        trigger.serialize()
+    assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
 
-    def test_arguments_of_an_author_become_plain_values(self) -> None:
-        trigger = HighCpuTrigger(sustained_for=timedelta(minutes=2), nodes=("a", "b"))
-        arguments = trigger.serialize()[1]
-        assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])
-        assert made_again(trigger).serialize() == trigger.serialize()
 
-    @pytest.mark.airflow(">=3.2")
-    def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
-        assert waiting().supports_triggerer_queue is True
-        assert HighCpuTrigger().supports_triggerer_queue is False
+def test_arguments_of_an_author_become_plain_values() -> None:
+    trigger = HighCpuTrigger(sustained_for=timedelta(minutes=2), nodes=("a", "b"))
+    arguments = trigger.serialize()[1]
+    assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])
+    assert made_again(trigger).serialize() == trigger.serialize()

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidConnectionError,
-    NotFoundError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, node_id, replied
@@ -85,15 +80,6 @@ class TestOneReadingForMany:
         assert got == [0, 40]
         assert len(cluster.asked) == 8
 
-    def test_trigger_that_has_not_begun_is_left_alone(self, cluster: ScriptedCluster) -> None:
-        async def begin_later() -> float:
-            async with shared_cluster(CONN_ID) as shared:
-                assert await shared.readings(None, 100).anext(15)
-                return now()
-
-        assert together(begin_later(), watch([], readings=4))[0] == 20
-        assert len(cluster.asked) == 4
-
     def test_a_reading_under_way_serves_those_who_come_meanwhile(self, cluster: ScriptedCluster) -> None:
         cluster.latency = 3
         late: list[Any] = []
@@ -103,17 +89,6 @@ class TestOneReadingForMany:
 
 
 class TestDeadline:
-    def test_a_reading_that_is_due_then_is_made(self, cluster: ScriptedCluster) -> None:
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                assert await mine.anext(0, START + 5) is not None
-                assert await mine.anext(5, START + 5) is not None
-                assert now() == 5
-
-        together(wait())
-        assert len(cluster.asked) == 2
-
     def test_a_reading_that_takes_too_long_is_waited_for_half_a_minute(self, cluster: ScriptedCluster) -> None:
         cluster.latency = 60
 
@@ -127,10 +102,6 @@ class TestDeadline:
 
 
 class TestNodes:
-    def test_one_list_of_nodes_is_asked_for_as_it_is(self, cluster: ScriptedCluster) -> None:
-        together(*(watch([], nodes="node-2, node-1", begin=number) for number in range(3)))
-        assert set(cluster.selections) == {"node-2,node-1"}
-
     def test_several_lists_are_answered_by_one_request_for_all(self, cluster: ScriptedCluster) -> None:
         seen: dict[str, list[Any]] = {"node-1": [], node_id("node-2"): [], "node-*": [], "": []}
         together(*(watch(mine, nodes=nodes or None, readings=2) for nodes, mine in seen.items()))
@@ -282,21 +253,6 @@ class TestLeaving:
 
 
 class TestConnection:
-    def test_connection_is_fetched_when_it_is_needed_and_may_be_missing(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
-    ) -> None:
-        monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                with pytest.raises(InvalidConnectionError, match=CONN_ID):
-                    await mine.anext(0)
-                supervisor.connect(CONN_ID, connection(HOST))
-                assert await mine.anext(10) is not None
-
-        together(wait())
-
     def test_edited_connection_counts_within_five_minutes(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:

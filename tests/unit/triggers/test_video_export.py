@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import threading
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    DestinationInUseError,
-    QuotaExceededError,
-    StorageError,
-    TemporaryError,
-)
+from airflow_provider_mediaops.exceptions import DestinationInUseError, StorageError
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.deferral import done_event, value_of
+from airflow_provider_mediaops.triggers.deferral import done_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import OWNER, SPENT, Platform, dataset, exported, ids, is_free, refusal, trigger
-from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
-from tests.unit.triggers.watched_stage import HalfWritten, threads_of
+from tests.unit.triggers.watched_stage import HalfWritten
 from tests.unit.until import until
 from tests.unit.video_platform import connection, page_reply
 
@@ -42,41 +34,14 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log_lines(monkeypatch, ExportSubscriptionsTrigger)
 
 
-class TestEvent:
-    def test_a_destination_that_cannot_be_written_is_reported(self, platform: Platform, tmp_path: Path) -> None:
-        (tmp_path / "subs.jsonl").mkdir()
-        with pytest.raises(StorageError, match="cannot be written: it is a folder"):
-            exported(trigger(tmp_path))
-        assert not platform.asked
-
-    @pytest.mark.parametrize(
-        "odd",
-        [
-            {"owner": {"of": "another version"}},
-            {"destination": "subs.xlsx"},
-            {"query": {"mine": True, "by_mood": "good"}},
-            {"query": None},
-            {"csv_formulas": "shout"},
-            {"of_another_version": 1},
-        ],
-    )
-    def test_arguments_of_another_version_are_reported(self, platform: Platform, tmp_path: Path, odd: Any) -> None:
-        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
-            exported(trigger(tmp_path, **odd))
-        assert not platform.asked
+def test_a_destination_that_cannot_be_written_is_reported(platform: Platform, tmp_path: Path) -> None:
+    (tmp_path / "subs.jsonl").mkdir()
+    with pytest.raises(StorageError, match="cannot be written: it is a folder"):
+        exported(trigger(tmp_path))
+    assert not platform.asked
 
 
 class TestEventLoop:
-    @pytest.mark.parametrize("method", ["__init__", "append", "publish", "close"])
-    async def test_files_are_worked_on_in_other_threads(
-        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        threads = threads_of(monkeypatch, method)
-        platform.replies = [page_reply(1)]
-        assert value_of(await asyncio.wait_for(first_event(trigger(tmp_path)), 240))["rows"] == 1
-        assert threads
-        assert threading.get_ident() not in threads
-
     @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
     async def test_trigger_that_is_cancelled_again_and_again_waits_for_what_is_half_written(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -91,7 +56,7 @@ class TestEventLoop:
         assert is_free(tmp_path)
 
     @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
-    def test_so_does_one_whose_triggerer_ends(
+    def test_trigger_whose_triggerer_ends_waits_for_what_is_half_written(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
         """Its event loop then cancels all tasks, also those that wait for a thread."""
@@ -148,21 +113,6 @@ class TestLongWaits:
         [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
         assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
 
-    def test_nothing_is_held_during_a_wait(
-        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        platform.replies = [page_reply(1, token="T2"), SPENT, page_reply(2)]
-        sleep, held = asyncio.sleep, list[tuple[bool, int]]()
-
-        async def watching(seconds: float, *result: Any) -> Any:
-            if seconds > 10:
-                held.append((is_free(tmp_path), platform.open))
-            return await sleep(seconds, *result)
-
-        monkeypatch.setattr("airflow_provider_mediaops.triggers.dataset.asyncio.sleep", watching)
-        exported(trigger(tmp_path))
-        assert held == [(True, 0)]
-
     def test_after_a_wait_the_connection_is_read_again(
         self, platform: Platform, supervisor: Supervisor, tmp_path: Path
     ) -> None:
@@ -173,15 +123,6 @@ class TestLongWaits:
         platform.replies = [spent_and_replaced, page_reply(1)]
         exported(trigger(tmp_path))
         assert platform.tokens == ["Bearer token-of-the-tests", "Bearer the-next-token"]
-
-    def test_waits_that_lead_to_nothing_end_with_the_error(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [page_reply(1, token="T2"), *[SPENT] * 5]
-        with pytest.raises(QuotaExceededError) as caught:
-            exported(trigger(tmp_path))
-        assert caught.value.retry_after
-        assert platform.pages == [None, *["T2"] * 5]
-        # The last three looks come after 15 minutes, an hour and four hours.
-        assert platform.asked[-1][0] - platform.asked[2][0] < 6 * 3_600
 
 
 class TestRestart:
@@ -211,28 +152,6 @@ class TestRestart:
         with pytest.raises(DestinationInUseError, match="is being written by a newer attempt"):
             exported(trigger(tmp_path))
         assert platform.pages == [None]
-
-
-def of_run(folder: Path, run: str) -> ExportSubscriptionsTrigger:
-    owner = {"task": f"dag/{run}/export/-1", "parameters": OWNER.parameters}
-    return trigger(folder, owner=owner, changes=f"{folder}/c.jsonl")
-
-
-def rows(folder: Path) -> list[tuple[str, str]]:
-    return [(row["change"], row["id"]) for row in map(json.loads, (folder / "c.jsonl").read_text().splitlines())]
-
-
-def test_the_second_look_is_resumed_after_a_wait(tmp_path: Path, platform: Platform) -> None:
-    platform.replies = [page_reply(1, 2, 3)]
-    assert exported(of_run(tmp_path, "one"))["compared"] is False
-    # The quota is spent at the second look, and is waited for.
-    platform.replies = [page_reply(1, 4), refusal(403, "quotaExceeded"), page_reply(3)]
-
-    summary = exported(of_run(tmp_path, "two"))
-
-    assert rows(tmp_path) == [("removed", "sub-2"), ("added", "sub-4")]
-    assert (summary["recovered"], summary["rows"], summary["resumed"]) == (1, 3, True)
-    assert summary["changes"] == f"{tmp_path}/c.jsonl"
 
 
 @pytest.mark.parametrize(("changed", "is_skipped"), [(0, True), (1, False)])

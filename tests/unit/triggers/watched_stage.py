@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 _MOST_SECONDS = 240
 
 
-def threads_of(patch: pytest.MonkeyPatch, method: str) -> list[int]:
-    """Note in which threads a method of a backend is called."""
-    threads: list[int] = []
-    original: Callable[..., Any] = getattr(LocalBackend, method)
-
-    def noting(*arguments: Any, **options: Any) -> Any:
-        threads.append(threading.get_ident())
-        return original(*arguments, **options)
-
-    patch.setattr(LocalBackend, method, noting)
-    return threads
-
-
 class HalfWritten:
     """A step of a backend that does not end before it may."""
 

@@ -18,7 +18,6 @@ from tests.unit.call_flows import FakeClock
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.auth import RefreshTokenAuth
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.video.models import Activity
     from tests.unit.task_state import KeptState
 
@@ -70,10 +69,8 @@ def begun(
     return delivery
 
 
-def posting(
-    delivery: Delivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
-) -> CallFlow[Activity]:
-    client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), limiter=limiter, clock=FakeClock().clock)
+def posting(delivery: Delivery, auth: RefreshTokenAuth | None = None) -> CallFlow[Activity]:
+    client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), clock=FakeClock().clock)
     if auth:
         client.auth = auth
     return delivery.around(client.ask(insert_bulletin(BULLETIN, "svc")))

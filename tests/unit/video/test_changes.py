@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.video.changes import VersionComparison
+from tests.unit.video.listings import replayed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,35 +30,12 @@ def compare(old: Sequence[Record], new: Sequence[Record]) -> VersionComparison:
     return comparison
 
 
+def by_id(version: Sequence[Record]) -> dict[str, Record]:
+    return {record["id"]: record for record in version}
+
+
 def rows(comparison: VersionComparison) -> list[dict[str, Any]]:
     return [json.loads(change.line()) for change in comparison.changes()]
-
-
-def replayed(old: Sequence[Record], changes: Sequence[dict[str, Any]]) -> dict[str, Record]:
-    """Apply changes to records as a reader of the file would; each has to fit what is there."""
-    records = {record["id"]: record for record in old}
-    for row in changes:
-        assert list(row) == ["change", "id", "before", "after"]
-        assert records.get(row["id"]) == row["before"]
-        assert (row["before"] is None, row["after"] is None) == (row["change"] == "added", row["change"] == "removed")
-        if row["after"] is None:
-            del records[row["id"]]
-        else:
-            records[row["id"]] = row["after"]
-    return records
-
-
-def test_each_change_has_the_record_before_and_after() -> None:
-    old: list[Record] = [{"id": "b", "n": 1}, {"id": "a", "n": 1}, {"id": "c", "n": 1}]
-    new: list[Record] = [{"id": "d", "n": 1}, {"id": "c", "n": 1}, {"id": "b", "n": 2}]
-    comparison = compare(old, new)
-
-    assert rows(comparison) == [
-        {"change": "removed", "id": "a", "before": {"id": "a", "n": 1}, "after": None},
-        {"change": "changed", "id": "b", "before": {"id": "b", "n": 1}, "after": {"id": "b", "n": 2}},
-        {"change": "added", "id": "d", "before": None, "after": {"id": "d", "n": 1}},
-    ]
-    assert comparison.counts() == {"added": 1, "removed": 1, "changed": 1}
 
 
 def test_the_order_of_keys_is_no_content_and_an_etag_that_stays_hides_no_change() -> None:
@@ -79,17 +57,6 @@ def test_records_without_an_id_are_counted_and_left_out() -> None:
     assert comparison.counts() == {"added": 1}
 
 
-def test_the_gone_come_in_batches_in_the_order_of_the_changes() -> None:
-    ids = [f"s{number:02}" for number in range(10)]
-    comparison = compare([{"id": name} for name in reversed(ids)], [{"id": name} for name in ids[3:5]])
-
-    first = comparison.gone(None, 4)
-    assert list(first) == ["s00", "s01", "s02", "s05"]
-    assert json.loads(first["s05"]) == {"id": "s05"}
-    assert list(comparison.gone("s05", 4)) == ["s06", "s07", "s08", "s09"]
-    assert comparison.gone("s09", 4) == {}
-
-
 # A lone surrogate is valid in JSON, and no UTF-8.
 IDS = st.sampled_from(["", "a", "b", "ab", "é", "\U0001f600", "z", "\ud800"])
 VALUES = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -103,7 +70,8 @@ def test_the_older_version_and_the_changes_make_the_newer_one(old: list[Record],
     comparison = compare(old, new)
     changes = rows(comparison)
 
-    assert replayed(old, changes) == {record["id"]: record for record in new}
+    assert all(list(row) == ["change", "id", "before", "after"] for row in changes)
+    assert replayed(by_id(old), changes) == by_id(new)
     ids = [row["id"] for row in changes]
     assert ids == sorted(set(ids))
     counts = comparison.counts()

@@ -1,3 +1,5 @@
+"""A listing over all pages: each record once, whether it is complete, and what a refused page token makes of it."""
+
 from __future__ import annotations
 
 import json
@@ -22,7 +24,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step
 
 QUERY = SubscriptionQuery(mine=True, max_results=50)
-REFUSED = Response(400, {}, b'{"error": {"errors": [{"reason": "invalidPageToken"}]}}')
+
+
+def refusal(reason: str) -> Response:
+    return Response(400, {}, json.dumps({"error": {"errors": [{"reason": reason}]}}).encode())
+
+
+REFUSED = refusal("invalidPageToken")
 
 
 def page(*ids: str | None, token: str | None = None, total: int | None = None) -> Response:
@@ -177,40 +185,23 @@ def test_resumed_listing_whose_token_is_refused_starts_over_at_its_start() -> No
     assert (listing.pages, listing.duplicates, listing.restarts) == (5, 3, 1)
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_resumed_listing_that_goes_in_a_circle_ends(restarts: int) -> None:
-    listing = Listing(QUERY, token="T3", restarts=restarts)
-    listing.knows([{"id": "a"}, {"id": "b"}])
-    pages = [page("a", "b", token=f"T{turn}") for turn in range(4, 4 + 3 + restarts)]
-    replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), pages)
-
-    assert listing.ended
+ONCE = [page("a", token="T1"), *[REFUSED] * 4]
 
 
-def test_listing_whose_token_is_refused_again_starts_over_only_once() -> None:
-    replies = [page("a", token="T1"), *[REFUSED] * 4, page("a", token="T1"), *[REFUSED] * 4]
-    with pytest.raises(BadRequestError, match="invalidPageToken"):
-        list_over(replies)
-
-
-def test_refused_token_of_the_caller_ends_the_listing_with_an_error() -> None:
-    with pytest.raises(BadRequestError, match="start from the first page"):
-        list_over([REFUSED] * 4, token="T0")
-
-
-def test_refused_first_page_is_not_tried_again() -> None:
-    with pytest.raises(BadRequestError):
-        list_over([REFUSED])
-
-
-@pytest.mark.parametrize("reason", ["subscriberNotFound", "badRequest"])
-def test_other_refusals_end_the_listing_with_an_error(reason: str) -> None:
-    reply = Response(400, {}, json.dumps({"error": {"errors": [{"reason": reason}]}}).encode())
-    with pytest.raises((BadRequestError, NotFoundError), match=reason):
-        list_over([page("a", token="T1"), reply])
-
-
-# A service of pages that stumbles in every known way.
+@pytest.mark.parametrize(
+    ("replies", "token", "why"),
+    [
+        ([REFUSED], None, "invalidPageToken"),
+        ([REFUSED] * 4, "T0", "start from the first page"),
+        ([*ONCE, *ONCE], None, "invalidPageToken"),
+        ([page("a", token="T1"), refusal("subscriberNotFound")], None, "subscriberNotFound"),
+        ([page("a", token="T1"), refusal("badRequest")], None, "badRequest"),
+    ],
+    ids=["first page", "token of the caller", "after it has started over", "no subscriber", "bad request"],
+)
+def test_refusal_for_good_ends_the_listing_with_an_error(replies: list[Response], token: str | None, why: str) -> None:
+    with pytest.raises((BadRequestError, NotFoundError), match=why):
+        list_over(replies, token=token)
 
 
 def drive(listing: Listing, serve: Callable[[str | None], Response], most: int) -> list[str | None]:
@@ -232,56 +223,6 @@ def drive(listing: Listing, serve: Callable[[str | None], Response], most: int) 
             step = next(flow)
     except StopIteration:
         return fresh
-
-
-@st.composite
-def stumbling_listings(draw: st.DrawFn) -> tuple[list[list[str]], list[int]]:
-    """Draw pages that together hold every record, with empty, repeated and overlapping ones; and refusals of each."""
-    pages: list[list[str]] = []
-    known: list[str] = []
-    for size in draw(st.lists(st.integers(1, 4), max_size=8)):
-        pages += [[]] * draw(st.integers(0, 3))
-        if known:
-            repeated = st.lists(st.sampled_from(known), min_size=1, max_size=4)
-            pages += draw(st.lists(repeated, max_size=2))
-        new = [f"s{len(known) + offset}" for offset in range(size)]
-        overlap = draw(st.lists(st.sampled_from(known), max_size=2)) if known else []
-        pages.append(draw(st.permutations([*new, *overlap])))
-        known += new
-    pages = pages or [[]]
-    refusals = draw(st.lists(st.integers(0, 3), min_size=len(pages), max_size=len(pages)))
-    return pages, refusals
-
-
-@pytest.mark.long
-@settings(max_examples=150)
-@given(stumbling=stumbling_listings(), expires_at=st.integers(0, 12) | st.none())
-def test_every_record_is_given_exactly_once(
-    stumbling: tuple[list[list[str]], list[int]], expires_at: int | None
-) -> None:
-    # Besides its refusals for a while, one token of the first round may be refused for good.
-    pages, refusals = stumbling
-    left = {0: list(refusals), 1: [0] * len(pages)}
-    rounds = -1
-
-    def serve(token: str | None) -> Response:
-        nonlocal rounds
-        if token is None:
-            rounds += 1
-            made_in, at = rounds, 0
-        else:
-            made_in, at = map(int, token.split(":"))
-            if (made_in, at) == (0, expires_at):
-                return REFUSED
-            if left[made_in][at]:
-                left[made_in][at] -= 1
-                return REFUSED
-        return page(*pages[at], token=f"{made_in}:{at + 1}" if at + 1 < len(pages) else None)
-
-    listing = Listing(QUERY)
-    fresh = drive(listing, serve, most=12 * len(pages) + 20)
-    assert sorted(map(str, fresh)) == sorted({record for each in pages for record in each})
-    assert listing.ended
 
 
 @settings(max_examples=100, deadline=None)

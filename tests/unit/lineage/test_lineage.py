@@ -1,4 +1,4 @@
-"""What each operator reads and writes, what the events of its assets say of it, and what OpenLineage gets."""
+"""What operators read and write, the events of its assets, what OpenLineage gets; and paths as others see them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAsse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
+from airflow_provider_mediaops.lineage.locations import conn_id_in, uri_of, without_userinfo
 from airflow_provider_mediaops.lineage.task_lineage import (
     LineageDataset,
     TaskLineage,
@@ -64,13 +65,7 @@ def events() -> Events:
     return Events()
 
 
-REPORTED = TaskLineage(
-    inputs=(LineageDataset("mediaops-video://videos/subscriptions/mine"),),
-    outputs=(
-        LineageDataset("s3://bucket/subs.csv", {"id": "string", "count": "int64"}, 120, 4096),
-        LineageDataset("file:///log.txt"),
-    ),
-)
+REPORTED = TaskLineage(inputs=(LineageDataset("mediaops-video://videos/subscriptions/mine"),))
 
 
 class TestExport:
@@ -108,37 +103,32 @@ class TestEnrichment:
         arguments: dict[str, Any] = {"source": (), "keep": True, "columns": None, "summary": None, **more}
         return enrichment_lineage("isbn", destination, None, **arguments)
 
-    def test_enrichment_reads_the_list_and_the_books(self) -> None:
-        assert uris(self.lineage().inputs) == ["mediaops-books://isbn/books"]
-        lineage = self.lineage(source=["s3://key:secret@bucket/list.csv"])
-        assert uris(lineage.inputs) == ["s3://bucket/list.csv", "mediaops-books://isbn/books"]
+    @pytest.mark.parametrize(
+        ("arguments", "columns"),
+        [
+            ({}, 22),
+            ({"source": ["/list.txt"]}, 22),
+            ({"source": ["/list.csv"], "keep": "false"}, 22),
+            ({"source": ["/list.csv"], "columns": {}}, 22),
+            # Nobody has read the list yet.
+            ({"source": ["/list.csv"]}, None),
+        ],
+    )
+    def test_table_without_columns_of_its_list_has_its_own(
+        self, arguments: dict[str, Any], columns: int | None
+    ) -> None:
+        (written,) = self.lineage(**arguments).outputs
+        assert (written.columns and len(written.columns)) == columns
 
     def test_the_columns_of_the_list_come_last(self) -> None:
         (written,) = self.lineage(source=["/list.csv"], columns={"price": "float", "shelf": "str"}).outputs
         assert list(written.columns.items())[-2:] == [("source_price", "double"), ("source_shelf", "string")]
         assert (written.columns["pages"], written.columns["msrp"]) == ("int64", "double")
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            {},
-            {"source": ["/list.txt"]},
-            {"source": ["/list.csv"], "keep": "false"},
-            {"source": ["/list.csv"], "columns": {}},
-        ],
-    )
-    def test_a_table_without_them_has_its_own(self, arguments: dict[str, Any]) -> None:
-        (written,) = self.lineage(**arguments).outputs
-        assert (len(written.columns), list(written.columns)[-1]) == (22, "reused")
-
     @pytest.mark.parametrize("destination", ["/books.jsonl", "/books.csv"])
     def test_rows_of_several_books_have_the_number_of_their_input(self, destination: str) -> None:
         (written,) = self.lineage(destination, source=["/list.txt"], numbered=True).outputs
         assert next(iter(written.columns.items())) == ("input_row", "int64")
-
-    def test_a_table_whose_list_nobody_has_read_yet_has_no_known_columns(self) -> None:
-        (written,) = self.lineage(source=["/list.csv"]).outputs
-        assert written.columns is None
 
     def test_json_lines_hold_objects(self) -> None:
         (written,) = self.lineage("/books.jsonl", source=["/list.csv"]).outputs
@@ -147,8 +137,8 @@ class TestEnrichment:
         assert list(written.columns) == ["input", "isbn13", "status", "error", "note", "fetched_at", "reused", "book"]
 
     def test_earlier_datasets_are_read_but_not_the_destination_itself(self) -> None:
-        lineage = self.lineage("/books.jsonl", source=["/list.csv"], reuse=["/books.jsonl", "/old.csv"])
-        assert [uri.rpartition("/")[2] for uri in uris(lineage.inputs)] == ["list.csv", "books", "old.csv"]
+        lineage = self.lineage("/books.jsonl", source=["s3://k:s@b/list.csv"], reuse=["/books.jsonl", "/old.csv"])
+        assert uris(lineage.inputs) == ["s3://b/list.csv", "mediaops-books://isbn/books", "file:///old.csv"]
 
     def test_the_result_says_how_much(self) -> None:
         summary = shown("enrichment_result.json")
@@ -162,11 +152,6 @@ class TestEnrichment:
 
 
 class TestCapture:
-    def test_before_it_is_taken_the_files_of_one_are_known(self) -> None:
-        lineage = capture_lineage("search", "s3://conn@bucket/hot.txt", "txt,html", None)
-        assert uris(lineage.inputs) == ["mediaops-cluster://search/hot_threads"]
-        assert uris(lineage.outputs) == ["s3://bucket/hot.txt", "s3://bucket/hot.html"]
-
     def test_afterwards_those_of_all_with_one_page(self) -> None:
         first, *later = [
             {"paths": {"txt": f"/r/hot.{number}.txt", "html": "/r/hot.html"}, "bytes": number} for number in (1, 2)
@@ -179,32 +164,23 @@ class TestCapture:
         )
         assert (lineage.facts["path"], lineage.facts["captures"]) == ("/r/hot.1.txt", 2)
 
-    def facts(self, **more: Any) -> Any:
-        return capture_lineage("search", "/r/hot.txt", "txt", {**shown("capture_result.json"), **more}).facts
-
-    def test_the_event_of_a_capture_has_paths_and_counts(self) -> None:
-        path = "s3://reports/2026-11-22/hot_threads"
-        assert self.facts() == {
-            "path": f"{path}.txt",
-            "paths": {suffix: f"{path}.{suffix}" for suffix in ("txt", "json", "folded", "html")},
-            "taken": "2026-11-22T09:31:05.371+00:00",
-            "bytes": 5603,
-            "timed_out": False,
-            "nodes": 1,
-            "missing": 0,
-            "captures": 1,
-            "failures": 0,
-            "complete": True,
-            "hottest": {"node": "sandbox-2", "percent": 97.0, "thread": "opensearch[sandbox-2][search][T#5]"},
-        }
-        without = self.facts(paths={"html": "/r/hot.html"}, hottest=[], unparsed=1)
-        assert (without["path"], without["hottest"], without["complete"]) == ("/r/hot.html", None, False)
-
-    def test_what_the_lists_of_a_capture_leave_out_is_counted(self) -> None:
-        left_out = {"nodes": 150, "missing": 2, "later_captures": 7}
-        facts = self.facts(missing=["a"], left_out=left_out, failure_count=4)
-        assert [facts[name] for name in ("nodes", "missing", "captures", "failures")] == [151, 3, 8, 4]
-        assert facts["complete"] is False
+    @pytest.mark.parametrize(
+        ("more", "facts"),
+        [
+            ({}, {"nodes": 1, "missing": 0, "captures": 1, "failures": 0, "complete": True}),
+            ({"unparsed": 1}, {"complete": False}),
+            ({"hottest": []}, {"hottest": None}),
+            ({"paths": {"html": "/r/hot.html"}}, {"path": "/r/hot.html"}),
+            # What the lists leave out is counted.
+            (
+                {"missing": ["a"], "left_out": {"nodes": 150, "missing": 2, "later_captures": 7}, "failure_count": 4},
+                {"nodes": 151, "missing": 3, "captures": 8, "failures": 4, "complete": False},
+            ),
+        ],
+    )
+    def test_the_event_of_a_capture_has_paths_and_counts(self, more: dict[str, Any], facts: dict[str, Any]) -> None:
+        found = capture_lineage("search", "/r/hot.txt", "txt", {**shown("capture_result.json"), **more}).facts
+        assert {name: found[name] for name in facts} == facts
 
 
 def test_a_bulletin_is_written_to_the_platform() -> None:
@@ -228,14 +204,7 @@ def test_the_changes_of_an_export_are_an_output_of_their_own() -> None:
     assert outputs({"rows": 9, "bytes": 1, "changes": None, **counts}) == [("s3://b/subs.csv", 9)]
 
 
-def test_the_event_of_an_asset_has_the_facts(events: Events) -> None:
-    asset, other = Asset("books"), Asset("other")
-    events.note(asset)
-    assert events.accessors[asset].extra == FACTS
-    assert events.accessors[other].extra == {}
-
-
-def test_other_entries_of_the_extra_stay(events: Events) -> None:
+def test_facts_are_added_to_the_entries_of_the_extra(events: Events) -> None:
     asset = Asset("books")
     events.accessors[asset].extra["approved_by"] = "someone"
     events.note(asset)
@@ -268,31 +237,6 @@ def test_an_outlet_that_cannot_be_described_fails_nothing(
     ]
 
 
-def test_inputs_and_outputs_have_the_names_of_openlineage() -> None:
-    lineage = operator_lineage(REPORTED)
-    assert lineage is not None
-    assert [(each.namespace, each.name) for each in lineage.inputs] == [
-        ("mediaops-video://videos", "subscriptions/mine")
-    ]
-    assert [(each.namespace, each.name) for each in lineage.outputs] == [
-        ("s3://bucket", "subs.csv"),
-        ("file", "/log.txt"),
-    ]
-
-
-def test_an_output_has_its_schema_and_its_size() -> None:
-    lineage = operator_lineage(REPORTED)
-    assert lineage is not None
-    dataset, log = lineage.outputs
-    assert [(field.name, field.type) for field in dataset.facets["schema"].fields] == [
-        ("id", "string"),
-        ("count", "int64"),
-    ]
-    statistics = dataset.outputFacets["outputStatistics"]
-    assert (statistics.rowCount, statistics.size) == (120, 4096)
-    assert (log.facets, log.outputFacets) == ({}, {})
-
-
 def test_an_asset_has_the_name_that_the_operators_give() -> None:
     from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
 
@@ -311,3 +255,48 @@ def test_without_the_provider_nothing_is_reported(monkeypatch: pytest.MonkeyPatc
     for module in ("openlineage", "airflow.providers.openlineage", "airflow.providers.openlineage.extractors"):
         monkeypatch.setitem(sys.modules, module, None)
     assert operator_lineage(REPORTED) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "conn_id", "without"),
+    [
+        ("s3://conn@bucket/a.csv", "conn", "s3://bucket/a.csv"),
+        ("s3://key:secret@bucket/a.csv", "key:secret", "s3://bucket/a.csv"),
+        ("s3://key:se@cret@bucket/a.csv", "key:se@cret", "s3://bucket/a.csv"),
+        ("s3://bucket/a@b.csv", None, "s3://bucket/a@b.csv"),
+        ("s3://@bucket/a.csv", None, "s3://bucket/a.csv"),
+        ("memory://a.csv", None, "memory://a.csv"),
+        ("file:///home/a@b/c.csv", None, "file:///home/a@b/c.csv"),
+        ("/home/a@b/c.csv", None, "/home/a@b/c.csv"),
+        ("/data/s3://key@bucket.csv", None, "/data/s3://key@bucket.csv"),
+    ],
+)
+def test_user_information_is_what_stands_before_the_bucket(path: str, conn_id: str | None, without: str) -> None:
+    assert conn_id_in(path) == conn_id
+    assert without_userinfo(path) == without
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("/data/a.csv", "file:///data/a.csv"),
+        ("file:///data/a.csv", "file:///data/a.csv"),
+        ("file:/data/a.csv", "file:///data/a.csv"),
+        ("local:///data/a.csv", "file:///data/a.csv"),
+        ("/data/100% of #1?.csv", "file:///data/100%25 of %231%3F.csv"),
+        ("S3://conn@Bucket/a.csv", "s3://Bucket/a.csv"),
+        ("s3://bucket/a#1.csv", "s3://bucket/a%231.csv"),
+        ("memory://contract/a.csv", "memory://contract/a.csv"),
+        ("https://user:pw@host/a%20b.csv?X-Amz-Signature=secret#part", "https://host/a%20b.csv"),
+    ],
+)
+def test_a_path_has_the_uri_that_people_write_for_its_asset(path: str, uri: str) -> None:
+    assert uri_of(path) == uri
+    # Airflow changes nothing in it.
+    assert Asset(uri=uri).uri == uri
+
+
+def test_the_uri_of_a_local_file_is_absolute() -> None:
+    assert uri_of("a.csv") == f"file://{Path.cwd()}/a.csv"
+    assert uri_of("~/a.csv") == f"file://{Path.home()}/a.csv"
+    assert uri_of("~nobody-of-that-name/a.csv") == "file://~nobody-of-that-name/a.csv"

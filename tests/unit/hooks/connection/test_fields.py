@@ -1,0 +1,363 @@
+"""The fields of a connection as typed values and as settings of client and transport; wrong ones are named."""
+
+from __future__ import annotations
+
+import base64
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.connection_fields import CLUSTER
+from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.of_cluster import with_cloud_address
+from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
+from airflow_provider_mediaops.hooks.connection.settings import base_urls, transport_settings
+from tests.unit.hooks.field_values import extra, fields, wrong
+from tests.unit.loopback import make_certificate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def connection(**given: Any) -> SimpleNamespace:
+    empty = dict.fromkeys(("host", "schema", "port", "login", "password", "extra"))
+    return SimpleNamespace(conn_id="c1", **{**empty, **given})
+
+
+def test_every_field_of_a_connection_is_read() -> None:
+    given = connection(
+        host=" https://host ", schema=" HTTPS ", port=9200, login="me", password="p@ss", extra='{"a": {"b": [1]}}'
+    )
+    assert ConnectionFields.of(given, CLUSTER) == ConnectionFields(
+        "c1", "https://host", "https", 9200, "me", "p@ss", {"a": {"b": [1]}}, CLUSTER
+    )
+    assert ConnectionFields.of(connection(), CLUSTER) == ConnectionFields("c1", conn_type=CLUSTER)
+
+
+@pytest.mark.parametrize(("port", "read"), [(None, None), (0, None), ("", None), ("8443", 8443), (65_535, 65_535)])
+def test_a_port_may_be_a_text_or_absent(port: object, read: int | None) -> None:
+    assert ConnectionFields.of(connection(port=port), CLUSTER).port == read
+
+
+@pytest.mark.parametrize("port", ["abc", -1, 65_536, "1.5"])
+def test_a_port_that_is_none_is_named(port: object) -> None:
+    with wrong("port"):
+        ConnectionFields.of(connection(port=port), CLUSTER)
+
+
+def test_the_uri_form_nests_extra_as_text() -> None:
+    nested = json.dumps({"__extra__": json.dumps({"headers": {"X-A": "1"}}), "auth": "none"})
+    assert ConnectionFields.of(connection(extra=nested), CLUSTER).extra == {"headers": {"X-A": "1"}, "auth": "none"}
+
+
+@pytest.mark.parametrize("text", ["[]", '"text"', "{cut", "null", '{"__extra__": "[1]"}', '{"__extra__": "{cut"}'])
+def test_an_extra_that_is_no_object_is_named(text: str) -> None:
+    with wrong("extra"):
+        ConnectionFields.of(connection(extra=text), CLUSTER)
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "s3cr3t" not in repr(fields(password="s3cr3t", extra={"refresh_token": "s3cr3t"}))
+
+
+def read_by_form(name: str, value: object) -> object:
+    given = extra(**{name: value})
+    if name == "verify":
+        return given.flag(name)
+    if name == "headers":
+        return given.mapping(name)
+    return given.choice(name) if name == "cpu_measure" else given.number(name, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "read"),
+    [
+        ("cpu_measure", [None, "", "auto"], "auto"),
+        ("cpu_measure", [" OS "], "os"),
+        ("max_wait", [None, ""], 7.0),
+        ("max_wait", [0], 0.0),
+        ("max_wait", ["2.5"], 2.5),
+        ("max_attempts", [" 3 "], 3.0),
+        ("verify", [None, "", " TRUE ", 1], True),
+        ("verify", [False, "False", "no", 0], False),
+        ("headers", [None, "", "  ", "null", {}, "{}"], {}),
+        ("headers", [{"a": "1", "b": 2}, '{"a": "1", "b": 2}'], {"a": "1", "b": "2"}),
+    ],
+)
+def test_field_is_read_as_its_form_describes_it(name: str, values: list[object], read: object) -> None:
+    assert [read_by_form(name, value) for value in values] == [read] * len(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cpu_measure", ["c", True, ["os"]]),
+        ("max_wait", ["many", -1, "nan", "inf", True, [], {}, 10**400]),
+        ("max_attempts", [1.5, "2.5", 0, 101]),
+        ("verify", ["maybe", 2, []]),
+        ("headers", ["a=1", "[1]", [1], 5, {"a": None}, {"a": {"b": 1}}]),
+    ],
+)
+def test_field_that_is_not_as_its_form_describes_it_is_named(name: str, values: list[object]) -> None:
+    for value in values:
+        with wrong(name):
+            read_by_form(name, value)
+
+
+@pytest.mark.parametrize(
+    ("given", "urls"),
+    [
+        ({"host": "https://host/"}, ["https://host"]),
+        ({"host": "HTTP://Host:80/youtube/"}, ["http://host:80/youtube"]),
+        ({"host": "host"}, ["https://host"]),
+        ({"host": "host", "schema": "http", "port": 8080}, ["http://host:8080"]),
+        ({"host": "host/base", "schema": "http", "port": 8080}, ["http://host:8080/base"]),
+        ({"host": "host:9201", "schema": "http", "port": 8080}, ["http://host:9201"]),
+        ({"host": "https://host", "schema": "http", "port": 8443}, ["https://host:8443"]),
+        ({"host": "::1", "schema": "http", "port": 8080}, ["http://[::1]:8080"]),
+        ({"host": "[::1]:9200", "schema": "http"}, ["http://[::1]:9200"]),
+        ({"host": "https://[2001:db8::1]:9200/x"}, ["https://[2001:db8::1]:9200/x"]),
+        ({"host": '["http://a:9200", "http://b:9201/x"]'}, ["http://a:9200", "http://b:9201/x"]),
+        (
+            {"host": "https://n1:9200, n2 ,http://n3/x,", "schema": "https", "port": 9201},
+            ["https://n1:9200", "https://n2:9201", "http://n3:9201/x"],
+        ),
+    ],
+)
+def test_a_base_address_is_whole_or_split_over_the_fields(given: dict[str, Any], urls: list[str]) -> None:
+    assert base_urls(fields(**given)) == tuple(urls)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "why"),
+    [
+        ({}, "host", "is empty"),
+        ({"host": " , "}, "host", "is empty"),
+        ({"host": "ftp://host"}, "host", "scheme must be http or https"),
+        ({"host": "host", "schema": "tcp"}, "schema", "must be http or https"),
+        ({"host": "https://"}, "host", "names no host"),
+        ({"host": "https://ho st"}, "host", "names no host"),
+        ({"host": "https://host:port"}, "host", "is no address"),
+        ({"host": "https://[::1"}, "host", "is no address"),
+        ({"host": "https://me:s3cr3t@host"}, "host", "credentials belong in login and password"),
+        ({"host": "https://host?key=s3cr3t"}, "host", "more than an address"),
+        ({"host": "https://host#part"}, "host", "more than an address"),
+    ],
+)
+def test_a_base_address_that_is_none_is_named(given: dict[str, Any], name: str, why: str) -> None:
+    with wrong(name) as caught:
+        base_urls(fields(**given))
+    assert why in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "limits"),
+    [
+        ("5", (5.0, 5.0)),
+        (2.5, (2.5, 2.5)),
+        ("3, 30", (3.0, 30.0)),
+        ([3, "30"], (3.0, 30.0)),
+        ("[3, 30]", (3.0, 30.0)),
+        ("", (10.0, 60.0)),
+        (None, (10.0, 60.0)),
+    ],
+)
+def test_time_limits(value: object, limits: tuple[float, float]) -> None:
+    settings = transport_settings(extra(timeout=value))
+    assert (settings.connect_timeout, settings.read_timeout) == limits
+
+
+@pytest.mark.parametrize(
+    "value", ["soon", "0", "-1, 5", "1, 2, 3", "1,", [], [None], "inf", "nan", True, {"a": 1}, 1e300]
+)
+def test_time_limits_that_are_none_are_named(value: object) -> None:
+    with wrong("timeout"):
+        transport_settings(extra(timeout=value))
+
+
+@pytest.mark.parametrize(
+    ("value", "proxies"),
+    [
+        (" http://proxy:3128 ", {"http": "http://proxy:3128", "https": "http://proxy:3128"}),
+        ({"https": "http://me:pass@proxy:3128"}, {"https": "http://me:pass@proxy:3128"}),
+        ({"https": "http://me:p%C3%A9ss@proxy:3128"}, {"https": "http://me:p%C3%A9ss@proxy:3128"}),
+        ({"https": "http://me:p%40ss:%2F@[::1]:3128/"}, {"https": "http://me:p%40ss:%2F@[::1]:3128/"}),
+        ('{"http": "https://proxy"}', {"http": "https://proxy"}),
+        ("", {}),
+        (None, {}),
+    ],
+)
+def test_proxies(value: object, proxies: dict[str, str]) -> None:
+    assert transport_settings(extra(proxies=value)).proxies == proxies
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "proxy:3128",
+        "socks5://proxy:1080",
+        {"all": "http://proxy"},
+        {"https": "proxy"},
+        ["http://proxy"],
+        5,
+        "http://me:s3cr3t@proxy:port",
+        "http://me:s3cr3t@[::1",
+        "http://me:s3cr3t@:3128",
+        "http://me:s3cr3t/x@proxy:3128",
+        "http://me:s3cr3t@x@proxy:3128",
+        "http://me:s3cr3t%zz@proxy:3128",
+        "http://me:s3cr3t%E2%82%AC@proxy:3128",
+        "http://me:s3cr3t%ff@proxy:3128",
+        "http://%E2%82%AC:s3cr3t@proxy:3128",
+        "http://me:s3cr3t@pro xy:3128",
+        "http://me:s3cr3t@proxy:3128/path",
+        "http://me:s3cr3t\n@proxy:3128",
+    ],
+)
+def test_proxies_that_are_none_are_named_but_not_shown(value: object) -> None:
+    with wrong("proxies") as caught:
+        transport_settings(extra(proxies=value))
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ({"authorization": "Bearer s3cr3t"}, "authorization holds credentials"),
+        ({"PROXY-AUTHORIZATION": "s3cr3t"}, "PROXY-AUTHORIZATION holds credentials"),
+        ({"Cookie": "s3cr3t"}, "Cookie holds credentials"),
+        ({" Host ": "s3cr3t"}, "Host cannot be set"),
+        ({"content-length": "s3cr3t"}, "content-length cannot be set"),
+        ({"Transfer-Encoding": "s3cr3t"}, "Transfer-Encoding cannot be set"),
+        ({"Accept-Encoding": "s3cr3t"}, "Accept-Encoding cannot be set"),
+        ({"Range": "s3cr3t"}, "Range cannot be set"),
+        ({"Expect": "s3cr3t"}, "Expect cannot be set"),
+        ({"X-A": "s3cr3t\r\nX-B: 1"}, "plain ASCII"),
+        ({"X-A": "s3cr3t\u2603"}, "plain ASCII"),
+        ({"X A": "s3cr3t"}, "plain ASCII"),
+        ({"X-\u00e4": "s3cr3t"}, "plain ASCII"),
+        ({"": "s3cr3t"}, "plain ASCII"),
+        ({"X-A": ""}, "plain ASCII"),
+        ("X-A: s3cr3t", "a JSON object"),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_named_but_not_shown(headers: object, problem: str) -> None:
+    with wrong("headers") as caught:
+        transport_settings(extra(headers=headers))
+    assert problem in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_certificates_to_trust_are_looked_at_when_the_connection_is_read(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    assert transport_settings(fields(), verify=str(certificate)).verify == str(certificate)
+    assert transport_settings(fields(), verify=str(tmp_path)).verify == str(tmp_path)
+    assert transport_settings(fields(), verify=False).verify is False
+    empty = tmp_path / "empty.pem"
+    empty.write_text("no certificate\n")
+    problems = {empty: "it holds no certificates", tmp_path / "missing.pem": "No such file or directory"}
+    for path, problem in problems.items():
+        with wrong("ca_cert") as caught:
+            transport_settings(fields(), verify=str(path))
+        assert f"{path} cannot be used on this machine: {problem}" in str(caught.value)
+
+
+def cloud_id(text: str, name: str = "logs:") -> str:
+    return f"{name}{base64.b64encode(text.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        (cloud_id("eu-west-1.aws.found.io$abc123$kib456"), "https://abc123.eu-west-1.aws.found.io:443"),
+        (cloud_id("found.io$abc123"), "https://abc123.found.io:443"),
+        (cloud_id("found.io:9243$abc$kib"), "https://abc.found.io:9243"),
+        (cloud_id("found.io:9243$abc:9244$kib:9245"), "https://abc.found.io:9244"),
+        (cloud_id("found.io$abc$", "my: name:"), "https://abc.found.io:443"),
+        (cloud_id("found.io$abc", ""), "https://abc.found.io:443"),
+    ],
+)
+def test_address_of_a_cloud_id_is_that_of_its_cluster(given: str, address: str) -> None:
+    assert base_urls(with_cloud_address(extra(cloud_id=given))) == (address,)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "logs:",
+        "logs:not base64",
+        cloud_id("found.io$abc123$kib456")[:-3],
+        cloud_id("found.io"),
+        cloud_id("$abc"),
+        cloud_id("found.io$abc/path"),
+        cloud_id("found.io:port$abc"),
+        cloud_id("found.io:70000$abc"),
+        cloud_id("größe.io$abc"),
+    ],
+)
+def test_damaged_cloud_id_is_refused(damaged: str) -> None:
+    with wrong("cloud_id"):
+        with_cloud_address(extra(cloud_id=damaged))
+
+
+def test_host_beside_a_cloud_id_is_refused() -> None:
+    with wrong("cloud_id"):
+        with_cloud_address(fields(host="https://host", extra={"cloud_id": cloud_id("found.io$abc")}))
+
+
+def test_passwords_of_proxies_are_decoded_and_listed_once() -> None:
+    addresses = ["http://me:p%40ss%C3%A9@proxy:3128", "https://me:p%40ss%C3%A9@proxy:3128/", "http://:only@[::1]:3128"]
+    assert proxy_passwords(addresses) == ("p@ssé", "only")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://proxy:3128", "http://me@proxy", "http://me:@proxy", "proxy", "http://[::1", ""]
+)
+def test_a_proxy_without_a_password_has_none(address: str) -> None:
+    assert proxy_passwords([address]) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("X-Api-Key", "apikey", "api_key", "Ocp-Apim-Subscription-Key", "X-Goog-Api-Key"),
+        *("PRIVATE-TOKEN", "X-Auth-Token", "X-Authtoken", "X-Amz-Security-Token", "X-JWT"),
+        *("X-Client-Secret", "X-Password", "X-Auth", "X-Forwarded-Authorization", "X-Authentication", "X-Signature"),
+    ],
+)
+def test_a_header_that_is_named_like_a_credential_holds_one(name: str) -> None:
+    assert header_credentials({name: "s3cr3t"}) == ("s3cr3t",)
+
+
+def test_equal_values_are_listed_once() -> None:
+    assert header_credentials({"X-Api-Key": "s3cr3t", "X-Token": "s3cr3t", "X-Team": "ops"}) == ("s3cr3t",)
+
+
+@pytest.mark.parametrize("name", ["X-Team", "X-Author", "X-Tokens-Left", "X-Opaque-Id", "User-Agent", "From", "Accept"])
+def test_a_header_with_another_name_holds_none(name: str) -> None:
+    assert header_credentials({name: "operations"}) == ()
+
+
+BASIC = base64.b64encode(b"me:s3cr3t/:pass").decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "secrets"),
+    [
+        ("Bearer s3cr3t", ("s3cr3t",)),
+        ("apikey  s3cr3t", ("s3cr3t",)),
+        ("Token s3cr3t", ("s3cr3t",)),
+        (f"Basic {BASIC}", (BASIC, "s3cr3t/:pass")),
+        ("Basic no-base64!", ("no-base64!",)),
+        ("Basic /w==", ("/w==",)),
+        ("Bearer", ()),
+        ("Bearers of news", ()),
+    ],
+)
+def test_a_value_with_a_scheme_of_authentication_is_a_credential_in_any_header(
+    value: str, secrets: tuple[str, ...]
+) -> None:
+    assert header_credentials({"X-Upstream": value}) == secrets
