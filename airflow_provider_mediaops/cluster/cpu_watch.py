@@ -12,14 +12,14 @@ from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
-from airflow_provider_mediaops.watch import Done, Waiting, Watch
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 _HIGHEST = 100
 # The one streak that all nodes make together; no id of a node is that short.
@@ -79,7 +79,7 @@ class CpuWatch(Watch):
         return ask(node_stats(self.nodes))
 
     def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
-        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.watch.Watch.judge`."""
+        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
         return SpikeVerdict(Streaks(self), monotonic)
 
     def result(self, value: Spike) -> list[dict[str, str | float | None]]:

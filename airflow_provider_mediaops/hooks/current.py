@@ -10,8 +10,8 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http import runner
-from airflow_provider_mediaops.http.exchange import Blocking, Wait
-from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS, until
+from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance, relay
+from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class CurrentHook:
         hook = self._hook
 
         def limited(service: Service) -> CallFlow[T | None]:
-            return until(deadline, look(service.ask), self.monotonic, gave_up)
+            return _until(deadline, look(service.ask), self.monotonic, gave_up)
 
         try:
             return (yield from self._step(hook, limited))
@@ -174,3 +174,31 @@ class OwnReadings(Generic[T]):
             yield Wait(pause)
         limit = min(deadline + LATE_SECONDS, self.hook.monotonic() + self.longest_wait)
         return (yield from self.hook.reading(self.look, limit, self.gave_up))
+
+
+def _until(
+    deadline: float,
+    flow: CallFlow[T],
+    monotonic: Callable[[], float],
+    gave_up: Callable[[Wait], None] | None = None,
+) -> CallFlow[T | None]:
+    """
+    Keep a reading from waiting past the time limit of a wait, and from logging each retry.
+
+    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
+    """
+    try:
+        step = advance(flow)
+        while not isinstance(step, Returned):
+            if isinstance(step, Wait):
+                if step.seconds > deadline - monotonic():
+                    if gave_up:
+                        gave_up(step)
+                    return None
+                if step.is_retry:
+                    # The wait itself logs once that readings fail.
+                    step = Wait(step.seconds)
+            step = yield from relay(flow, step)
+        return step.value
+    finally:
+        flow.close()

@@ -31,6 +31,7 @@ from airflow_provider_mediaops.version_compat import (
     TaskDeferralTimeout,
     conf,
 )
+from airflow_provider_mediaops.waiting import Done, Later, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.triggers.base import WatchTrigger
-    from airflow_provider_mediaops.waiting import Later, Pace, Progress
-    from airflow_provider_mediaops.watch import Done, Watch
+    from airflow_provider_mediaops.waiting import Watch
 
 # The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
 _FIRST_READING_SECONDS = 5.0
@@ -131,8 +131,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return trigger
 
     def _pace(self, watch: Watch) -> Pace:
-        from airflow_provider_mediaops.waiting import Pace
-
         longest = self.max_wait.total_seconds() if self.max_wait else None
         return Pace(self.poke_interval, self.exponential_backoff, longest, self.silent_fail, watch.may_return)
 
@@ -147,8 +145,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             return self._wait_here(context)
 
     def _wait_here(self, context: Context) -> Any:
-        from airflow_provider_mediaops.waiting import Later
-
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
         # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
         self._progress.answered = started is not None
@@ -159,8 +155,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return self._result(outcome)
 
     def _defer_unless_there(self) -> Any:
-        from airflow_provider_mediaops.waiting import Later
-
         started, began, pause = time.monotonic(), time.time(), 0.0
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if self.looks_first() and not self.silent_fail:
@@ -201,16 +195,12 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
-        from airflow_provider_mediaops.watch import Done
-
         outcome = self._look(0.0, one_poke=True)
         return PokeReturnValue(is_done=True, xcom_value=self._result(outcome)) if isinstance(outcome, Done) else False
 
     @cached_property
     def _progress(self) -> Progress:
         # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
-        from airflow_provider_mediaops.waiting import Progress
-
         return Progress(self.log.log)
 
     def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
@@ -220,7 +210,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
         """
         from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
-        from airflow_provider_mediaops.waiting import Term, wait
 
         if self._hook is None:
             self._hook = CurrentHook(self._make_hook, time.monotonic)

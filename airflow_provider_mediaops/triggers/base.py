@@ -16,13 +16,13 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.triggers.deferral import done_event, error_event
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.waiting import Readings
-    from airflow_provider_mediaops.watch import Watch
+    from airflow_provider_mediaops.waiting import Readings, Watch
 
 # A DAG file is parsed without it, and the event loop does not wait for its import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
@@ -150,8 +150,6 @@ class WatchTrigger(TaskTrigger):
 
     async def _wait(self, watch: Watch) -> Any:
         from airflow_provider_mediaops.hooks.current import carried_out
-        from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-        from airflow_provider_mediaops.watch import Done
 
         monotonic = asyncio.get_running_loop().time
         progress = Progress(self.log.log, answered=self.answered)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
-    from airflow_provider_mediaops.watch import Watch
+    from airflow_provider_mediaops.waiting import Watch
 
 T = TypeVar("T")
 

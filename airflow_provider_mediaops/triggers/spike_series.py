@@ -13,8 +13,7 @@ from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, name_some
 from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

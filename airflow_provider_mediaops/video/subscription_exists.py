@@ -6,13 +6,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery
-from airflow_provider_mediaops.watch import Done, Waiting, Watch
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 
 @dataclass(frozen=True, slots=True)

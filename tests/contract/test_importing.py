@@ -36,7 +36,6 @@ ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "calls", "errors", "export", "paging")),
     *(f"{PROVIDER}.books.{name}" for name in ("batch", "lookup", "not_found")),
     f"{PROVIDER}.enrichment.attempt",
-    f"{PROVIDER}.waiting",
     "airflow.triggers.base",
 )
 # Each operator, sensor and notifier with arguments of every kind that its constructor reads.
@@ -106,6 +105,7 @@ PARSED_WITH = {
         ".task_stop",
         ".triggers",
         ".version_compat",
+        ".waiting",
     )
 }
 # Operators and sensors may load this, and no class of a trigger: that loads Airflow's, which takes 5 to 10 ms.

@@ -24,8 +24,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
-from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
