@@ -210,7 +210,7 @@ class EnrichIsbnsOperator(ServiceOperator):
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
         from airflow_provider_mediaops.enrichment.deferred_list import drop_list
-        from airflow_provider_mediaops.triggers.deferral import summary_of
+        from airflow_provider_mediaops.triggers.base import summary_of
 
         with ending_task():
             try:

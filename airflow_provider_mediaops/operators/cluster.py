@@ -13,7 +13,6 @@ from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
-from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
     AirflowSkipException,
@@ -211,10 +210,14 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
+        from airflow_provider_mediaops.triggers.base import summary_of
+
         with ending_task():
             return self._result(context, summary_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
+        from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
+
         # If no triggerer ran for the whole wait, it ends as at its time limit.
         with ending_task():
             plan, limit = self._plan()

@@ -15,12 +15,6 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow_provider_mediaops.arguments import read_flag, read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    can_defer,
-    deferral_timeout,
-    is_over_execution_timeout,
-    value_of,
-)
 from airflow_provider_mediaops.version_compat import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -136,6 +130,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
+        from airflow_provider_mediaops.triggers.base import can_defer
+
         with self._ending():
             with self._logging_errors():
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
@@ -155,6 +151,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return self._result(outcome)
 
     def _defer_unless_there(self) -> Any:
+        from airflow_provider_mediaops.triggers.base import deferral_timeout
+
         started, began, pause = time.monotonic(), time.time(), 0.0
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if self.looks_first() and not self.silent_fail:
@@ -175,6 +173,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return the trigger's result, or raise its typed error."""
+        from airflow_provider_mediaops.triggers.base import value_of
+
         with self._logging_errors():
             found = value_of(event)
         if found is None:
@@ -183,6 +183,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer, and end as the other forms do."""
+        from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
+
         with self._ending():
             try:
                 # Not as every sensor: below 3.2 that knows no soft_fail here (apache/airflow#61130), and later it hides

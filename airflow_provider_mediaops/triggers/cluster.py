@@ -14,8 +14,14 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_mediaops.arguments import ordered, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.base import TaskTrigger, WatchTrigger, reading_row, serialized
-from airflow_provider_mediaops.triggers.deferral import MAX_ARGUMENTS_BYTES, arguments_bytes
+from airflow_provider_mediaops.triggers.base import (
+    MAX_ARGUMENTS_BYTES,
+    TaskTrigger,
+    WatchTrigger,
+    arguments_bytes,
+    reading_row,
+    serialized,
+)
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.triggers import deferral
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout
+from airflow_provider_mediaops.triggers import base as triggers_base
+from airflow_provider_mediaops.triggers.base import deferral_timeout
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 from tests.airflow_names import TaskDeferred
 from tests.unit.sensor_forms import Attempt
@@ -100,7 +100,7 @@ def test_timeout_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pa
 
 
 def test_time_that_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferral, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    monkeypatch.setattr(triggers_base, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     task = capture(tmp_path, execution_timeout=LIMIT)
 
     assert deferral_timeout(task, 940.0, 1800) == timedelta(seconds=30)

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
-from airflow_provider_mediaops.triggers.deferral import value_of
+from airflow_provider_mediaops.triggers.base import value_of
 from tests.unit.book_database import PROGRAMMING, connection
 from tests.unit.book_worlds import (
     EMMA,

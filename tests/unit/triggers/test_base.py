@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from airflow_provider_mediaops.exceptions import AuthenticationError, TemporaryError
-from airflow_provider_mediaops.triggers.deferral import value_of
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import a_day, first_event, made_again

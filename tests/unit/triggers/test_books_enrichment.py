@@ -17,8 +17,8 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.sensor_forms import first_event, made_again

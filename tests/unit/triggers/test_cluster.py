@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import replied, stats
 from tests.unit.sensor_forms import a_day, first_event, made_again

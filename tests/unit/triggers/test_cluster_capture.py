@@ -16,8 +16,8 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
 from tests.unit.sensor_forms import first_event, made_again
