@@ -223,8 +223,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
             plan, limit = self._plan()
             if is_over_execution_timeout(self, limit + plan.seconds):
                 return super()._after_deferral_timeout(error, context)
-            waited = self.when_cpu_above is not None
-            if waited and self.on_timeout != "capture":
+            waited = plan.watch is not None
+            if waited and plan.on_timeout != "capture":
                 return self._result(context, {"timed_out": True})
             self._prepare(context)
             return self._result(context, self._capture_here(context, timed_out=waited))
@@ -273,7 +273,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         watch = plan.watch
         long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""
         what = f"No spike in wait_timeout={limit:g} s: the CPU was not at {self.when_cpu_above} % or more{long}"
-        if self.on_timeout == "skip":
+        if plan.on_timeout == "skip":
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")
 

@@ -25,6 +25,7 @@ from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
+    PermanentError,
     StorageError,
     TemporaryError,
     error_from_dict,
@@ -72,8 +73,8 @@ class TaskTrigger(BaseTrigger):
     """
     Base class for triggers that do a task's work or wait, and yield one event.
 
-    An error of a service and one of the storage are typed in the event. Any other error is one of this program: the
-    task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
+    An error of a service and one of the storage are typed in the event, and an argument that cannot be used is a
+    permanent error. Any other error is one of this program: the task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
     task was marked or cleared or its triggerer ends, yields nothing; every wait, request and lease of it ends with it.
 
     A constructor takes plain values and never raises, because an exception there stops the whole triggerer.
@@ -109,6 +110,9 @@ class TaskTrigger(BaseTrigger):
             return done_event(await self._result())
         except MediaOpsError as error:
             return error_event(error)
+        except InvalidArgumentError as error:
+            # What shows at run time only, such as a source: a worker fails at once with it, too.
+            return error_event(PermanentError(str(error)))
         except OSError as error:
             return error_event(StorageError(error.strerror or str(error)))
         except Exception as error:

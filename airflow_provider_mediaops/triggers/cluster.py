@@ -264,9 +264,10 @@ class HighCpuTrigger(BaseEventTrigger):
                 raise refused(name, getattr(self, name), _NUMBER)
         if self.clear_below is not None and not _is_number(self.clear_below):
             raise refused("clear_below", self.clear_below, f"{_NUMBER}, or None")
+        for name in ("threshold", "poll_interval"):
+            if not getattr(self, name):
+                raise InvalidArgumentError(f"{name} is a number above 0; not 0.")
         self._hysteresis()
-        if not self.poll_interval:
-            raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
         if (size := arguments_bytes(serialized(self)[1])) > MAX_ARGUMENTS_BYTES:
             raise InvalidArgumentError(
                 f"nodes is too long: the arguments of the trigger have {size:,} bytes, and the databases of Airflow "

@@ -212,7 +212,9 @@ class TestBothForms:
         assert len(list(tmp_path.iterdir())) == 4
 
     @pytest.mark.parametrize(
-        ("on_timeout", "cls"), [("skip", AirflowSkipException), ("fail", AirflowSensorTimeout)], ids=["skip", "fail"]
+        ("on_timeout", "cls"),
+        [("skip", AirflowSkipException), (" skip ", AirflowSkipException), ("fail", AirflowSensorTimeout)],
+        ids=["skip", "skip in blanks", "fail"],
     )
     def test_the_time_limit_ends_it(
         self, tmp_path: Path, supervisor: Supervisor, form: str, on_timeout: str, cls: type[Exception]

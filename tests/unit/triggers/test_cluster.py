@@ -83,7 +83,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 REFUSED_ALSO = [
     *REFUSED,
-    ({"threshold": 0}, "clear_below is a percentage above 0"),
+    ({"threshold": 0}, "threshold is a number above 0; not 0"),
     ({"clear_below": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
     ({"clear_below": "low"}, "clear_below is a number"),

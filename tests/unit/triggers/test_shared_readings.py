@@ -143,6 +143,10 @@ class TestNodes:
             (10, both),
         ]
 
+    def test_the_word_for_all_nodes_is_as_no_list(self, cluster: ScriptedCluster) -> None:
+        together(watch([], nodes="_all"), watch([], begin=1), watch([], nodes="node-2", begin=2))
+        assert cluster.selections == ["", "", "", ""]
+
     def test_list_that_only_the_cluster_resolves_is_asked_for_once_for_all_who_want_it(
         self, cluster: ScriptedCluster
     ) -> None:
