@@ -60,6 +60,7 @@ class Client:
     :param limiter: the rate limiter of the key, if it has a rate.
     :param respects_quota: whether an exhausted quota of the key ends a call; False to test whether it still is.
     :param clock: the source of time and chance.
+    :param is_replaced: whether the connection was edited since: then nothing more is sent.
     :param other_secrets: credentials beside those of ``auth`` that a reply or an error may hold, such as the password
         of a proxy.
     """
@@ -71,6 +72,7 @@ class Client:
     limiter: RateLimiter | None = None
     respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
+    is_replaced: bool = False
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
     _current: int = field(default=0, init=False)
 
@@ -112,7 +114,8 @@ class Client:
                 # Not after an error of the token service, nor if another call has already failed over from this host.
                 if signed and isinstance(error, _FAIL_OVER) and self._current == host:
                     self._current = (host + 1) % len(self.base_urls)
-                pause = attempts.pause_after(error) if call.request.is_retried else None
+                is_retried = call.request.is_retried and not self.is_replaced
+                pause = attempts.pause_after(error) if is_retried else None
                 if pause is None:
                     raise
                 reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
@@ -166,6 +169,11 @@ class Client:
         return None
 
     def _signed(self, request: Request, base_url: str) -> Request:
+        if self.is_replaced:
+            # The session is another one by now.
+            raise ConnectionFailedError(
+                "The connection was edited while this call was retried.", service=self.rules.service
+            )
         return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.secrets))
 
     def _on_error(self, error: MediaOpsError, permit: Permit | None) -> CallFlow[None]:

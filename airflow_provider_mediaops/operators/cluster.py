@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -186,8 +185,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
+        from airflow_provider_mediaops.hooks.base import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
 
         started = time.monotonic()
         with ending_task():
@@ -196,13 +195,12 @@ class CaptureHotThreadsOperator(ServiceOperator):
             files = self._files(plan, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
-            hook = CurrentHook(lambda: SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop), time.monotonic)
-            with closing(hook):
+            with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
                 flow = capture_when_hot(
-                    hook.ask,
+                    hook.asking,
                     plan,
                     files,
-                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes))),
+                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
                     log=self.log.log,
                 )
@@ -235,10 +233,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
         plan, _ = self._plan()
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
-            ask = hook.service.client.ask
-            return hook.run(
-                capture_at_once(ask, plan, self._files(plan, context), log=self.log.log, timed_out=timed_out)
-            )
+            files = self._files(plan, context)
+            return hook.run(capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import read_formats

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.triggers.base import WatchTrigger
     from airflow_provider_mediaops.waiting import Watch
@@ -72,7 +71,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.deferrable = read_flag("deferrable", deferrable)
-        self._hook: CurrentHook | None = None
+        self._hook: ServiceHook | None = None
 
     def check_known(self, given: Mapping[str, Any]) -> None:
         """
@@ -211,15 +210,15 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
         If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
         """
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
+        from airflow_provider_mediaops.hooks.base import OwnReadings
 
         if self._hook is None:
-            self._hook = CurrentHook(self._make_hook, time.monotonic)
+            self._hook = self._make_hook()
         watch, now = self.make_watch(), time.monotonic()
         looking = wait(
-            OwnReadings(self._hook, watch.look)
+            OwnReadings(self._hook, watch.look, time.monotonic)
             if given_up is None
-            else OwnReadings(self._hook, watch.look, _FIRST_READING_SECONDS, given_up.append),
+            else OwnReadings(self._hook, watch.look, time.monotonic, _FIRST_READING_SECONDS, given_up.append),
             watch.judge(time.monotonic),
             self._pace(watch),
             self._progress,

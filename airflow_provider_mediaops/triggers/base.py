@@ -14,7 +14,6 @@ import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from functools import partial
 from inspect import Parameter, signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -30,7 +29,7 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
     error_from_dict,
 )
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ MAX_ARGUMENTS_BYTES = 48_000
 _SLACK_SECONDS = 60.0
 # Of the events: a task may resume with another version of the provider than its trigger had.
 _VERSION = 1
-# The event loop does not wait for their import.
-_RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
 _REST = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
@@ -168,32 +165,30 @@ class WatchTrigger(TaskTrigger):
         return watch
 
     async def _result(self) -> Any:
-        await import_in_thread(*_RUN_TIME_MODULES)
         with reading_row():
             # In a thread: the first call imports the service's modules.
             watch = await in_thread(self._make_watch)
         return await self._wait(watch)
 
     async def _wait(self, watch: Watch) -> Any:
-        from airflow_provider_mediaops.hooks.current import carried_out
-
         monotonic = asyncio.get_running_loop().time
         progress = Progress(self.log.log, answered=self.answered)
         with reading_row():
             pace = Pace(**self.pace)
             term = Term.of_dates(monotonic, self.began, self.deadline)
             pause = max(self.first_reading - time.time(), 0.0)
-        async with self._readings(watch) as readings:
+        async with self._readings(watch) as (hook, readings):
             judge = watch.judge(monotonic)
-            outcome = await carried_out(wait(readings, judge, pace, progress, term, first_pause=pause))
+            outcome = await hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))
         return watch.result(outcome.value) if isinstance(outcome, Done) else None
 
     @asynccontextmanager
-    async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
+    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, Readings[Any]]]:
+        """Open the hook that carries out the wait, and the readings."""
+        with await in_thread(self._make_hook) as hook:
+            from airflow_provider_mediaops.hooks.base import OwnReadings
 
-        with await in_thread(partial(CurrentHook, self._make_hook, asyncio.get_running_loop().time)) as hook:
-            yield OwnReadings(hook, watch.look)
+            yield hook, OwnReadings(hook, watch.look, asyncio.get_running_loop().time)
 
 
 def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:

@@ -6,8 +6,7 @@ import asyncio
 import time
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -28,11 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
-    from airflow_provider_mediaops.http.exchange import Call, CallFlow
-    from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
+    from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
     from airflow_provider_mediaops.waiting import Watch
-
-T = TypeVar("T")
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
@@ -59,12 +56,12 @@ class CpuSensorTrigger(WatchTrigger):
     watch_class = "airflow_provider_mediaops.cluster.cpu_watch:CpuWatch"
 
     @asynccontextmanager
-    async def _readings(self, watch: Watch) -> AsyncIterator[SharedReadings]:
+    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, SharedReadings]]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         async with shared_cluster(self.conn_id) as cluster:
-            yield cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
+            yield cluster.hook, cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
 
 
 class CaptureHotThreadsTrigger(TaskTrigger):
@@ -103,7 +100,6 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-        from airflow_provider_mediaops.hooks.current import carried_out
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         with reading_row():
@@ -113,20 +109,14 @@ class CaptureHotThreadsTrigger(TaskTrigger):
             deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             flow = capture_when_hot(
-                partial(_asked, cluster),
+                cluster.hook.asking,
                 plan,
                 files,
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
                 log=self.log.log,
             )
-            return await carried_out(flow)
-
-
-def _asked(cluster: SharedCluster, call: Call[T]) -> CallFlow[T]:
-    from airflow_provider_mediaops.http.exchange import awaiting
-
-    return awaiting(lambda: cluster.aask(call))
+            return await cluster.hook.arun(flow)
 
 
 def _is_number(value: object) -> bool:

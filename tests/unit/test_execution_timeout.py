@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.hooks.current import CurrentHook
+from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -94,7 +94,7 @@ def test_timeout_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pa
 
     arguments: dict[str, Any] = {flag: True, "mode": mode, "execution_timeout": LIMIT}
     task = ClusterCpuSensor(task_id="task", threshold=90, **arguments)
-    monkeypatch.setattr(CurrentHook, "run", time_out)
+    monkeypatch.setattr(ServiceHook, "run", time_out)
     with pytest.raises(AirflowTaskTimeout, match="took too long"):
         task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 

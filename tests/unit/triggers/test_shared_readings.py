@@ -363,7 +363,7 @@ class TestConnection:
             async with shared_cluster(CONN_ID) as shared:
                 reading = asyncio.ensure_future(shared.readings("node-1", 10).anext(0))
                 await asyncio.sleep(2)
-                call = asyncio.ensure_future(shared.aask(node_stats(None)))
+                call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
                 supervisor.connect(CONN_ID, connection("https://new.example"))
                 await asyncio.sleep(4)
                 cluster.trouble = None
