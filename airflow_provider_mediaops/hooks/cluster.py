@@ -165,17 +165,6 @@ class SearchClusterHook(ServiceHook):
         :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
-        return self.run(self.capturing(nodes, running_tasks=running_tasks, show_queries=show_queries, **query))
-
-    def capturing(
-        self,
-        nodes: str | Sequence[str] | None = None,
-        *,
-        running_tasks: bool = False,
-        show_queries: bool = False,
-        **query: Unpack[HotThreadsArguments],
-    ) -> CallFlow[Capture]:
-        """Return :meth:`capture` as a call flow."""
         from airflow_provider_mediaops.cluster.capture.model import take_capture
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
@@ -184,8 +173,8 @@ class SearchClusterHook(ServiceHook):
 
         sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
         asked = HotThreadsQuery(nodes, **query)
-        capture = yield from take_capture(self.asking, asked, sampler=sampler)
-        return capture.with_statistics((yield from read_statistics(self.asking, asked)))
+        capture = self.run(take_capture(self.asking, asked, sampler=sampler))
+        return capture.with_statistics(self.run(read_statistics(self.asking, asked)))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list

@@ -234,6 +234,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         plan, _ = self._plan()
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             files = self._files(plan, context)
+            files.check()
             return hook.run(capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:

@@ -105,10 +105,14 @@ def capture_at_once(
     log: Callable[[int, str], None],
     clock: Clock | None = None,
     timed_out: bool = False,
+    cause: str | None = None,
 ) -> CallFlow[dict[str, Any]]:
-    """Capture the hot threads of all nodes that the plan names, with no wait before."""
-    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out)
-    yield Blocking(keeper.check)
+    """
+    Capture the hot threads of all nodes that the plan names, with no wait before.
+
+    :param cause: why, in words for the page; None for those of the plan.
+    """
+    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
     return (yield from series.all_of(plan.query))
 
 
@@ -149,6 +153,7 @@ class _Series:
     log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False
+    cause: str | None = None
     _kept: list[dict[str, Any]] = field(default_factory=list)
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
     failed: int = 0
@@ -174,7 +179,7 @@ class _Series:
                 query,
                 reading,
                 now=self.clock.now,
-                cause=cause_of(self.plan.watch, timed_out=self.timed_out),
+                cause=self.cause or cause_of(self.plan.watch, timed_out=self.timed_out),
                 reason=reason_of(self.plan.watch, timed_out=self.timed_out),
                 sampler=self._sampler,
             )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.cluster.api import hot_threads, node_stats
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     InvalidReplyError,
@@ -129,14 +130,14 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
 
 class TestOnTheEventLoop:
     async def test_call_flows_share_one_session(self, connect_cluster: Any) -> None:
-        replies = [replied(stats({"a": 7})), replied(report("a")), replied({}), replied(stats({"a": 7}))]
+        replies = [replied(report("a")), replied(stats({"a": 7}))]
         with Loopback(answering(*map(http, replies))) as server:
             connect_cluster(server.base)
             with SearchClusterHook() as hook:
-                taken = await hook.arun(hook.capturing(snapshots=2))
-                (node,) = (await hook.arun(hook.service.ask(node_stats(None)))).nodes
+                text = await hook.arun(hook.asking(hot_threads(HotThreadsQuery(snapshots=2))))
+                (node,) = (await hook.arun(hook.asking(node_stats(None)))).nodes
             assert server.accepted == 1
-        assert taken.text == report("a")
+        assert text == report("a")
         assert (node.name, node.percent) == ("a", 7.0)
 
 
