@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -76,6 +76,15 @@ class Watch(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
     #: Whether something that is not found any more may come back, as a node does that restarts.
     may_return: ClassVar[bool] = False
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the fields that are known, of which at least one is not; raise InvalidArgumentError."""
+
+    @property
+    def decides_at_once(self) -> bool:
+        """Whether a single reading can show that the condition is met."""
+        return True
 
     @abstractmethod
     def look(self, ask: Ask) -> CallFlow[Any]:

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
@@ -71,6 +71,16 @@ class CpuWatch(Watch):
         if not self.reading_interval:
             raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
         object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the fields that are known."""
+        cls(**{"threshold": 0, **{name: value for name, value in given.items() if not is_unknown(value)}})
+
+    @property
+    def decides_at_once(self) -> bool:
+        """Whether a single high reading suffices."""
+        return not self.sustained_for
 
     def look(self, ask: Ask) -> CallFlow[NodeStats]:
         """Return a call flow that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""

@@ -303,7 +303,7 @@ class ServiceHook(BaseHook):
 
     async def arun(self, flow: CallFlow[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
-        Carry out a call flow on the event loop; its blocking steps come to their end in threads, also if it is cancelled.
+        Carry out a call flow on the event loop; its blocking steps come to their end in threads, whatever is cancelled.
 
         :param flow: the call flow, which gets the service by :meth:`current_service` or :meth:`asking`.
         :param threads: the threads that send.

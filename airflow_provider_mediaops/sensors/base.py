@@ -73,7 +73,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self.deferrable = read_flag("deferrable", deferrable)
         self._hook: ServiceHook | None = None
 
-    def check_known(self, given: Mapping[str, Any]) -> None:
+    def _check_known(self, given: Mapping[str, Any]) -> None:
         """
         Check the arguments that are not templated, at the end of the constructor, which was given Airflow's own, too.
 
@@ -85,12 +85,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 read_identifier(self.conn_id_field, conn_id)
             arguments = self._watch_arguments()
             if is_templated(*arguments.values()):
-                self._check_partly(arguments)
+                resolve_name(self.watch_class).check(arguments, is_templated)
             else:
                 self.make_watch()
-
-    def _check_partly(self, arguments: dict[str, Any]) -> None:
-        """Check the fields of the watch of which at least one is templated."""
 
     def _watch_arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.watch_fields}
@@ -104,14 +101,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         hook: ServiceHook = hook_class(getattr(self, self.conn_id_field))
         return hook.stopped_by(self.stop)
 
-    def looks_first(self) -> bool:
-        """Return whether the deferrable form makes one reading in the worker before it defers."""
-        return True
-
-    def make_trigger(self, began: float, pause: float) -> WatchTrigger:
+    def make_trigger(self, watch: Watch, began: float, pause: float) -> WatchTrigger:
         """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
         conn_id = read_identifier(self.conn_id_field, getattr(self, self.conn_id_field))
-        watch = self.make_watch()
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
             conn_id=conn_id,
             watch=asdict(watch),
@@ -134,38 +126,39 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self._ending():
             with self._logging_errors():
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
-                trigger = self.make_trigger(time.time(), 0.0)
+                watch = self.make_watch()
+                trigger = self.make_trigger(watch, time.time(), 0.0)
             if self.deferrable and can_defer(self, trigger):
-                return self._defer_unless_there()
-            return self._wait_here(context)
+                return self._defer_unless_there(watch)
+            return self._wait_here(watch, context)
 
-    def _wait_here(self, context: Context) -> Any:
+    def _wait_here(self, watch: Watch, context: Context) -> Any:
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
         # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
         self._progress.answered = started is not None
         elapsed = time.time() - started.timestamp() if started else 0.0
-        outcome = self._look(elapsed, one_poke=self.reschedule)
+        outcome = self._look(watch, elapsed, one_poke=self.reschedule)
         if isinstance(outcome, Later):
             raise AirflowRescheduleException(datetime.fromtimestamp(time.time() + outcome.seconds, timezone.utc))
-        return self._result(outcome)
+        return self._result(watch, outcome)
 
-    def _defer_unless_there(self) -> Any:
+    def _defer_unless_there(self, watch: Watch) -> Any:
         from airflow_provider_mediaops.triggers.base import deferral_timeout
 
         started, began, pause = time.monotonic(), time.time(), 0.0
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
-        if self.looks_first() and not self.silent_fail:
+        if watch.decides_at_once and not self.silent_fail:
             given_up: list[Wait] = []
-            outcome = self._look(0.0, one_poke=True, given_up=given_up)
+            outcome = self._look(watch, 0.0, one_poke=True, given_up=given_up)
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
                 pause = given_up[0].seconds
             elif isinstance(outcome, Later):
                 pause = outcome.seconds
             else:
-                return self._result(outcome)
+                return self._result(watch, outcome)
         return self.defer(
-            trigger=self.make_trigger(began, pause),
+            trigger=self.make_trigger(watch, began, pause),
             method_name="execute_complete",
             timeout=deferral_timeout(self, started, self.timeout),
         )
@@ -196,15 +189,20 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
-        outcome = self._look(0.0, one_poke=True)
-        return PokeReturnValue(is_done=True, xcom_value=self._result(outcome)) if isinstance(outcome, Done) else False
+        watch = self.make_watch()
+        outcome = self._look(watch, 0.0, one_poke=True)
+        if not isinstance(outcome, Done):
+            return False
+        return PokeReturnValue(is_done=True, xcom_value=self._result(watch, outcome))
 
     @cached_property
     def _progress(self) -> Progress:
         # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
         return Progress(self.log.log)
 
-    def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
+    def _look(
+        self, watch: Watch, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None
+    ) -> Done | Later | None:
         """
         Wait in this process, some seconds after the wait began, perhaps only to the first pause.
 
@@ -214,7 +212,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
         if self._hook is None:
             self._hook = self._make_hook()
-        watch, now = self.make_watch(), time.monotonic()
+        now = time.monotonic()
         looking = wait(
             OwnReadings(self._hook, watch.look, time.monotonic)
             if given_up is None
@@ -228,10 +226,10 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self._logging_errors():
             return self._hook.run(looking)
 
-    def _result(self, outcome: Done | None) -> Any:
+    def _result(self, watch: Watch, outcome: Done | None) -> Any:
         if outcome is None:
             raise self._timed_out()
-        return self.make_watch().result(outcome.value)
+        return watch.result(outcome.value)
 
     def _timed_out(self) -> AirflowSensorTimeout:
         return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")

@@ -71,8 +71,9 @@ class TaskTrigger(BaseTrigger):
     Base class for triggers that do a task's work or wait, and yield one event.
 
     An error of a service and one of the storage are typed in the event, and an argument that cannot be used is a
-    permanent error. Any other error is one of this program: the task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
-    task was marked or cleared or its triggerer ends, yields nothing; every wait, request and lease of it ends with it.
+    permanent error. Any other error is one of this program: the task gets a temporary one, and its traceback is in the
+    triggerer's log. A trigger that is cancelled, because its task was marked or cleared or its triggerer ends, yields
+    nothing; every wait and request of it ends with it.
 
     A constructor takes plain values and never raises, because an exception there stops the whole triggerer.
     """

@@ -119,7 +119,8 @@ class TestUnderLoad:
     async def test_the_sensor_sees_the_load_in_the_worker_and_in_the_triggerer(self, cluster: Cluster) -> None:
         in_worker = await asyncio.to_thread(sensor(sustained_for=1, reading_interval=0.5, deferrable=False).execute, {})
         deferred = sensor()
-        event = await asyncio.wait_for(anext(aiter(deferred.make_trigger(time.time(), 0.0).run())), 240)
+        trigger = deferred.make_trigger(deferred.make_watch(), time.time(), 0.0)
+        event = await asyncio.wait_for(anext(aiter(trigger.run())), 240)
 
         for hot in (in_worker, deferred.execute_complete({}, event.payload)):
             assert {node["name"] for node in hot} <= set(cluster.node_names)

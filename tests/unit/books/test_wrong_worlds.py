@@ -108,7 +108,8 @@ def poked(sensor: BookSensor, server: WorldServer) -> Any:
 
 def deferred(sensor: BookSensor, server: WorldServer) -> Any:
     async def waited() -> Any:
-        event = asyncio.ensure_future(first_event(made_again(sensor.make_trigger(time.time(), 0.0))))
+        trigger = sensor.make_trigger(sensor.make_watch(), time.time(), 0.0)
+        event = asyncio.ensure_future(first_event(made_again(trigger)))
         while not event.done():
             if len(server.asked) > 9:
                 server.mends_with = server.mends_with or len(server.asked) + 1

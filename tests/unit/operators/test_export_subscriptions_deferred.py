@@ -151,7 +151,7 @@ class TestBothForms:
         assert files[0].read_bytes() == files[1].read_bytes()
 
     @pytest.mark.parametrize("form", FORMS)
-    def test_a_file_that_no_export_can_be_compared_with_fails_the_task_for_good(self, tmp_path: Path, form: str) -> None:
+    def test_a_file_that_is_no_export_to_compare_with_fails_for_good(self, tmp_path: Path, form: str) -> None:
         file = tmp_path / "subs.jsonl"
         file.write_text('{"isbn": "9780140328721"}\n')
         with pytest.raises(

@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    ConnectionFailedError,
     InvalidConnectionError,
     NotFoundError,
     ServiceUnavailableError,
@@ -374,4 +375,22 @@ class TestConnection:
 
         together(replace())
         assert cluster.hosts == [HOST, HOST, "https://new.example"]
+        assert (cluster.opened, cluster.closed) == (2, 2)
+
+    def test_call_that_waits_for_its_retry_sends_nothing_over_the_new_session(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        cluster.trouble, cluster.troubled_host = DOWN, HOST
+
+        async def replace() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
+                await asyncio.sleep(0.1)
+                supervisor.connect(CONN_ID, connection("https://new.example"))
+                assert await shared.readings(None, 10).anext(0) is not None
+                with pytest.raises(ConnectionFailedError, match="The connection was edited"):
+                    await call
+
+        together(replace())
+        assert cluster.hosts == [HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)
