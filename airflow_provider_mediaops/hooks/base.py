@@ -403,7 +403,7 @@ class ServiceHook(BaseHook):
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies
 
-        from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection.settings import header_credentials, proxy_passwords
         from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
 
         if not connection.conn_type and "//" in (connection.schema or ""):

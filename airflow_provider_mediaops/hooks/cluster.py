@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.of_cluster import (
+from airflow_provider_mediaops.hooks.cluster_auth import (
+    AwsAuth,
     api_key,
     bearer_token,
     client_certificate,
     refuse_serverless,
     with_cloud_address,
 )
+from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
@@ -208,8 +209,6 @@ class SearchClusterHook(ServiceHook):
 
     def _auth(self, fields: ConnectionFields) -> Auth:
         if fields.text("auth").lower() == "aws":
-            from airflow_provider_mediaops.hooks.aws import AwsAuth
-
             return AwsAuth(fields, self._mask)
         for name in ("aws_conn_id", "region"):
             if fields.text(name):

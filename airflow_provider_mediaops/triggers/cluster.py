@@ -100,13 +100,16 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.http.clock import Clock
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
             taken_for = TakenFor(**self.taken_for)
             files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
-            deadline = time.monotonic() + (self.deadline - time.time())
+            # The clock of the shared readings, which get the deadline, too.
+            monotonic = asyncio.get_running_loop().time
+            deadline = monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             flow = capture_when_hot(
                 cluster.hook.asking,
@@ -115,6 +118,7 @@ class CaptureHotThreadsTrigger(TaskTrigger):
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
                 log=self.log.log,
+                clock=Clock(monotonic=monotonic),
             )
             return await cluster.hook.arun(flow)
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from airflow_provider_mediaops.hooks.connection.of_cluster import with_cloud_address
+from airflow_provider_mediaops.hooks.cluster_auth import with_cloud_address
 from airflow_provider_mediaops.hooks.connection.settings import base_urls
 from tests.unit.hooks.field_values import extra, fields, wrong
 

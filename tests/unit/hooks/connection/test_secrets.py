@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
+from airflow_provider_mediaops.hooks.connection.settings import header_credentials, proxy_passwords
 
 BASIC = base64.b64encode(b"me:s3cr3t/:pass").decode()
 
