@@ -5,7 +5,7 @@ There is one wait, :func:`wait`, for every form: the sensors in ``poke``, ``resc
 at detection, and the triggers that start DAGs. What it waits for is a :class:`Watch`. :data:`RULES` is the table of the
 errors that end it.
 
-It loads no call flows: constructors check with the watches.
+It loads no call flows, and has few dataclasses, whose import takes a millisecond each: constructors check with watches.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import logging
 import time
 import traceback
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 
@@ -79,7 +79,9 @@ class Watch(Protocol):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-        """Check the fields that are known, of which at least one is not; raise InvalidArgumentError."""
+        """Check the fields that are known; raise InvalidArgumentError for one that cannot be used."""
+        if not is_unknown(*given.values()):
+            cls(**given)
 
     @property
     def decides_at_once(self) -> bool:
@@ -103,8 +105,7 @@ def _given(verdict: Verdict | None) -> Verdict:
     return verdict or Waiting()
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(NamedTuple):
     """The end of a single poke, with the pause until the next one."""
 
     seconds: float
@@ -122,8 +123,7 @@ class Readings(Protocol[T_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """The time of a wait, by a monotonic clock: no pause goes beyond its end, and the last reading begins then."""
 
     monotonic: Callable[[], float]
@@ -148,8 +148,7 @@ class Term:
         return cls(monotonic, began + ahead, deadline + ahead)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """
     One row of the table of errors.
 
@@ -217,7 +216,6 @@ class Pace:
         return max(self.pause(elapsed, within), _MIN_PAUSE_SECONDS, asked)
 
 
-@dataclass(slots=True)
 class Progress:
     """
     The progress of a wait, which a later part of it resumes.
@@ -226,11 +224,12 @@ class Progress:
     :param answered: whether the service has answered a reading.
     """
 
-    log: Callable[[int, str], None]
-    answered: bool = False
-    _state: object = field(default=None, init=False)
-    _remark: str = field(default="", init=False)
-    _seen: str = field(default="", init=False)
+    def __init__(self, log: Callable[[int, str], None], *, answered: bool = False) -> None:
+        self.log = log
+        self.answered: bool = answered
+        self._state: object = None
+        self._remark = ""
+        self._seen = ""
 
     def log_state(self, state: object, level: int, sentence: str) -> None:
         """Log a sentence, unless the state is the one that was logged last."""

@@ -23,7 +23,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
-from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance, relay
+from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, SHORT_REQUESTS
 from airflow_provider_mediaops.http.stop import Stop
@@ -242,7 +242,13 @@ class ServiceHook(BaseHook):
         """Let the next reading of a wait read the connection again before it begins."""
         self._read_at = float("-inf")
 
-    def reading(self, look: Callable[[Ask], CallFlow[T]], monotonic: Callable[[], float]) -> CallFlow[T]:
+    def reading(
+        self,
+        look: Callable[[Ask], CallFlow[T]],
+        monotonic: Callable[[], float],
+        deadline: float = float("inf"),
+        gave_up: Callable[[Wait], None] | None = None,
+    ) -> CallFlow[T | None]:
         """
         Make a reading of a long wait, with the connection as it is now.
 
@@ -252,18 +258,20 @@ class ServiceHook(BaseHook):
 
         :param look: returns the call flow of a reading.
         :param monotonic: the clock of the wait.
+        :param deadline: the end of the time in which the reading may wait, for example for its turn in the key's rate.
+        :param gave_up: called with a wait that would have ended later; the result is None then.
         :raises MediaOpsError: if the service fails.
         """
         if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
             yield from self._was_edited(self._service, monotonic)
         service = yield from self.current_service()
         try:
-            return (yield from look(service.ask))
+            return (yield from until(deadline, look(service.ask), monotonic, gave_up))
         except MediaOpsError:
             if not (yield from self._was_edited(service, monotonic)):
                 raise
         service = yield from self.current_service()
-        return (yield from look(service.ask))
+        return (yield from until(deadline, look(service.ask), monotonic, gave_up))
 
     def _was_edited(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
         """Return whether the connection was edited since a service was made of it; then it is used from now on."""
@@ -476,35 +484,4 @@ class OwnReadings(Generic[T]):
             # No reason: a line in the log for each pause of a long wait would hide the changes.
             yield Wait(pause)
         limit = min(deadline + LATE_SECONDS, self.monotonic() + self.longest_wait)
-        return (yield from self.hook.reading(partial(self._limited, limit), self.monotonic))
-
-    def _limited(self, limit: float, ask: Ask) -> CallFlow[T | None]:
-        return _until(limit, self.look(ask), self.monotonic, self.gave_up)
-
-
-def _until(
-    deadline: float,
-    flow: CallFlow[T],
-    monotonic: Callable[[], float],
-    gave_up: Callable[[Wait], None] | None = None,
-) -> CallFlow[T | None]:
-    """
-    Keep a reading from waiting past the time limit of a wait, and from logging each retry.
-
-    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
-    """
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Wait):
-                if step.seconds > deadline - monotonic():
-                    if gave_up:
-                        gave_up(step)
-                    return None
-                if step.is_retry:
-                    # The wait itself logs once that readings fail.
-                    step = Wait(step.seconds)
-            step = yield from relay(flow, step)
-        return step.value
-    finally:
-        flow.close()
+        return (yield from self.hook.reading(self.look, self.monotonic, limit, self.gave_up))

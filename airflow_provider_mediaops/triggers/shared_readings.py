@@ -102,8 +102,11 @@ class SharedCluster:
         self._poll_of(waiter.nodes).add(waiter)
 
     async def _read(self, nodes: Selection) -> NodeStats:
-        clock = asyncio.get_running_loop().time
-        return await self.hook.arun(self.hook.reading(lambda ask: ask(node_stats(nodes)), clock))
+        reading = self.hook.reading(lambda ask: ask(node_stats(nodes)), asyncio.get_running_loop().time)
+        stats = await self.hook.arun(reading)
+        # Without a deadline there is always a reading.
+        assert stats is not None  # noqa: S101
+        return stats
 
 
 class SharedReadings:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
-from airflow_provider_mediaops.waiting import Done, Pace, until
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait, until
+from airflow_provider_mediaops.waiting import Done, Pace
 from tests.unit.call_flows import FakeClock, pauses_of, replay
 
 if TYPE_CHECKING:

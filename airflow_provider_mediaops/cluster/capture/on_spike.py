@@ -108,7 +108,7 @@ def capture_at_once(
     cause: str | None = None,
 ) -> CallFlow[dict[str, Any]]:
     """
-    Capture the hot threads of all nodes that the plan names, with no wait before.
+    Capture the hot threads of all nodes that the plan names, with no wait before, and no check of the files.
 
     :param cause: why, in words for the page; None for those of the plan.
     """

@@ -149,9 +149,7 @@ def readings(*nodes: dict[str, Any]) -> list[Any]:
 def ask(measure: CpuMeasure, *replies: Any, steps: list[Any] | None = None) -> Any:
     """Ask for the CPU, as a connection says."""
     clock = FakeClock()
-    client = Client(
-        ("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock
-    )
+    client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock)
     return replay(measuring(client.ask, measure)(node_stats("node-1")), list(replies), steps=steps, clock=clock)
 
 

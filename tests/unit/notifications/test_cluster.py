@@ -49,6 +49,8 @@ def cluster(requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
     requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
     requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
     requests_mock.get(COUNTERS, json={})
+    # The cores of the nodes, for the page.
+    requests_mock.get(f"{BASE}/_nodes/os", json={})
     return requests_mock
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -380,7 +381,8 @@ class TestConnection:
     def test_call_that_waits_for_its_retry_sends_nothing_over_the_new_session(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
-        cluster.trouble, cluster.troubled_host = DOWN, HOST
+        cluster.trouble, cluster.troubled_host = dataclasses.replace(DOWN, headers={"retry-after": "5"}), HOST
+        supervisor.connect(CONN_ID, connection(HOST, max_attempts=3))
 
         async def replace() -> None:
             async with shared_cluster(CONN_ID) as shared:
