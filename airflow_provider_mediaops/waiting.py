@@ -2,7 +2,10 @@
 Wait at a service until a condition is met.
 
 There is one wait, :func:`wait`, for every form: the sensors in ``poke``, ``reschedule`` and deferrable form, captures
-at detection, and the triggers that start DAGs. :data:`RULES` is the table of the errors that end it.
+at detection, and the triggers that start DAGs. What it waits for is a :class:`Watch`. :data:`RULES` is the table of the
+errors that end it.
+
+It loads no call flows, and has few dataclasses, whose import takes a millisecond each: constructors check with watches.
 """
 
 from __future__ import annotations
@@ -10,18 +13,16 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
-from airflow_provider_mediaops.http.exchange import Returned, Wait, advance, relay
-from airflow_provider_mediaops.watch import Done, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -37,7 +38,74 @@ _TOLERANCE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class Waiting:
+    """
+    The verdict that the condition is not met yet.
+
+    :param seen: the observed state, for the log; the text stays the same while nothing changes.
+    :param within: the maximum seconds until the next reading, if the condition may soon be met; None for the interval.
+    :param remark: a part of the condition that cannot be observed, for a warning in the log.
+    """
+
+    seen: str = ""
+    within: float | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    The verdict that the condition is met.
+
+    :param value: the result.
+    :param remark: as for :class:`Waiting`.
+    :param seen: what was seen, for the log, in words that stay the same while nothing changes; empty for no line.
+    """
+
+    value: Any
+    remark: str = ""
+    seen: str = ""
+
+
+Verdict = Waiting | Done
+
+
+class Watch(Protocol):
+    """The condition that a sensor waits for, shared by ``poke`` and the trigger: a dataclass of plain values."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    #: Whether something that is not found any more may come back, as a node does that restarts.
+    may_return: ClassVar[bool] = False
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the fields that are known; raise InvalidArgumentError for one that cannot be used."""
+        if not is_unknown(*given.values()):
+            cls(**given)
+
+    @property
+    def decides_at_once(self) -> bool:
+        """Whether a single reading can show that the condition is met."""
+        return True
+
+    @abstractmethod
+    def look(self, ask: Ask) -> CallFlow[Any]:
+        """Return a call flow that makes one reading; it raises a MediaOpsError if the service fails."""
+
+    def judge(self, monotonic: Callable[[], float]) -> Callable[[Any], Verdict]:
+        """Return the function that judges readings, of which None failed; here, the readings are verdicts."""
+        return _given
+
+    def result(self, value: Any) -> Any:
+        """Return the sensor's result, small enough for XCom, from the value of the verdict."""
+        return value
+
+
+def _given(verdict: Verdict | None) -> Verdict:
+    return verdict or Waiting()
+
+
+class Later(NamedTuple):
     """The end of a single poke, with the pause until the next one."""
 
     seconds: float
@@ -55,8 +123,7 @@ class Readings(Protocol[T_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """The time of a wait, by a monotonic clock: no pause goes beyond its end, and the last reading begins then."""
 
     monotonic: Callable[[], float]
@@ -81,8 +148,7 @@ class Term:
         return cls(monotonic, began + ahead, deadline + ahead)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One row of the table of errors."""
 
     error: type[Exception]
@@ -136,15 +202,15 @@ class Pace:
         return max(self.pause(elapsed, within), _MIN_PAUSE_SECONDS, asked)
 
 
-@dataclass(slots=True)
 class Progress:
     """The progress of a wait, which a later part of it resumes."""
 
-    log: Callable[[int, str], None]  # called with a level of :mod:`logging` and a sentence
-    answered: bool = False  # whether the service has answered a reading
-    _state: object = field(default=None, init=False)
-    _remark: str = field(default="", init=False)
-    _seen: str = field(default="", init=False)
+    def __init__(self, log: Callable[[int, str], None], *, answered: bool = False) -> None:
+        self.log = log
+        self.answered: bool = answered
+        self._state: object = None
+        self._remark = ""
+        self._seen = ""
 
     def log_state(self, state: object, level: int, sentence: str) -> None:
         """Log a sentence, unless the state is the one that was logged last."""
@@ -228,31 +294,3 @@ def _log_failure(error: Exception, rule: Rule, progress: Progress, pause: float)
         reason = "an unexpected error:\n" + "".join(traceback.format_exception(error)).rstrip()
     # Once per kind of error: a service that is down for hours would fill the log.
     progress.log_state(type(error), rule.level, f"The wait goes on in {pause:.0f} s: {reason}")
-
-
-def until(
-    deadline: float,
-    flow: CallFlow[T],
-    monotonic: Callable[[], float],
-    gave_up: Callable[[Wait], None] | None = None,
-) -> CallFlow[T | None]:
-    """
-    Keep a reading from waiting past the time limit of a wait, and from logging each retry.
-
-    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
-    """
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Wait):
-                if step.seconds > deadline - monotonic():
-                    if gave_up:
-                        gave_up(step)
-                    return None
-                if step.is_retry:
-                    # The wait itself logs once that readings fail.
-                    step = Wait(step.seconds)
-            step = yield from relay(flow, step)
-        return step.value
-    finally:
-        flow.close()

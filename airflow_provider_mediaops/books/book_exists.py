@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.isbn import normalise
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.watch import Done, Waiting, Watch
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 # What a sensor returns goes into Airflow's metadata database.
 _LARGEST_RECORD = 32 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow_provider_mediaops.cluster.plain_values import mapping_of
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.errors import ErrorRules
-from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
+from airflow_provider_mediaops.http.exchange import Call, Request, Response, Wait, escape_segment
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
+
+T = TypeVar("T")
 
 #: The reason in an error about an empty report.
 EMPTY_REPORT = "emptyReport"
@@ -42,6 +44,8 @@ _JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 _SECTION = b":::"
 #: The pause between two readings of counters: the servers measure once a second, and return the same until then.
 BETWEEN_SECONDS = 1.1
+# The measures for which counters are read.
+_BY_COUNTERS = ("auto", "cgroup")
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
 # More cores than this are a fault of the reply.
@@ -100,13 +104,29 @@ def _read_report(response: Response) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CpuCall(Call["NodeStats"]):
-    """The call for the CPU of nodes, which a client makes anew with the measure of its connection."""
+    """The call for the CPU of nodes, which :func:`measuring` makes anew with the measure of a connection."""
 
     selectors: tuple[str, ...] | None
 
-    def measured(self, measure: CpuMeasure, before: Mapping[str, CgroupUse] | None = None) -> CpuCall:
-        """Return the call with another measure."""
-        return node_stats(self.selectors, measure, before)
+
+def measuring(ask: Ask, measure: CpuMeasure) -> Ask:
+    """
+    Return what asks for the CPU of nodes by a measure, and for all else as before.
+
+    The CPU of containers with a limit is asked for twice, a second apart: the servers only count what they use.
+    """
+
+    def cpu(call: CpuCall) -> CallFlow[NodeStats]:
+        stats = yield from ask(node_stats(call.selectors, measure))
+        if measure not in _BY_COUNTERS or not stats.containers:
+            return stats
+        yield Wait(BETWEEN_SECONDS)
+        return (yield from ask(node_stats(call.selectors, measure, stats.containers)))
+
+    def asked(call: Call[T]) -> CallFlow[T]:
+        return cast("CallFlow[T]", cpu(call)) if isinstance(call, CpuCall) else ask(call)
+
+    return asked
 
 
 def node_stats(

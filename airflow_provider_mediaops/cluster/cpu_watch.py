@@ -12,14 +12,14 @@ from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
-from airflow_provider_mediaops.watch import Done, Waiting, Watch
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 _HIGHEST = 100
 # The one streak that all nodes make together; no id of a node is that short.
@@ -64,6 +64,16 @@ class CpuWatch(Watch):
             raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
         object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
 
+    @classmethod
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the fields that are known."""
+        cls(**{"threshold": 0, **{name: value for name, value in given.items() if not is_unknown(value)}})
+
+    @property
+    def decides_at_once(self) -> bool:
+        """Whether a single high reading suffices."""
+        return not self.sustained_for
+
     def look(self, ask: Ask) -> CallFlow[NodeStats]:
         """Return a call flow that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
         from airflow_provider_mediaops.cluster.api import node_stats
@@ -71,7 +81,7 @@ class CpuWatch(Watch):
         return ask(node_stats(self.nodes))
 
     def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
-        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.watch.Watch.judge`."""
+        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
         return SpikeVerdict(Streaks(self), monotonic)
 
     def result(self, value: Spike) -> list[dict[str, str | float | None]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: The values of ``type``: the time that hot threads sample.
 SAMPLING_TYPES = ("cpu", "wait", "block")
 
+# What templates write for all nodes.
+_ALL = "_all"
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # Seconds that a node pauses after each snapshot of its threads.
@@ -44,7 +46,7 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     # As segments of a path, they lead to another path.
     if {".", ".."} & set(named):
         raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
-    return named
+    return None if set(named) == {_ALL} else named
 
 
 @dataclass(frozen=True, slots=True)

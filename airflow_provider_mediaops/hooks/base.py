@@ -1,4 +1,8 @@
-"""The base class of the three hooks: it fetches the connection lazily, and sends over one pooled session."""
+"""
+The base class of the three hooks: it fetches the connection lazily, and sends over one pooled session.
+
+A wait may be long, so its readings are with the connection as it is then: :meth:`ServiceHook.reading`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from abc import abstractmethod
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
@@ -17,15 +21,17 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
+from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
+from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, SHORT_REQUESTS
 from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException
+from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response, Wait
+    from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response
     from airflow_provider_mediaops.http.request_threads import RequestThreads
     from airflow_provider_mediaops.http.settings import TransportSettings
     from airflow_provider_mediaops.http.transport import Transport
@@ -61,19 +67,15 @@ class Service:
     """
     The service that a connection describes.
 
-    :param client: makes call flows of its calls.
+    :param client: its client.
     :param transport: the settings of the sessions.
-    :param checked_ask: makes call flows of calls in the client's place, if a refusal of the service needs a check.
+    :param ask: makes call flows of single calls: the client's own, or one around it that checks refusals of the service
+        or chooses what is measured. Only what does that by itself, such as a list of books, asks the client.
     """
 
     client: Client
     transport: TransportSettings
-    checked_ask: Ask | None = None
-
-    @property
-    def ask(self) -> Ask:
-        """Makes a call flow of a call."""
-        return self.checked_ask or self.client.ask
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ class ServiceHook(BaseHook):
         self.fields: ConnectionFields | None = None
         self._service: Service | None = None
         self._transport: Transport | None = None
+        # When the connection was last read for a wait, by the clock of the wait.
+        self._read_at = float("-inf")
         # Several threads may need the service, or send, for the first time.
         self._fetching = threading.Lock()
         self._opening = threading.Lock()
@@ -196,11 +200,12 @@ class ServiceHook(BaseHook):
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
-        if self._service is None:
+        service = self._service
+        if service is None:
             await import_in_thread(*_RUN_TIME_MODULES, *self.run_time_modules)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
-            await to_its_end(lambda: self.service)
-        return self.service
+            service = await to_its_end(lambda: self.service)
+        return service
 
     def get_conn(self) -> Self:
         """
@@ -221,7 +226,70 @@ class ServiceHook(BaseHook):
         :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
-        return self.run(self.service.ask(call))
+        return self.run(self.asking(call))
+
+    def asking(self, call: Call[T]) -> CallFlow[T]:
+        """Return :meth:`ask` as a call flow."""
+        service = yield from self.current_service()
+        return (yield from service.ask(call))
+
+    def current_service(self) -> CallFlow[Service]:
+        """Return the service, as a step of a call flow: the connection may have to be fetched."""
+        service: Service = yield Blocking(lambda: self.service, self.aservice)
+        return service
+
+    def read_connection_first(self) -> None:
+        """Let the next reading of a wait read the connection again before it begins."""
+        self._read_at = float("-inf")
+
+    def reading(
+        self,
+        look: Callable[[Ask], CallFlow[T]],
+        monotonic: Callable[[], float],
+        deadline: float = float("inf"),
+        gave_up: Callable[[Wait], None] | None = None,
+    ) -> CallFlow[T | None]:
+        """
+        Make a reading of a long wait, with the connection as it is now.
+
+        The connection is read again before a reading, if that was five minutes ago or :meth:`read_connection_first`
+        was called, and after a reading that failed: if it was edited meanwhile, another reading follows at once. A
+        connection that cannot be read again, because Airflow or a secrets backend does not answer, stays as it was.
+
+        :param look: returns the call flow of a reading.
+        :param monotonic: the clock of the wait.
+        :param deadline: the end of the time in which the reading may wait, for example for its turn in the key's rate.
+        :param gave_up: called with a wait that would have ended later; the result is None then.
+        :raises MediaOpsError: if the service fails.
+        """
+        if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
+            yield from self._was_edited(self._service, monotonic)
+        service = yield from self.current_service()
+        try:
+            return (yield from until(deadline, look(service.ask), monotonic, gave_up))
+        except MediaOpsError:
+            if not (yield from self._was_edited(service, monotonic)):
+                raise
+        service = yield from self.current_service()
+        return (yield from until(deadline, look(service.ask), monotonic, gave_up))
+
+    def _was_edited(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
+        """Return whether the connection was edited since a service was made of it; then it is used from now on."""
+        self._read_at = monotonic()
+        if service is None:
+            # It has not been read yet, or cannot be used: the next reading reads it.
+            return False
+        try:
+            connection = yield Blocking(partial(self.get_connection, self.conn_id))
+        except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
+            return False
+        if self._service is service and _fields_of(connection, self.conn_type) != self.fields:
+            # Credentials that are leased differ at each fetch: each failing reading has a session of its own.
+            service.client.is_replaced = True
+            self._service = None
+            # A request of another call that is under way goes on: its connection is closed after its reply.
+            self.close()
+        return self._service is not service
 
     def run(self, flow: CallFlow[T]) -> T:
         """Carry out a call flow over this hook's session."""
@@ -239,25 +307,23 @@ class ServiceHook(BaseHook):
 
     def stream(self, flow: CallFlow[Any]) -> Iterator[Any]:
         """Carry out a call flow over this hook's session; yield its items as they come."""
-        yield from runner.stream(flow, self._session().send, self.sleep)
+        yield from runner.stream(flow, self.send, self.sleep)
 
     async def arun(self, flow: CallFlow[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
-        Carry out a call flow on the event loop.
+        Carry out a call flow on the event loop; its blocking steps come to their end in threads, whatever is cancelled.
 
-        :param flow: the call flow; its first step comes when the connection has been read.
+        :param flow: the call flow, which gets the service by :meth:`current_service` or :meth:`asking`.
         :param threads: the threads that send.
         :returns: its result.
         """
-        await self.aservice()
         send = partial(self._send_in, threads)
-        return await runner.arun(flow, send, self._asleep, in_thread=in_thread)
+        return await runner.arun(flow, send, self._asleep, in_thread=to_its_end)
 
     async def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a call flow on the event loop; yield its items as they come."""
-        await self.aservice()
         send = partial(self._send_in, LONG_JOBS)
-        async with aclosing(runner.astream(flow, send, self._asleep, in_thread=in_thread)) as items:
+        async with aclosing(runner.astream(flow, send, self._asleep, in_thread=to_its_end)) as items:
             async for item in items:
                 yield item
 
@@ -345,7 +411,7 @@ class ServiceHook(BaseHook):
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies
 
-        from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection.settings import header_credentials, proxy_passwords
         from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
 
         if not connection.conn_type and "//" in (connection.schema or ""):
@@ -384,3 +450,38 @@ class ServiceHook(BaseHook):
         if wait.reason and wait.seconds >= _SHORTEST_LOGGED_SECONDS and not is_repeated:
             self._logged_reason, self._logged_at = wait.reason, now
             self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)
+
+
+def _fields_of(connection: Any, conn_type: str) -> ConnectionFields | None:
+    try:
+        return ConnectionFields.of(connection, conn_type)
+    except InvalidConnectionError:
+        # The next reading says why.
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReadings(Generic[T]):
+    """
+    The readings of a wait that shares them with no other.
+
+    :param hook: the hook, which carries out the wait, too.
+    :param look: returns the call flow of a reading.
+    :param monotonic: the clock of the wait.
+    :param longest_wait: the longest time for which a reading may wait, for example for its turn in the key's rate.
+    :param gave_up: called with a wait that would have been longer.
+    """
+
+    hook: ServiceHook
+    look: Callable[[Ask], CallFlow[T]]
+    monotonic: Callable[[], float]
+    longest_wait: float = float("inf")
+    gave_up: Callable[[Wait], None] | None = None
+
+    def next(self, pause: float, deadline: float) -> CallFlow[T | None]:
+        """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        if pause:
+            # No reason: a line in the log for each pause of a long wait would hide the changes.
+            yield Wait(pause)
+        limit = min(deadline + LATE_SECONDS, self.monotonic() + self.longest_wait)
+        return (yield from self.hook.reading(self.look, self.monotonic, limit, self.gave_up))

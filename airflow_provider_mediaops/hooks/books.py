@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing, closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,7 @@ class BookDatabaseHook(ServiceHook):
         self.plan = "default"
         self._canary: str | None = None
         self._bulk_size = 1
-        self._finder: Finder | None = None
+        self._finder_of_service: Finder
 
     def book(self, isbn: str) -> Book:
         """
@@ -82,7 +81,7 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
-        return self.run(self._finder_of(self.service).find(isbn13))
+        return self.run(self._finder().find(isbn13))
 
     def lookup(self, isbn: str) -> Lookup:
         """
@@ -93,7 +92,7 @@ class BookDatabaseHook(ServiceHook):
         :raises InvalidConnectionError: if the base address or ``canary_isbn`` turns out to be wrong.
         :raises MediaOpsError: if the service refuses.
         """
-        return self.run(self._finder_of(self.service).look_up(isbn))
+        return self.run(self._finder().look_up(isbn))
 
     def key_usage(self) -> KeyUsage | None:
         """
@@ -195,15 +194,14 @@ class BookDatabaseHook(ServiceHook):
             warn=self.log.warning,
         )
 
-    def _finder_of(self, service: Service) -> Finder:
-        from airflow_provider_mediaops.books.lookup import Finder
-
-        if self._finder is None:
-            self._finder = Finder(service.client, self._canary)
-        return self._finder
+    def _finder(self) -> Finder:
+        # It is made with the service, and keeps what it has found out about the base address.
+        _ = self.service
+        return self._finder_of_service
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.books.api import BOOK_RULES
+        from airflow_provider_mediaops.books.lookup import Finder
         from airflow_provider_mediaops.books.plans import PLANS
         from airflow_provider_mediaops.http.client import Client
 
@@ -220,8 +218,8 @@ class BookDatabaseHook(ServiceHook):
             retry=retry_policy(fields),
             limiter=limiter,
         )
-        service = Service(client, transport_settings(fields))
-        return replace(service, checked_ask=self._finder_of(service).ask)
+        self._finder_of_service = Finder(client, self._canary)
+        return Service(client, transport_settings(fields), self._finder_of_service.ask)
 
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.books.lookup import prove

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.of_cluster import (
+from airflow_provider_mediaops.hooks.cluster_auth import (
+    AwsAuth,
     api_key,
     bearer_token,
     client_certificate,
     refuse_serverless,
     with_cloud_address,
 )
+from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
@@ -59,7 +60,6 @@ class SearchClusterHook(ServiceHook):
     run_time_modules = (
         "airflow_provider_mediaops.cluster.api",
         "airflow_provider_mediaops.cluster.capture.model",
-        "airflow_provider_mediaops.cluster.client",
         "airflow_provider_mediaops.cluster.hot_threads.parser",
         "airflow_provider_mediaops.cluster.models",
         "airflow_provider_mediaops.cluster.running_tasks.sampling",
@@ -73,6 +73,7 @@ class SearchClusterHook(ServiceHook):
     def __init__(self, cluster_conn_id: str = default_conn_name) -> None:
         super().__init__(cluster_conn_id)
         self.cluster_conn_id = self.conn_id
+        self._measure: CpuMeasure = "auto"
 
     def hot_threads(
         self,
@@ -165,28 +166,16 @@ class SearchClusterHook(ServiceHook):
         :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
-        return self.run(self.capturing(nodes, running_tasks=running_tasks, show_queries=show_queries, **query))
-
-    def capturing(
-        self,
-        nodes: str | Sequence[str] | None = None,
-        *,
-        running_tasks: bool = False,
-        show_queries: bool = False,
-        **query: Unpack[HotThreadsArguments],
-    ) -> CallFlow[Capture]:
-        """Return :meth:`capture` as a call flow."""
         from airflow_provider_mediaops.cluster.capture.model import take_capture
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
         from airflow_provider_mediaops.cluster.statistics import read_statistics
         from airflow_provider_mediaops.http.clock import Clock
 
-        ask = self.service.client.ask
-        sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
+        sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
         asked = HotThreadsQuery(nodes, **query)
-        capture = yield from take_capture(ask, asked, sampler=sampler)
-        return capture.with_statistics((yield from read_statistics(ask, asked)))
+        capture = self.run(take_capture(self.asking, asked, sampler=sampler))
+        return capture.with_statistics(self.run(read_statistics(self.asking, asked)))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list
@@ -198,16 +187,16 @@ class SearchClusterHook(ServiceHook):
         return list(stats.nodes)
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-        from airflow_provider_mediaops.cluster.client import ClusterClient
+        from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring
+        from airflow_provider_mediaops.http.client import Client
 
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
         auth = self._auth(fields)
         # A key that was pasted in another form is not the password that Airflow masks.
         self._new_secrets += auth.secrets
-        measure = cast("CpuMeasure", fields.choice("cpu_measure"))
-        client = ClusterClient(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields), cpu_measure=measure)
+        self._measure = cast("CpuMeasure", fields.choice("cpu_measure"))
+        client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
         limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
         transport = replace(
             transport_settings(fields, verify=_verify(fields)),
@@ -216,12 +205,10 @@ class SearchClusterHook(ServiceHook):
         )
         if transport.client_certificate:
             self._new_secrets.append(transport.client_certificate.password)
-        return Service(client, transport)
+        return Service(client, transport, measuring(client.ask, self._measure))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
         if fields.text("auth").lower() == "aws":
-            from airflow_provider_mediaops.hooks.aws import AwsAuth
-
             return AwsAuth(fields, self._mask)
         for name in ("aws_conn_id", "region"):
             if fields.text(name):
@@ -229,10 +216,10 @@ class SearchClusterHook(ServiceHook):
         return _plain_auth(fields)
 
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
-        from airflow_provider_mediaops.cluster.api import probe
+        from airflow_provider_mediaops.cluster.api import measuring, probe
 
         # The root page would need neither of the privileges.
-        stats = yield from probe(client.ask)
+        stats = yield from probe(measuring(client.ask, self._measure))
         name = f" {stats.cluster_name!r}" if stats.cluster_name else ""
         sentence = (
             f"The search cluster{name} answers, accepts the credentials and lets them read the statistics and the hot "

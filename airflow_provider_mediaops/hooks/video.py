@@ -111,7 +111,8 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.calls import insert_bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
-        posting = self.service.client.ask(insert_bulletin(bulletin, self._kind_prefix))
+        service = yield from self.current_service()
+        posting = service.ask(insert_bulletin(bulletin, self._kind_prefix))
         try:
             activity = yield from delivery.around(posting) if delivery else posting
         except UncertainDeliveryError:
@@ -152,7 +153,7 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.paging import list_pages
 
         listing = _listing_of(query, page_token, require_complete, self.log.warning)
-        return self.stream(list_pages(self.service.client.ask, listing))
+        return self.stream(list_pages(self.service.ask, listing))
 
     def iter_subscription_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -193,7 +194,7 @@ class VideoPlatformHook(ServiceHook):
         urls, auth = base_urls(fields), self._auth(fields)
         limiter = optional_rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
-        return Service(client, transport_settings(fields))
+        return Service(client, transport_settings(fields), client.ask)
 
     def _auth(self, fields: ConnectionFields) -> Auth:
         kind = fields.choice("auth")

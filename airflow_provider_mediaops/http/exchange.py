@@ -264,6 +264,34 @@ def observed(
         flow.close()
 
 
+def until(
+    deadline: float,
+    flow: CallFlow[T],
+    monotonic: Callable[[], float],
+    gave_up: Callable[[Wait], None] | None = None,
+) -> CallFlow[T | None]:
+    """
+    Keep a reading from waiting past the time limit of a wait, and from logging each retry.
+
+    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
+    """
+    try:
+        step = advance(flow)
+        while not isinstance(step, Returned):
+            if isinstance(step, Wait):
+                if step.seconds > deadline - monotonic():
+                    if gave_up:
+                        gave_up(step)
+                    return None
+                if step.is_retry:
+                    # The wait itself logs once that readings fail.
+                    step = Wait(step.seconds)
+            step = yield from relay(flow, step)
+        return step.value
+    finally:
+        flow.close()
+
+
 def escape_segment(text: str) -> str:
     """Escape one path segment; commas stay, because services read lists from them."""
     return quote(text, safe=",", errors="surrogatepass")

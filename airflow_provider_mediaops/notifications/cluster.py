@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,15 @@ from airflow_provider_mediaops.task_failure import given_arguments, is_templated
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
-    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 
 class CaptureHotThreadsNotifier(ServiceNotifier):
@@ -94,27 +94,28 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
 
-    def _query(self) -> dict[str, Any]:
-        """Read the rendered arguments of the hook's capture."""
-        from airflow_provider_mediaops.cluster.capture.plan import read_plan
-
-        plan, _ = read_plan(given_arguments(self))
-        return {**asdict(plan.query), "running_tasks": plan.running_tasks, "show_queries": plan.show_queries}
-
     def notify(self, context: Context) -> None:
         """Take a capture, and write the files."""
-        destination, query = self._destination(context), self._query()
+        capture = self._capture(context)
         with self._make_hook() as hook:
-            capture = hook.capture(**query)
-        self._keep(capture, destination)
+            hook.run(capture(hook.asking))
 
     async def async_notify(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         # In threads, because these import modules, too.
-        destination, query = await in_thread(partial(self._destination, context)), await in_thread(self._query)
+        capture = await in_thread(partial(self._capture, context))
         with await in_thread(self._make_hook) as hook:
-            capture = await hook.arun(hook.capturing(**query))
-        await in_thread(partial(self._keep, capture, destination))
+            await hook.arun(capture(hook.asking))
+
+    def _capture(self, context: Context) -> Callable[[Ask], CallFlow[Any]]:
+        """Read the rendered arguments, so that a wrong one spends no request; return what makes the call flow."""
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
+        from airflow_provider_mediaops.cluster.capture.plan import read_plan
+
+        files = CaptureFiles(self._destination(context), self.log)
+        plan, _ = read_plan(given_arguments(self))
+        return partial(capture_at_once, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
 
     def _make_hook(self) -> SearchClusterHook:
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
@@ -122,7 +123,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         return SearchClusterHook(self.cluster_conn_id)
 
     def _destination(self, context: Context) -> CaptureDestination:
-        """Read the rendered destination, so that a wrong one spends no request."""
+        """Read the rendered destination."""
         from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import absolute
@@ -131,13 +132,6 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         taken_for = TakenFor.from_context(context)
         path = read_path("destination", _own_place(taken_for) if self.destination in (None, "") else self.destination)
         return CaptureDestination(absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for)
-
-    def _keep(self, capture: Capture, destination: CaptureDestination) -> None:
-        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-
-        files = CaptureFiles(destination, self.log)
-        files.keep(replace(capture, cause="at once, by a notifier", reason="at_once"), 1)
-        files.finish()
 
 
 def _own_place(taken_for: TakenFor) -> str:

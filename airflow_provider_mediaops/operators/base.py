@@ -9,7 +9,6 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_mediaops.task_failure import constructing, given_arguments, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import can_defer, deferral_timeout
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 
 if TYPE_CHECKING:
@@ -102,6 +101,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
         keeps.
         """
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
+        from airflow_provider_mediaops.triggers.base import can_defer, deferral_timeout
 
         if can_defer(self, trigger):
             warn_if_deferred_to_local(destination, self.log.warning)

@@ -205,7 +205,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.triggers.deferral import summary_of
+        from airflow_provider_mediaops.triggers.base import summary_of
 
         with ending_task():
             summary = summary_of(event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +11,6 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, Temporary
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
-from airflow_provider_mediaops.triggers.deferral import is_over_execution_timeout, summary_of
 from airflow_provider_mediaops.version_compat import (
     AirflowSensorTimeout,
     AirflowSkipException,
@@ -187,8 +185,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
+        from airflow_provider_mediaops.hooks.base import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
 
         started = time.monotonic()
         with ending_task():
@@ -197,13 +195,12 @@ class CaptureHotThreadsOperator(ServiceOperator):
             files = self._files(plan, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
-            hook = CurrentHook(lambda: SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop), time.monotonic)
-            with closing(hook):
+            with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
                 flow = capture_when_hot(
-                    hook.ask,
+                    hook.asking,
                     plan,
                     files,
-                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes))),
+                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
                     log=self.log.log,
                 )
@@ -211,17 +208,21 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
+        from airflow_provider_mediaops.triggers.base import summary_of
+
         with ending_task():
             return self._result(context, summary_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
+        from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
+
         # If no triggerer ran for the whole wait, it ends as at its time limit.
         with ending_task():
             plan, limit = self._plan()
             if is_over_execution_timeout(self, limit + plan.seconds):
                 return super()._after_deferral_timeout(error, context)
-            waited = self.when_cpu_above is not None
-            if waited and self.on_timeout != "capture":
+            waited = plan.watch is not None
+            if waited and plan.on_timeout != "capture":
                 return self._result(context, {"timed_out": True})
             self._prepare(context)
             return self._result(context, self._capture_here(context, timed_out=waited))
@@ -232,10 +233,9 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
         plan, _ = self._plan()
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
-            ask = hook.service.client.ask
-            return hook.run(
-                capture_at_once(ask, plan, self._files(plan, context), log=self.log.log, timed_out=timed_out)
-            )
+            files = self._files(plan, context)
+            files.check()
+            return hook.run(capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.destination import read_formats
@@ -270,7 +270,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         watch = plan.watch
         long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""
         what = f"No spike in wait_timeout={limit:g} s: the CPU was not at {self.when_cpu_above} % or more{long}"
-        if self.on_timeout == "skip":
+        if plan.on_timeout == "skip":
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")
 

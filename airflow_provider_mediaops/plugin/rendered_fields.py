@@ -115,7 +115,7 @@ def _cause_in(fields: Mapping[str, object]) -> str:
     from airflow_provider_mediaops.cluster.capture.reason import cause_of
     from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
-    if fields.get("on_timeout") == "capture":
+    if str(fields.get("on_timeout")).strip() == "capture":
         return ""
     threshold = fields[OWN_FIELD]
     if threshold is None:

@@ -15,12 +15,6 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow_provider_mediaops.arguments import read_flag, read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    can_defer,
-    deferral_timeout,
-    is_over_execution_timeout,
-    value_of,
-)
 from airflow_provider_mediaops.version_compat import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -31,6 +25,7 @@ from airflow_provider_mediaops.version_compat import (
     TaskDeferralTimeout,
     conf,
 )
+from airflow_provider_mediaops.waiting import Done, Later, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,11 +33,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.triggers.base import WatchTrigger
-    from airflow_provider_mediaops.waiting import Later, Pace, Progress
-    from airflow_provider_mediaops.watch import Done, Watch
+    from airflow_provider_mediaops.waiting import Watch
 
 # The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
 _FIRST_READING_SECONDS = 5.0
@@ -78,9 +71,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.deferrable = read_flag("deferrable", deferrable)
-        self._hook: CurrentHook | None = None
+        self._hook: ServiceHook | None = None
 
-    def check_known(self, given: Mapping[str, Any]) -> None:
+    def _check_known(self, given: Mapping[str, Any]) -> None:
         """
         Check the arguments that are not templated, at the end of the constructor, which was given Airflow's own, too.
 
@@ -92,12 +85,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 read_identifier(self.conn_id_field, conn_id)
             arguments = self._watch_arguments()
             if is_templated(*arguments.values()):
-                self._check_partly(arguments)
+                resolve_name(self.watch_class).check(arguments, is_templated)
             else:
                 self.make_watch()
-
-    def _check_partly(self, arguments: dict[str, Any]) -> None:
-        """Check the fields of the watch of which at least one is templated."""
 
     def _watch_arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.watch_fields}
@@ -111,14 +101,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         hook: ServiceHook = hook_class(getattr(self, self.conn_id_field))
         return hook.stopped_by(self.stop)
 
-    def looks_first(self) -> bool:
-        """Return whether the deferrable form makes one reading in the worker before it defers."""
-        return True
-
-    def make_trigger(self, began: float, pause: float) -> WatchTrigger:
+    def make_trigger(self, watch: Watch, began: float, pause: float) -> WatchTrigger:
         """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
         conn_id = read_identifier(self.conn_id_field, getattr(self, self.conn_id_field))
-        watch = self.make_watch()
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
             conn_id=conn_id,
             watch=asdict(watch),
@@ -131,56 +116,57 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return trigger
 
     def _pace(self, watch: Watch) -> Pace:
-        from airflow_provider_mediaops.waiting import Pace
-
         longest = self.max_wait.total_seconds() if self.max_wait else None
         return Pace(self.poke_interval, self.exponential_backoff, longest, self.silent_fail, watch.may_return)
 
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
+        from airflow_provider_mediaops.triggers.base import can_defer
+
         with self._ending():
             with self._logging_errors():
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
-                trigger = self.make_trigger(time.time(), 0.0)
+                watch = self.make_watch()
+                trigger = self.make_trigger(watch, time.time(), 0.0)
             if self.deferrable and can_defer(self, trigger):
-                return self._defer_unless_there()
-            return self._wait_here(context)
+                return self._defer_unless_there(watch)
+            return self._wait_here(watch, context)
 
-    def _wait_here(self, context: Context) -> Any:
-        from airflow_provider_mediaops.waiting import Later
-
+    def _wait_here(self, watch: Watch, context: Context) -> Any:
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
         # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
         self._progress.answered = started is not None
         elapsed = time.time() - started.timestamp() if started else 0.0
-        outcome = self._look(elapsed, one_poke=self.reschedule)
+        outcome = self._look(watch, elapsed, one_poke=self.reschedule)
         if isinstance(outcome, Later):
             raise AirflowRescheduleException(datetime.fromtimestamp(time.time() + outcome.seconds, timezone.utc))
-        return self._result(outcome)
+        return self._result(watch, outcome)
 
-    def _defer_unless_there(self) -> Any:
-        from airflow_provider_mediaops.waiting import Later
+    def _defer_unless_there(self, watch: Watch) -> Any:
+        from airflow_provider_mediaops.triggers.base import deferral_timeout
 
         started, began, pause = time.monotonic(), time.time(), 0.0
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
-        if self.looks_first() and not self.silent_fail:
+        if watch.decides_at_once and not self.silent_fail:
             given_up: list[Wait] = []
-            outcome = self._look(0.0, one_poke=True, given_up=given_up)
+            outcome = self._look(watch, 0.0, one_poke=True, given_up=given_up)
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
                 pause = given_up[0].seconds
             elif isinstance(outcome, Later):
                 pause = outcome.seconds
             else:
-                return self._result(outcome)
+                return self._result(watch, outcome)
         return self.defer(
-            trigger=self.make_trigger(began, pause),
+            trigger=self.make_trigger(watch, began, pause),
             method_name="execute_complete",
             timeout=deferral_timeout(self, started, self.timeout),
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return the trigger's result, or raise its typed error."""
+        from airflow_provider_mediaops.triggers.base import value_of
+
         with self._logging_errors():
             found = value_of(event)
         if found is None:
@@ -189,6 +175,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer, and end as the other forms do."""
+        from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
+
         with self._ending():
             try:
                 # Not as every sensor: below 3.2 that knows no soft_fail here (apache/airflow#61130), and later it hides
@@ -201,34 +189,34 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
-        from airflow_provider_mediaops.watch import Done
-
-        outcome = self._look(0.0, one_poke=True)
-        return PokeReturnValue(is_done=True, xcom_value=self._result(outcome)) if isinstance(outcome, Done) else False
+        watch = self.make_watch()
+        outcome = self._look(watch, 0.0, one_poke=True)
+        if not isinstance(outcome, Done):
+            return False
+        return PokeReturnValue(is_done=True, xcom_value=self._result(watch, outcome))
 
     @cached_property
     def _progress(self) -> Progress:
         # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
-        from airflow_provider_mediaops.waiting import Progress
-
         return Progress(self.log.log)
 
-    def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
+    def _look(
+        self, watch: Watch, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None
+    ) -> Done | Later | None:
         """
         Wait in this process, some seconds after the wait began, perhaps only to the first pause.
 
         If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
         """
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
-        from airflow_provider_mediaops.waiting import Term, wait
+        from airflow_provider_mediaops.hooks.base import OwnReadings
 
         if self._hook is None:
-            self._hook = CurrentHook(self._make_hook, time.monotonic)
-        watch, now = self.make_watch(), time.monotonic()
+            self._hook = self._make_hook()
+        now = time.monotonic()
         looking = wait(
-            OwnReadings(self._hook, watch.look)
+            OwnReadings(self._hook, watch.look, time.monotonic)
             if given_up is None
-            else OwnReadings(self._hook, watch.look, _FIRST_READING_SECONDS, given_up.append),
+            else OwnReadings(self._hook, watch.look, time.monotonic, _FIRST_READING_SECONDS, given_up.append),
             watch.judge(time.monotonic),
             self._pace(watch),
             self._progress,
@@ -238,10 +226,10 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self._logging_errors():
             return self._hook.run(looking)
 
-    def _result(self, outcome: Done | None) -> Any:
+    def _result(self, watch: Watch, outcome: Done | None) -> Any:
         if outcome is None:
             raise self._timed_out()
-        return self.make_watch().result(outcome.value)
+        return watch.result(outcome.value)
 
     def _timed_out(self) -> AirflowSensorTimeout:
         return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")

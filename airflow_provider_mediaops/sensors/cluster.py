@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,7 @@ class ClusterCpuSensor(ServiceSensor):
         self.require = require
         self.reading_interval = reading_interval
         self.cluster_conn_id = cluster_conn_id
-        self.check_known(kwargs)
+        self._check_known(kwargs)
 
     def make_watch(self) -> CpuWatch:
         """Make the watch from the rendered arguments."""
@@ -75,13 +74,3 @@ class ClusterCpuSensor(ServiceSensor):
                 f"({self.timeout:g} s), or the wait can only time out."
             )
         return watch
-
-    def _check_partly(self, arguments: dict[str, Any]) -> None:
-        from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-
-        known = {name: value for name, value in arguments.items() if not is_templated(value)}
-        CpuWatch(**{"threshold": 0, **known})
-
-    def looks_first(self) -> bool:
-        """Return whether the deferrable form makes one reading before it defers: if a single one decides."""
-        return not self.make_watch().sustained_for

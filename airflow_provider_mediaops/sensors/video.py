@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +48,4 @@ class SubscriptionSensor(ServiceSensor):
         self.mine = mine
         self.for_channel_ids = for_channel_ids
         self.video_conn_id = video_conn_id
-        self.check_known(kwargs)
-
-    def _check_partly(self, arguments: dict[str, Any]) -> None:
-        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-
-        SubscriptionQuery.check(arguments, is_templated)
+        self._check_known(kwargs)

@@ -1,31 +1,51 @@
-"""Base classes for the triggers of tasks: they yield one event, a result or a typed error."""
+"""
+Base classes for the triggers of tasks, and how a task defers to one and resumes.
+
+A trigger yields one event: a result, or a typed error. What decides whether a task waits in the triggerer, and for how
+long at most, and what reads the event, runs in the task. A DAG file is parsed without this module: Airflow's own base
+class takes some milliseconds to import.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from datetime import timedelta
 from inspect import Parameter, signature
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
-from airflow_provider_mediaops.triggers.deferral import done_event, error_event
+from airflow_provider_mediaops.exceptions import (
+    InvalidArgumentError,
+    InvalidReplyError,
+    MediaOpsError,
+    PermanentError,
+    StorageError,
+    TemporaryError,
+    error_from_dict,
+)
+from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.waiting import Readings
-    from airflow_provider_mediaops.watch import Watch
+    from airflow.sdk import BaseOperator
 
-# A DAG file is parsed without it, and the event loop does not wait for its import.
-_RUN_TIME_MODULES = ("airflow_provider_mediaops.hooks.current",)
+    from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.waiting import Readings, Watch
+
+#: The most bytes of a trigger's arguments. MySQL keeps 65,535, and encryption makes them longer by a third.
+MAX_ARGUMENTS_BYTES = 48_000
+# Airflow's own limit of a deferral comes so much later than that of the trigger: it is for a triggerer that is gone.
+_SLACK_SECONDS = 60.0
+# Of the events: a task may resume with another version of the provider than its trigger had.
+_VERSION = 1
 _REST = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
@@ -50,9 +70,10 @@ class TaskTrigger(BaseTrigger):
     """
     Base class for triggers that do a task's work or wait, and yield one event.
 
-    An error of a service and one of the storage are typed in the event. Any other error is one of this program: the
-    task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
-    task was marked or cleared or its triggerer ends, yields nothing; every wait, request and lease of it ends with it.
+    An error of a service and one of the storage are typed in the event, and an argument that cannot be used is a
+    permanent error. Any other error is one of this program: the task gets a temporary one, and its traceback is in the
+    triggerer's log. A trigger that is cancelled, because its task was marked or cleared or its triggerer ends, yields
+    nothing; every wait and request of it ends with it.
 
     A constructor takes plain values and never raises, because an exception there stops the whole triggerer.
     """
@@ -87,6 +108,9 @@ class TaskTrigger(BaseTrigger):
             return done_event(await self._result())
         except MediaOpsError as error:
             return error_event(error)
+        except InvalidArgumentError as error:
+            # What shows at run time only, such as a source: a worker fails at once with it, too.
+            return error_event(PermanentError(str(error)))
         except OSError as error:
             return error_event(StorageError(error.strerror or str(error)))
         except Exception as error:
@@ -142,34 +166,30 @@ class WatchTrigger(TaskTrigger):
         return watch
 
     async def _result(self) -> Any:
-        await import_in_thread(*_RUN_TIME_MODULES)
         with reading_row():
             # In a thread: the first call imports the service's modules.
             watch = await in_thread(self._make_watch)
         return await self._wait(watch)
 
     async def _wait(self, watch: Watch) -> Any:
-        from airflow_provider_mediaops.hooks.current import carried_out
-        from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-        from airflow_provider_mediaops.watch import Done
-
         monotonic = asyncio.get_running_loop().time
         progress = Progress(self.log.log, answered=self.answered)
         with reading_row():
             pace = Pace(**self.pace)
             term = Term.of_dates(monotonic, self.began, self.deadline)
             pause = max(self.first_reading - time.time(), 0.0)
-        async with self._readings(watch) as readings:
+        async with self._readings(watch) as (hook, readings):
             judge = watch.judge(monotonic)
-            outcome = await carried_out(wait(readings, judge, pace, progress, term, first_pause=pause))
+            outcome = await hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))
         return watch.result(outcome.value) if isinstance(outcome, Done) else None
 
     @asynccontextmanager
-    async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
-        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
+    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, Readings[Any]]]:
+        """Open the hook that carries out the wait, and the readings."""
+        with await in_thread(self._make_hook) as hook:
+            from airflow_provider_mediaops.hooks.base import OwnReadings
 
-        with await in_thread(partial(CurrentHook, self._make_hook, asyncio.get_running_loop().time)) as hook:
-            yield OwnReadings(hook, watch.look)
+            yield hook, OwnReadings(hook, watch.look, asyncio.get_running_loop().time)
 
 
 def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
@@ -192,3 +212,77 @@ def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
             if all(one.kind is not Parameter.VAR_KEYWORD for one in parameters):
                 break
     return names
+
+
+def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:
+    """Return whether a task can be deferred; if not, its log says why, and it does its work in the worker."""
+    size = arguments_bytes(trigger.serialize()[1])
+    if size <= MAX_ARGUMENTS_BYTES:
+        return True
+    task.log.warning(
+        "This task is not deferred: the arguments of its trigger have %s bytes, and the databases of Airflow take %s. "
+        "It does its work in the worker, and holds a slot meanwhile. Shorten its lists, or divide them between tasks.",
+        f"{size:,}",
+        f"{MAX_ARGUMENTS_BYTES:,}",
+    )
+    return False
+
+
+def arguments_bytes(arguments: dict[str, Any]) -> int:
+    """Return the size of a trigger's arguments as Airflow serialises them, before it encrypts them."""
+    # Airflow writes JSON in ASCII, as this does.
+    return len(json.dumps(arguments))
+
+
+def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None = None) -> timedelta | None:
+    """
+    Return how long a task may be deferred; None for no limit.
+
+    Airflow itself keeps ``execution_timeout`` only while a worker has the task, which began to execute at ``started``,
+    a time of ``time.monotonic``. The trigger keeps the task's own limit, in seconds; Airflow's comes a minute later.
+    """
+    own = None if own_limit is None else own_limit + _SLACK_SECONDS
+    if task.execution_timeout is None:
+        return None if own is None else timedelta(seconds=own)
+    left = max(task.execution_timeout.total_seconds() - (time.monotonic() - started), 0.0)
+    return timedelta(seconds=left if own is None else min(left, own))
+
+
+def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
+    """Return whether a deferral that timed out had come to ``execution_timeout``, and not to the task's own limit."""
+    return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit + _SLACK_SECONDS
+
+
+def done_event(value: Any) -> dict[str, Any]:
+    """Return the payload of a trigger that has a result: plain values, counts and paths, nothing large."""
+    return {"version": _VERSION, "status": "done", "value": value}
+
+
+def error_event(error: MediaOpsError) -> dict[str, Any]:
+    """Return the payload of a trigger that ended with a typed error."""
+    return {"version": _VERSION, "status": "error", "error": error.to_dict()}
+
+
+def value_of(event: object) -> Any:
+    """Return the value of an event, or raise its error; called in the task."""
+    fields = event if isinstance(event, dict) else {}
+    if fields.get("status") == "done":
+        return fields.get("value")
+    error = fields.get("error")
+    if fields.get("status") == "error" and isinstance(error, dict):
+        raise error_from_dict(error)
+    raise _unreadable(fields)
+
+
+def summary_of(event: object) -> dict[str, Any]:
+    """Return the summary in an event, or raise its error, as :func:`value_of` does; called in the task."""
+    summary = value_of(event)
+    if isinstance(summary, dict):
+        return summary
+    # It has a value, so it is a dictionary.
+    raise _unreadable(cast("dict[str, Any]", event))
+
+
+def _unreadable(event: dict[str, Any]) -> InvalidReplyError:
+    version = event.get("version")
+    return InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
@@ -47,11 +46,7 @@ class EnrichmentTrigger(DatasetTrigger):
             enrichment = Enrichment.from_dict(self.enrichment)
             owner = enrichment.owned_by()
             dataset = await to_its_end(enrichment.dataset)
-        try:
-            return await self._written(dataset, owner, partial(self._attempt, enrichment))
-        except InvalidArgumentError as error:
-            # A source or a dataset of reuse.
-            raise PermanentError(str(error)) from error
+        return await self._written(dataset, owner, partial(self._attempt, enrichment))
 
     async def _attempt(self, enrichment: Enrichment, staging: Staging) -> None:
         from airflow_provider_mediaops.enrichment.attempt import Attempt

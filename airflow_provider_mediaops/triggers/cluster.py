@@ -6,27 +6,30 @@ import asyncio
 import time
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.arguments import ordered, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.base import TaskTrigger, WatchTrigger, reading_row, serialized
-from airflow_provider_mediaops.triggers.deferral import MAX_ARGUMENTS_BYTES, arguments_bytes
+from airflow_provider_mediaops.triggers.base import (
+    MAX_ARGUMENTS_BYTES,
+    TaskTrigger,
+    WatchTrigger,
+    arguments_bytes,
+    reading_row,
+    serialized,
+)
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
-    from airflow_provider_mediaops.http.exchange import Call, CallFlow
-    from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
-    from airflow_provider_mediaops.watch import Watch
-
-T = TypeVar("T")
+    from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
+    from airflow_provider_mediaops.waiting import Watch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
@@ -53,12 +56,12 @@ class CpuSensorTrigger(WatchTrigger):
     watch_class = "airflow_provider_mediaops.cluster.cpu_watch:CpuWatch"
 
     @asynccontextmanager
-    async def _readings(self, watch: Watch) -> AsyncIterator[SharedReadings]:
+    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, SharedReadings]]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         async with shared_cluster(self.conn_id) as cluster:
-            yield cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
+            yield cluster.hook, cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
 
 
 class CaptureHotThreadsTrigger(TaskTrigger):
@@ -97,30 +100,27 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-        from airflow_provider_mediaops.hooks.current import carried_out
+        from airflow_provider_mediaops.http.clock import Clock
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
             taken_for = TakenFor(**self.taken_for)
             files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
-            deadline = time.monotonic() + (self.deadline - time.time())
+            # The clock of the shared readings, which get the deadline, too.
+            monotonic = asyncio.get_running_loop().time
+            deadline = monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             flow = capture_when_hot(
-                partial(_asked, cluster),
+                cluster.hook.asking,
                 plan,
                 files,
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
                 log=self.log.log,
+                clock=Clock(monotonic=monotonic),
             )
-            return await carried_out(flow)
-
-
-def _asked(cluster: SharedCluster, call: Call[T]) -> CallFlow[T]:
-    from airflow_provider_mediaops.http.exchange import awaiting
-
-    return awaiting(lambda: cluster.aask(call))
+            return await cluster.hook.arun(flow)
 
 
 def _is_number(value: object) -> bool:
@@ -258,9 +258,10 @@ class HighCpuTrigger(BaseEventTrigger):
                 raise refused(name, getattr(self, name), _NUMBER)
         if self.clear_below is not None and not _is_number(self.clear_below):
             raise refused("clear_below", self.clear_below, f"{_NUMBER}, or None")
+        for name in ("threshold", "poll_interval"):
+            if not getattr(self, name):
+                raise InvalidArgumentError(f"{name} is a number above 0; not 0.")
         self._hysteresis()
-        if not self.poll_interval:
-            raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
         if (size := arguments_bytes(serialized(self)[1])) > MAX_ARGUMENTS_BYTES:
             raise InvalidArgumentError(
                 f"nodes is too long: the arguments of the trigger have {size:,} bytes, and the databases of Airflow "

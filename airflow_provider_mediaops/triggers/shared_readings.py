@@ -7,7 +7,7 @@ step. A reading that comes early is harmless: streaks count from readings, so mo
 low one breaks the streak as it should. Triggers that are starting or backing off are not woken.
 
 The connection is read again when a trigger joins, when that was five minutes ago, and after a reading that failed; see
-:class:`airflow_provider_mediaops.hooks.current.CurrentHook`.
+:meth:`airflow_provider_mediaops.hooks.base.ServiceHook.reading`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import copy
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import node_stats
@@ -26,7 +26,6 @@ from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.hooks.current import CurrentHook, carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.waiting import LATE_SECONDS
 
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
-    from airflow_provider_mediaops.http.exchange import Call, CallFlow
-
-T = TypeVar("T")
+    from airflow_provider_mediaops.http.exchange import CallFlow
 
 # The clusters that triggers wait on now, by event loop and connection.
 _CLUSTERS: dict[tuple[asyncio.AbstractEventLoop, str], SharedCluster] = {}
@@ -65,18 +62,18 @@ async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
 
 
 class SharedCluster:
-    """A cluster that several triggers wait on; see :func:`shared_cluster`."""
+    """
+    A cluster that several triggers wait on; see :func:`shared_cluster`.
+
+    Its hook carries out their waits, and what they ask for beside the readings.
+    """
 
     def __init__(self, conn_id: str) -> None:
         self.users = 0
-        self._hook = CurrentHook(lambda: SearchClusterHook(conn_id), asyncio.get_running_loop().time)
+        self.hook = SearchClusterHook(conn_id)
         self._together = Poll(self._read, self._refer)
         # Those that somebody waits for; there may be any number of lists over time.
         self._apart: WeakValueDictionary[Selection, Poll] = WeakValueDictionary()
-
-    async def aask(self, call: Call[T]) -> T:
-        """Make one call beside the readings."""
-        return await self._hook.aask(call)
 
     def readings(self, nodes: str | Sequence[str] | None, interval: float) -> SharedReadings:
         """
@@ -85,7 +82,7 @@ class SharedCluster:
         A first reading may be another trigger's that is younger than the interval, in seconds.
         """
         selection = node_list(nodes)
-        self._hook.read_connection_first()
+        self.hook.read_connection_first()
         poll = self._together if is_plain(selection) else self._poll_of(selection)
         return SharedReadings(poll, selection, interval)
 
@@ -95,7 +92,7 @@ class SharedCluster:
         try:
             await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
         finally:
-            self._hook.close()
+            self.hook.close()
 
     def _poll_of(self, selection: Selection) -> Poll:
         return self._apart.setdefault(selection, Poll(self._read, self._refer))
@@ -105,7 +102,8 @@ class SharedCluster:
         self._poll_of(waiter.nodes).add(waiter)
 
     async def _read(self, nodes: Selection) -> NodeStats:
-        stats = await carried_out(self._hook.reading(lambda ask: ask(node_stats(nodes))))
+        reading = self.hook.reading(lambda ask: ask(node_stats(nodes)), asyncio.get_running_loop().time)
+        stats = await self.hook.arun(reading)
         # Without a deadline there is always a reading.
         assert stats is not None  # noqa: S101
         return stats

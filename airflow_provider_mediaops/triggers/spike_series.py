@@ -10,11 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, name_some
-from airflow_provider_mediaops.hooks.current import carried_out
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -69,7 +67,7 @@ class SpikeSeries:
         async with shared_cluster(self._conn_id) as cluster:
             self._readings = cluster.readings(watch.nodes, self._poll_interval)
             while True:
-                outcome = await carried_out(wait(self, judge, pace, progress, term, first_pause=pause))
+                outcome = await cluster.hook.arun(wait(self, judge, pace, progress, term, first_pause=pause))
                 # Without a deadline and without a single poke, a wait ends in no other way.
                 assert isinstance(outcome, Done)  # noqa: S101
                 self._not_kept_before = loop.time() + _SECONDS_TO_ARRIVE

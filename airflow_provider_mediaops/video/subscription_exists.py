@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery
-from airflow_provider_mediaops.watch import Done, Waiting, Watch
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class SubscriptionWatch(Watch):
         query = self._query()
         for field in fields(self):
             object.__setattr__(self, field.name, getattr(query, field.name))
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
+        """Check the fields that are known."""
+        SubscriptionQuery.check(given, is_unknown)
 
     def _query(self) -> SubscriptionQuery:
         return SubscriptionQuery(

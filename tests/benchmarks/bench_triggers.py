@@ -205,8 +205,8 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
     from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
+    from airflow_provider_mediaops.hooks.base import OwnReadings
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings, carried_out
     from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 
     class AloneTrigger(BaseTrigger):
@@ -215,10 +215,10 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
 
         async def run(self) -> AsyncIterator[TriggerEvent]:
             watch = CpuWatch(85, sustained_for=60, nodes=nodes)
-            with CurrentHook(lambda: SearchClusterHook(CONN_ID), time.monotonic) as hook:
-                readings = OwnReadings(hook, watch.look)
+            with SearchClusterHook(CONN_ID) as hook:
+                readings = OwnReadings(hook, watch.look, time.monotonic)
                 judge, term = watch.judge(time.monotonic), Term(time.monotonic, time.monotonic())
-                await carried_out(wait(readings, judge, Pace(interval), Progress(self.log.log), term))
+                await hook.arun(wait(readings, judge, Pace(interval), Progress(self.log.log), term))
             yield TriggerEvent(None)
 
     return AloneTrigger()  # type: ignore[no-untyped-call]

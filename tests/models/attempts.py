@@ -235,7 +235,7 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
 
 def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     """Let the hooks of attempts ask the services of the model, and wait in the made-up time."""
-    patch.setattr(ServiceHook, "service", property(lambda _: Service(current_attempt().client, TransportSettings())))
+    patch.setattr(ServiceHook, "service", property(lambda _: _service()))
     patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
     patch.setattr(ServiceHook, "sleep", lambda _, wait: current_attempt().clock.sleep(wait))
     patch.setattr(ServiceHook, "aservice", _aservice)
@@ -245,6 +245,11 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(asgiref.sync, "sync_to_async", _at_once)
     # A trigger that finds its destination in use tries again. Each try takes steps, and shows nothing new.
     patch.setattr(dataset, "_RETRY_SECONDS", 60.0)
+
+
+def _service() -> Service:
+    client = current_attempt().client
+    return Service(client, TransportSettings(), client.ask)
 
 
 async def _aservice(hook: ServiceHook) -> Service:

@@ -18,8 +18,8 @@ from airflow_provider_mediaops.http.exchange import (
     Returned,
     Wait,
     advance,
+    until,
 )
-from airflow_provider_mediaops.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.hooks.current import CurrentHook
+from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.triggers import deferral
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout
+from airflow_provider_mediaops.triggers import base as triggers_base
+from airflow_provider_mediaops.triggers.base import deferral_timeout
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 from tests.airflow_names import TaskDeferred
 from tests.unit.sensor_forms import Attempt
@@ -94,13 +94,13 @@ def test_timeout_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pa
 
     arguments: dict[str, Any] = {flag: True, "mode": mode, "execution_timeout": LIMIT}
     task = ClusterCpuSensor(task_id="task", threshold=90, **arguments)
-    monkeypatch.setattr(CurrentHook, "run", time_out)
+    monkeypatch.setattr(ServiceHook, "run", time_out)
     with pytest.raises(AirflowTaskTimeout, match="took too long"):
         task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 
 
 def test_time_that_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferral, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    monkeypatch.setattr(triggers_base, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     task = capture(tmp_path, execution_timeout=LIMIT)
 
     assert deferral_timeout(task, 940.0, 1800) == timedelta(seconds=30)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
-from airflow_provider_mediaops.waiting import Pace, until
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait, until
+from airflow_provider_mediaops.waiting import Done, Pace
 from tests.unit.call_flows import FakeClock, pauses_of, replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.watch import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 
 BROKEN = TransportError(Failure.BROKEN, "broken")

@@ -24,8 +24,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
-from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,10 +102,14 @@ def capture_at_once(
     log: Callable[[int, str], None],
     clock: Clock | None = None,
     timed_out: bool = False,
+    cause: str | None = None,
 ) -> CallFlow[dict[str, Any]]:
-    """Capture the hot threads of all nodes that the plan names, with no wait before."""
-    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out)
-    yield Blocking(keeper.check)
+    """
+    Capture the hot threads of all nodes that the plan names, with no wait before, and no check of the files.
+
+    :param cause: why, in words for the page; None for those of the plan.
+    """
+    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
     return (yield from series.all_of(plan.query))
 
 
@@ -147,6 +150,7 @@ class _Series:
     log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False
+    cause: str | None = None
     _kept: list[dict[str, Any]] = field(default_factory=list)
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
     failed: int = 0
@@ -172,7 +176,7 @@ class _Series:
                 query,
                 reading,
                 now=self.clock.now,
-                cause=cause_of(self.plan.watch, timed_out=self.timed_out),
+                cause=self.cause or cause_of(self.plan.watch, timed_out=self.timed_out),
                 reason=reason_of(self.plan.watch, timed_out=self.timed_out),
                 sampler=self._sampler,
             )

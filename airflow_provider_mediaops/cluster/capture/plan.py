@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_mediaops.arguments import read_flag, read_identifier, read_path, read_seconds, read_whole_number
+from airflow_provider_mediaops.arguments import (
+    read_choice,
+    read_flag,
+    read_identifier,
+    read_path,
+    read_seconds,
+    read_whole_number,
+)
 from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, read_percentage
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, check_show_queries
@@ -63,8 +70,7 @@ class CapturePlan:
                 raise InvalidArgumentError(
                     f"{name} is a number of seconds above 0, up to {_LONGEST:g}; not {getattr(self, name)!r}."
                 )
-        if self.on_timeout not in ON_TIMEOUT:
-            raise InvalidArgumentError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
+        object.__setattr__(self, "on_timeout", read_choice("on_timeout", self.on_timeout, ON_TIMEOUT))
         if type(self.captures) is not int or not 1 <= self.captures <= MOST_CAPTURES:
             raise InvalidArgumentError(f"captures is a whole number, 1 to {MOST_CAPTURES}; not {self.captures!r}.")
         check_show_queries(running_tasks=self.running_tasks, show_queries=self.show_queries)

@@ -9,7 +9,7 @@ from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.books.lookup import Finder
 from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
-from airflow_provider_mediaops.watch import Done, Verdict, Waiting
+from airflow_provider_mediaops.waiting import Done, Verdict, Waiting
 from tests.unit.book_database import CRIME, PROGRAMMING, book, found, limit_404, no_such_book, replied
 from tests.unit.books.clients import client
 from tests.unit.call_flows import replay

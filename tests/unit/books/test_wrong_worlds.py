@@ -14,7 +14,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
-from airflow_provider_mediaops.triggers.deferral import value_of
+from airflow_provider_mediaops.triggers.base import value_of
 from tests.unit.book_database import PROGRAMMING, connection
 from tests.unit.book_worlds import (
     EMMA,
@@ -108,7 +108,8 @@ def poked(sensor: BookSensor, server: WorldServer) -> Any:
 
 def deferred(sensor: BookSensor, server: WorldServer) -> Any:
     async def waited() -> Any:
-        event = asyncio.ensure_future(first_event(made_again(sensor.make_trigger(time.time(), 0.0))))
+        trigger = sensor.make_trigger(sensor.make_watch(), time.time(), 0.0)
+        event = asyncio.ensure_future(first_event(made_again(trigger)))
         while not event.done():
             if len(server.asked) > 9:
                 server.mends_with = server.mends_with or len(server.asked) + 1

@@ -20,8 +20,7 @@ from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
-from airflow_provider_mediaops.watch import Done
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay
 from tests.unit.search_cluster import error, node_id, replied, stats
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
-from airflow_provider_mediaops.cluster.client import ClusterClient
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node_stats
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
@@ -145,16 +145,10 @@ def readings(*nodes: dict[str, Any]) -> list[Any]:
 
 
 def ask(measure: CpuMeasure, *replies: Any, steps: list[Any] | None = None) -> Any:
-    """Ask a client for the CPU, as its connection says."""
+    """Ask for the CPU, as a connection says."""
     clock = FakeClock()
-    client = ClusterClient(
-        ("https://cluster.example",),
-        CLUSTER_RULES,
-        retry=RetryPolicy(max_attempts=1),
-        clock=clock.clock,
-        cpu_measure=measure,
-    )
-    return replay(client.ask(node_stats("node-1")), list(replies), steps=steps, clock=clock)
+    client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock)
+    return replay(measuring(client.ask, measure)(node_stats("node-1")), list(replies), steps=steps, clock=clock)
 
 
 class TestClient:

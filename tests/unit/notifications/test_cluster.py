@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops import metrics
+from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from tests.callback_contexts import RUN_ID, of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
-from tests.unit.search_cluster import COUNTERS, connection, http, replied, report, stats
+from tests.unit.search_cluster import COUNTERS, connection, http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -35,6 +37,8 @@ def cluster(requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
     requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
     requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
     requests_mock.get(COUNTERS, json={})
+    # The cores of the nodes, for the page.
+    requests_mock.get(f"{BASE}/_nodes/os", json={})
     return requests_mock
 
 
@@ -65,6 +69,26 @@ class TestAsCallback:
         header = (tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0]
         for shown in ("at once, by a notifier", "nightly", "<dd>load</dd>", "<dt>Try</dt><dd>2</dd>"):
             assert shown in header
+
+    def test_it_is_counted_and_asks_for_what_its_files_show(
+        self, cluster: requests_mock.Mocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.get(f"{BASE}/_nodes/os", json={"nodes": {node_id("node-1"): {"os": {"allocated_processors": 4}}}})
+        counts: list[str] = []
+        use_airflow_metrics()
+        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt", formats="txt")(of_a_task())
+        paths = [request.path for request in cluster.request_history]
+        assert paths == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
+        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt", formats="html")(of_a_task())
+        assert "of 400 %" in (tmp_path / "hot.html").read_text()
+        cluster.get(f"{BASE}/_nodes/hot_threads", status_code=503, text="")
+        CaptureHotThreadsNotifier()({})
+        assert [name for name in counts if "captures" in name] == [
+            "cluster.captures.kept",
+            "cluster.captures.kept",
+            "cluster.captures.failed",
+        ]
 
     @pytest.mark.usefixtures("cluster")
     def test_each_try_and_each_dag_has_a_place_of_its_own_by_default(self, logs: Path) -> None:

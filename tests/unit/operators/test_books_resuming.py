@@ -16,8 +16,8 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.triggers.base import done_event, error_event
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.deferral import done_event, error_event
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection

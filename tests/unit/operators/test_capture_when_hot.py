@@ -144,6 +144,18 @@ class TestDeferral:
         assert result["timed_out"]
         assert task.destination.is_file()
 
+    def test_then_nothing_is_asked_where_nothing_can_be_kept(self, tmp_path: Path, supervisor: Supervisor) -> None:
+        (tmp_path / "file").touch()
+        task, cluster = (
+            Task(tmp_path / "file", supervisor, "triggerer", on_timeout="capture"),
+            Cluster([COOL], [REPORT]),
+        )
+        with Loopback(cluster) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            with pytest.raises(OSError, match="cannot be written"):
+                task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+        assert not cluster.asked
+
     def test_so_it_does_where_there_was_no_spike_to_wait_for(self, tmp_path: Path, supervisor: Supervisor) -> None:
         arguments = {"when_cpu_above": None, "poll_interval": 30, "wait_timeout": None, "captures": 2, "every": 0.01}
         task = Task(tmp_path, supervisor, "triggerer", **arguments)
@@ -212,7 +224,9 @@ class TestBothForms:
         assert len(list(tmp_path.iterdir())) == 4
 
     @pytest.mark.parametrize(
-        ("on_timeout", "cls"), [("skip", AirflowSkipException), ("fail", AirflowSensorTimeout)], ids=["skip", "fail"]
+        ("on_timeout", "cls"),
+        [("skip", AirflowSkipException), (" skip ", AirflowSkipException), ("fail", AirflowSensorTimeout)],
+        ids=["skip", "skip in blanks", "fail"],
     )
     def test_the_time_limit_ends_it(
         self, tmp_path: Path, supervisor: Supervisor, form: str, on_timeout: str, cls: type[Exception]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
+    InvalidArgumentError,
+    PermanentError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -22,6 +24,7 @@ from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.airflow_names import TaskDeferred
 from tests.unit.call_flows import on_a_loop
+from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
@@ -146,6 +149,15 @@ class TestBothForms:
         assert requests[0] == requests[1]
         files = [tmp_path / form / f"subs.{name}" for form in FORMS]
         assert files[0].read_bytes() == files[1].read_bytes()
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_file_that_is_no_export_to_compare_with_fails_for_good(self, tmp_path: Path, form: str) -> None:
+        file = tmp_path / "subs.jsonl"
+        file.write_text('{"isbn": "9780140328721"}\n')
+        with pytest.raises(
+            (permanent(InvalidArgumentError), permanent(PermanentError)), match="no export of subscriptions"
+        ):
+            export(form, file, changes=str(tmp_path / "changes.jsonl"))
 
     @pytest.mark.parametrize("first", FORMS)
     @pytest.mark.parametrize("second", FORMS)

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.deferral import done_event
+from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.airflow_names import TaskDeferred
 from tests.unit import search_cluster, video_platform

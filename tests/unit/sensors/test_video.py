@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
-from airflow_provider_mediaops.watch import Waiting
+from airflow_provider_mediaops.waiting import Waiting
 from tests.unit.call_flows import ask_once, replay
 from tests.unit.loopback import http_reply
 from tests.unit.permanent import permanent

@@ -21,9 +21,9 @@ from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import PERMANENT
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import AirflowRescheduleException, TaskDeferred

@@ -12,7 +12,7 @@ import psutil
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers.deferral import value_of
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS

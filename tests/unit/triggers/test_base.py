@@ -13,9 +13,9 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger, SubscriptionTrigger
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from tests.unit.log_lines import log_lines

@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_mediaops.enrichment.dataset_rows import ENRICHED
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.book_database import CRIME, book, connection, found, http
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.sensor_forms import first_event, made_again

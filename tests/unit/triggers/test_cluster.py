@@ -16,8 +16,8 @@ from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+from airflow_provider_mediaops.triggers.base import value_of
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
-from airflow_provider_mediaops.triggers.deferral import value_of
 from tests.unit.loopback import Loopback, answering
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import connection, http, replied, report, stats
@@ -115,7 +115,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"poll_interval": -1}, "poll_interval is a number, 0 or more"),
     ({"cluster_conn_id": ""}, "cluster_conn_id is the id of a connection"),
     ({"cluster_conn_id": None}, "cluster_conn_id is the id of a connection"),
-    ({"threshold": 0}, "clear_below is a percentage above 0"),
+    ({"threshold": 0}, "threshold is a number above 0; not 0"),
     ({"clear_below": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
     ({"clear_below": "low"}, "clear_below is a number"),

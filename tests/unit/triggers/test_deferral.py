@@ -18,8 +18,8 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
+from airflow_provider_mediaops.triggers.base import done_event, error_event, summary_of, value_of
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-from airflow_provider_mediaops.triggers.deferral import done_event, error_event, summary_of, value_of
 from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster

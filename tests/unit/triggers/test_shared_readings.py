@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
-from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    ConnectionFailedError,
+    NotFoundError,
+    ServiceUnavailableError,
+)
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, node_id, replied
@@ -113,6 +119,10 @@ class TestNodes:
             (10, both),
             (10, both),
         ]
+
+    def test_the_word_for_all_nodes_is_as_no_list(self, cluster: ScriptedCluster) -> None:
+        together(watch([], nodes="_all"), watch([], begin=1), watch([], nodes="node-2", begin=2))
+        assert cluster.selections == ["", "", "", ""]
 
     def test_list_that_only_the_cluster_resolves_is_asked_for_once_for_all_who_want_it(
         self, cluster: ScriptedCluster
@@ -315,7 +325,7 @@ class TestConnection:
             async with shared_cluster(CONN_ID) as shared:
                 reading = asyncio.ensure_future(shared.readings("node-1", 10).anext(0))
                 await asyncio.sleep(2)
-                call = asyncio.ensure_future(shared.aask(node_stats(None)))
+                call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
                 supervisor.connect(CONN_ID, connection("https://new.example"))
                 await asyncio.sleep(4)
                 cluster.trouble = None
@@ -326,4 +336,23 @@ class TestConnection:
 
         together(replace())
         assert cluster.hosts == [HOST, HOST, "https://new.example"]
+        assert (cluster.opened, cluster.closed) == (2, 2)
+
+    def test_call_that_waits_for_its_retry_sends_nothing_over_the_new_session(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        cluster.trouble, cluster.troubled_host = dataclasses.replace(DOWN, headers={"retry-after": "5"}), HOST
+        supervisor.connect(CONN_ID, connection(HOST, max_attempts=3))
+
+        async def replace() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
+                await asyncio.sleep(0.1)
+                supervisor.connect(CONN_ID, connection("https://new.example"))
+                assert await shared.readings(None, 10).anext(0) is not None
+                with pytest.raises(ConnectionFailedError, match="The connection was edited"):
+                    await call
+
+        together(replace())
+        assert cluster.hosts == [HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, StorageError
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.deferral import done_event
+from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.log_lines import log_lines

@@ -209,10 +209,9 @@ class TestDetection:
         assert capture.warnings()[0].startswith("300 nodes ran hot, too many to be named")
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_cluster_is_asked_nothing_where_nothing_can_be_kept(*, late: bool) -> None:
+def test_cluster_is_asked_nothing_where_nothing_can_be_kept() -> None:
     with pytest.raises(PermissionError, match="no room"):
-        Captured(plan(), late=late, shelf=Shelf(unwritable=True))
+        Captured(plan(), shelf=Shelf(unwritable=True))
 
 
 FULL = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})

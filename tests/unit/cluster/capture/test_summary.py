@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, RunningTasks, TaskGroup
-from airflow_provider_mediaops.triggers.deferral import done_event
+from airflow_provider_mediaops.triggers.base import done_event
 from tests.unit.hot_threads_text import cpu, section, split, stack, thread, unique
 from tests.unit.search_cluster import report, stats
 

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
+from airflow_provider_mediaops.hooks.cluster_auth import with_cloud_address
 from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
-from airflow_provider_mediaops.hooks.connection.of_cluster import with_cloud_address
-from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
-from airflow_provider_mediaops.hooks.connection.settings import base_urls, transport_settings
+from airflow_provider_mediaops.hooks.connection.settings import (
+    base_urls,
+    header_credentials,
+    proxy_passwords,
+    transport_settings,
+)
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate
 
