@@ -49,8 +49,8 @@ def plugins(monkeypatch: pytest.MonkeyPatch, **views: list[str]) -> None:
     monkeypatch.setattr(links, "entry_points", lambda group: found if group == "airflow.plugins" else [])
 
 
-def capture(**arguments: Any) -> CaptureHotThreadsOperator:
-    return CaptureHotThreadsOperator(task_id="task", **{"destination": "/r/hot.txt", **arguments})
+def capture() -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(task_id="task", destination="/r/hot.txt")
 
 
 def export(destination: str = "/data/subs.csv", **arguments: Any) -> ExportSubscriptionsOperator:
@@ -59,54 +59,45 @@ def export(destination: str = "/data/subs.csv", **arguments: Any) -> ExportSubsc
 
 def test_which_operators_have_which_links() -> None:
     kinds = (PostBulletinOperator, ExportSubscriptionsOperator, CaptureHotThreadsOperator, EnrichIsbnsOperator)
-    assert [[link.name for link in kind.operator_extra_links] for kind in kinds] == [
-        [],
-        ["Dataset"],
-        ["Hot threads report"],
-        ["Dataset"],
-    ]
+    names = [[link.name for link in kind.operator_extra_links] for kind in kinds]
+    assert names == [[], ["Dataset"], ["Hot threads report"], ["Dataset"]]
 
 
-class TestReport:
-    @pytest.fixture(autouse=True)
-    def _plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+def report_link(**how: Any) -> str:
+    return HotThreadsReportLink().get_link(capture(), ti_key=instance(**how))
 
-    def link(self, operator: Any = None, **how: Any) -> str:
-        return HotThreadsReportLink().get_link(operator or capture(), ti_key=instance(**how))
 
-    def test_link_of_a_capture_leads_to_its_tab(self) -> None:
-        assert self.link() == tab_url("dag", RUN_ID, "task")
-        assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
-        assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
+def test_link_of_a_capture_leads_to_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+    assert report_link() == report_link(map_index=None) == tab_url("dag", RUN_ID, "task")
+    assert report_link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
-    @pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
-    def test_there_is_none_without_the_plugin_or_its_tab(
-        self, monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
-    ) -> None:
-        plugins(monkeypatch, **views)
-        assert self.link() == ""
 
-    @pytest.mark.parametrize(
-        "state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.SKIPPED, "deferred"]
-    )
-    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
-        assert self.link(state=state) == ""
+@pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
+def test_there_is_no_link_of_a_capture_without_the_plugin_or_its_tab(
+    monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
+) -> None:
+    plugins(monkeypatch, **views)
+    assert report_link() == ""
 
 
 @pytest.mark.airflow(">=3.1.1")
 def test_the_tab_is_installed_with_this_package() -> None:
-    assert HotThreadsReportLink().get_link(capture(), ti_key=instance()) == tab_url("dag", RUN_ID, "task")
+    assert report_link() == tab_url("dag", RUN_ID, "task")
 
 
 class TestDataset:
     def link(self, operator: Any = None, **how: Any) -> str:
         return DatasetLink().get_link(operator or export(), ti_key=instance(**how))
 
-    def test_of_a_local_file_it_leads_to_what_describes_it(self) -> None:
+    def test_of_a_local_file_it_leads_to_what_describes_it_below_the_address_of_airflow(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         assert self.link() == f"{TASK}/xcom"
         assert self.link(export(outlets=["any"])) == f"{TASK}/asset_events"
         assert self.link(map_index=0) == f"{TASK}/mapped/0/xcom"
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
+        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
 
     def test_link_of_an_object_is_its_page_in_the_console(self) -> None:
         books = EnrichIsbnsOperator(task_id="task", isbns=["x"], destination="gs://bucket/books.csv")
@@ -120,22 +111,25 @@ class TestDataset:
         link = self.link(export(f"s3://key:{SECRET}@bucket/subs.csv"))
         assert link == f"{TASK}/xcom"
 
-    @pytest.mark.parametrize("extra", ['{"endpoint_url": "http://minio:9000"}', '{"service_config": {"s3": {}}}'])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"endpoint_url": "http://minio:9000"}}'),
+            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"service_config": {"s3": {}}}}'),
+            ("AWS_ENDPOINT_URL", "http://minio:9000"),
+            ("AWS_ENDPOINT_URL_S3", "http://minio:9000"),
+        ],
+    )
     def test_link_of_an_object_in_a_store_of_ones_own_is_no_page_of_the_console(
-        self, supervisor: Supervisor, extra: str
+        self, monkeypatch: pytest.MonkeyPatch, name: str, value: str
     ) -> None:
-        supervisor.connect("minio", f'{{"conn_type": "aws", "extra": {extra}}}')
-        assert self.link(export("s3://minio@bucket/subs.csv")) == f"{TASK}/xcom"
+        monkeypatch.setenv("AIRFLOW_CONN_AWS", '{"conn_type": "aws"}')
+        monkeypatch.setenv(name, value)
+        assert self.link(export("s3://aws@bucket/subs.csv")) == f"{TASK}/xcom"
 
-    @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-    def test_also_if_the_environment_names_it(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        monkeypatch.setenv(name, "http://minio:9000")
-        assert self.link(export("s3://bucket/subs.csv")) == f"{TASK}/xcom"
 
-    def test_link_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
-        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
-
-    @pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY])
-    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
-        assert self.link(state=state) == ""
+@pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, "deferred"])
+def test_there_is_no_link_unless_the_task_has_succeeded(monkeypatch: pytest.MonkeyPatch, state: Any) -> None:
+    plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+    assert report_link(state=state) == ""
+    assert DatasetLink().get_link(export(), ti_key=instance(state)) == ""
