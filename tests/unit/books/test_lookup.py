@@ -7,7 +7,6 @@ import pytest
 
 from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.lookup import Finder
-from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,
@@ -31,6 +30,7 @@ from tests.unit.books.clients import client
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import CallFlow, Response, Step
 
 CANARY = PROGRAMMING
@@ -123,21 +123,6 @@ def test_a_probe_that_met_the_limit_makes_the_limits_words_no_proof_for_the_rest
 
     with pytest.raises(RateLimitedError, match="A book that exists has got such a reply, too"):
         desk.find(CALENDAR, *[limit_404(), found(CRIME)] * 4)
-
-
-def test_a_look_up_is_a_result_where_finding_is_an_error() -> None:
-    desk = Desk()
-
-    there = desk.look_up("0-14-044913-2", found(CRIME))
-    # The book that was found is proof enough.
-    missing = desk.look_up(f"ISBN {CALENDAR}", no_such_book())
-    invalid = desk.look_up("no ISBN")
-
-    assert (there.input, there.isbn13, there.status, there.requests) == ("0-14-044913-2", CRIME, "found", 1)
-    assert there.book == Book(book(CRIME)["book"])
-    assert missing == Lookup(f"ISBN {CALENDAR}", CALENDAR, "not_found", requests=1)
-    assert (invalid.isbn13, invalid.status, invalid.requests) == (None, "invalid", 0)
-    assert desk.asked == [CRIME, CALENDAR]
 
 
 def test_every_request_of_a_look_up_is_counted() -> None:

@@ -157,6 +157,18 @@ class TestWhatIsConfirmed:
         assert isinstance(later, RateLimitedError if words == "limit" else ServiceUnavailableError)
         assert "A book that exists has got such a reply, too." in str(later)
 
+    def test_clear_words_are_believed_although_other_words_are_doubted(self) -> None:
+        run = Run()
+        run.missing(B, FOREIGN)
+        run.found(C)
+        assert run.decisions() == [(B, "again")]
+        run.found(B)
+
+        run.missing(A, CLEAR)
+        run.found(C)
+
+        assert run.decisions() == [(A, "not_found")]
+
     def test_the_well_known_book_alone_is_no_such_proof(self) -> None:
         run = Run(canary=None)
         run.missing(A, LIMIT)
@@ -213,12 +225,6 @@ class TestWhenAProbeIsAskedFor:
 
 
 class TestTheProbe:
-    def test_the_book_found_last_goes_before_the_canary_and_the_canary_before_the_well_known_one(self) -> None:
-        for canary, last_found, best in ((CANARY, C, C), (CANARY, None, CANARY), (None, None, WELL_KNOWN)):
-            run = Run(canary, last_found)
-            run.missing(A, LIMIT)
-            assert run.check() == best
-
     def test_no_book_is_a_probe_for_itself(self) -> None:
         run = Run()
         run.missing(CANARY, LIMIT)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 BASE = "https://books.example"
 NEW = "9780439064873"
@@ -45,13 +45,13 @@ def enrich(destination: object, **arguments: Any) -> dict[str, Any]:
     return make(destination, **arguments).execute(context(f"run {next(_numbers)}"))
 
 
-def shelve(database: requests_mock.Mocker, *isbns: str) -> None:
+def shelve(database: Mocker, *isbns: str) -> None:
     """Have the database have these books."""
     for isbn13 in isbns:
         database.get(address(isbn13), json=book(isbn13))
 
 
-def asked_since(database: requests_mock.Mocker) -> list[str]:
+def asked_since(database: Mocker) -> list[str]:
     """Return the books that were asked for since the last call."""
     history = asked(database)
     database.reset_mock()
@@ -96,7 +96,7 @@ class SteadyTime(datetime):
 
 
 @pytest.fixture(autouse=True)
-def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+def database(monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker) -> Mocker:
     """Have a database with two books."""
     monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", SteadyTime)
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(BASE))

@@ -22,7 +22,7 @@ from tests.unit.permanent import permanent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -170,9 +170,7 @@ class TestChoice:
 
         assert kept_of(tmp_path / "books.jsonl") == [{"price": None}, {"price": 2}]
 
-    def test_table_of_too_many_columns_raises_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_table_of_too_many_columns_raises_before_the_first_request(self, tmp_path: Path, database: Mocker) -> None:
         source = source_of(
             tmp_path, "list.jsonl", "".join(f'{{"isbn": "{CRIME}", "key {n}": 1}}\n' for n in range(1_001))
         )

@@ -26,7 +26,7 @@ from tests.unit.permanent import permanent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -99,7 +99,7 @@ class TestArguments:
     def test_templated_arguments_that_cannot_be_used_raise_before_the_first_request(
         self,
         tmp_path: Path,
-        database: requests_mock.Mocker,
+        database: Mocker,
         arguments: dict[str, Any],
         rendered: dict[str, str],
         message: str,
@@ -116,7 +116,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("written", [str, Path.as_uri, os.path.relpath])
     def test_source_given_as_destination_in_other_words_is_not_overwritten(
-        self, tmp_path: Path, database: requests_mock.Mocker, written: Callable[[Path], str]
+        self, tmp_path: Path, database: Mocker, written: Callable[[Path], str]
     ) -> None:
         source = tmp_path / "books.csv"
         source.write_text(f"isbn,price\n{CRIME},3\n")
@@ -130,9 +130,7 @@ class TestArguments:
         assert source.read_text() == f"isbn,price\n{CRIME},3\n"
         assert not database.called
 
-    def test_options_that_templates_have_made_texts_are_understood(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_options_that_templates_have_made_texts_are_understood(self, tmp_path: Path, database: Mocker) -> None:
         database.post(f"{BASE}/books", json={"data": [book(CRIME)["book"]]})
         database.get(address(PROGRAMMING), status_code=503)
         templates = dict.fromkeys(("isbns", "bulk", "max_failures", "on_invalid"), "{{ x }}")
@@ -151,7 +149,7 @@ class TestArguments:
 class TestFailing:
     @pytest.mark.parametrize("deferrable", [False, True])
     def test_destination_that_cannot_be_written_raises_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker, *, deferrable: bool
+        self, tmp_path: Path, database: Mocker, *, deferrable: bool
     ) -> None:
         (tmp_path / "file").touch()
 
@@ -161,9 +159,7 @@ class TestFailing:
         assert not database.called
 
     @pytest.mark.parametrize("bound", [1, "50%", "all"])
-    def test_failures_within_bounds_are_rows(
-        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
-    ) -> None:
+    def test_failures_within_bounds_are_rows(self, tmp_path: Path, database: Mocker, bound: object) -> None:
         database.get(address(CRIME), status_code=503)
 
         summary = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound).execute({})
@@ -173,7 +169,7 @@ class TestFailing:
         assert (summary["failed"], summary["found"], summary["requests"]) == (1, 1, 2)
 
     def test_one_failure_too_many_fails_the_task_and_keeps_the_older_dataset(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         make(tmp_path / "books.jsonl", isbns=[PROGRAMMING]).execute({})
         older = (tmp_path / "books.jsonl").read_bytes()
@@ -186,9 +182,7 @@ class TestFailing:
         assert (tmp_path / "books.jsonl").read_bytes() == older
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["books.jsonl"]
 
-    def test_spent_quota_ends_the_task_whatever_max_failures_says(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_spent_quota_ends_the_task_whatever_max_failures_says(self, tmp_path: Path, database: Mocker) -> None:
         isbns = sample_isbns(50)
         database.get(re.compile("/book/97800"), json=book(isbns[0]))
         database.get(address(CRIME), status_code=429, json={"message": "Daily quota exceeded"})
@@ -207,7 +201,7 @@ class TestFailing:
     )
     @pytest.mark.parametrize("role", ["destination", "source"])
     def test_store_without_its_package_is_named_before_the_first_request(
-        self, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str, role: str
+        self, database: Mocker, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str, role: str
     ) -> None:
         # Whatever providers are installed where this runs.
         monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", dict)
@@ -223,7 +217,7 @@ class TestFailing:
         assert not database.called
 
     def test_parquet_without_pyarrow_spends_no_request(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
 

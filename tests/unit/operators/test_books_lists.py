@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.storage import source_list
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, asked
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -131,7 +132,7 @@ EXPORTS = {
 
 @pytest.mark.parametrize("export", EXPORTS.values(), ids=EXPORTS)
 def test_every_row_of_an_export_that_holds_an_isbn_is_asked_for_and_nothing_else(
-    tmp_path: Path, database: requests_mock.Mocker, export: Export
+    tmp_path: Path, database: Mocker, export: Export
 ) -> None:
     content = export.content if isinstance(export.content, bytes) else export.content.encode()
     (tmp_path / export.name).write_bytes(content)
@@ -178,7 +179,7 @@ BY_ITSELF = "write it by itself: an array, or an object a line"
 )
 def test_list_that_cannot_be_used_is_refused_before_the_first_request(
     tmp_path: Path,
-    database: requests_mock.Mocker,
+    database: Mocker,
     *,
     name: str,
     content: bytes,
@@ -251,7 +252,7 @@ class TestFolders:
         ("source", "message"), [("*.csv", "no list, but nothing"), ("", "no list, but 'notes.doc'")]
     )
     def test_folder_without_a_list_is_refused_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker, source: str, message: str
+        self, tmp_path: Path, database: Mocker, source: str, message: str
     ) -> None:
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "notes.doc").write_text("x")
@@ -262,34 +263,28 @@ class TestFolders:
         assert not database.called
         assert not (tmp_path / "books.jsonl").exists()
 
-    def test_folder_of_more_files_than_a_list_can_have_is_refused_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
+    def test_folder_of_more_files_than_a_list_can_have_is_refused_and_hidden_ones_do_not_count(
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # The folder of a whole disk, for example, which a template gives whose parameter is empty.
-        for day in range(4):
-            (tmp_path / "in" / f"day={day}").mkdir(parents=True)
-            for number in range(3_000):
-                (tmp_path / "in" / f"day={day}" / f"{number}.csv").touch()
-        with pytest.raises(permanent(ValueError), match="more than 10,000 files"):
+        monkeypatch.setattr(source_list, "_MAX_FILES", 5)
+        for folder in (tmp_path / "in" / name for name in ("day=1", "day=2", "lost+found")):
+            folder.mkdir(parents=True)
+            write_part(folder / "part-0.csv", CRIME)
+            for number in range(6):
+                (folder / f".part-{number}.csv.crc").touch()
+        assert make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})["rows"] == 2
+        for number in range(4):
+            (tmp_path / "in" / "day=1" / f"{number}.csv").touch()
+        database.reset_mock()
+
+        with pytest.raises(permanent(ValueError), match="more than 5 files"):
             make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})
 
         assert not database.called
 
-    def test_hidden_files_of_a_folder_do_not_count_and_none_of_its_parts_is_left_out(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        for day in range(4):
-            (tmp_path / "in" / f"day={day}").mkdir(parents=True)
-            write_part(tmp_path / "in" / f"day={day}" / "part-0.csv", CRIME)
-            for number in range(3_000):
-                (tmp_path / "in" / f"day={day}" / f".part-{number}.csv.crc").touch()
-        (tmp_path / "in" / "lost+found").mkdir()
-        (tmp_path / "in" / "lost+found" / "part-0.csv").touch()
-
-        assert make(tmp_path / "books.jsonl", source=f"{tmp_path}/in").execute({})["rows"] == 4
-
     def test_folder_within_the_list_that_cannot_be_read_ends_the_task(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for day in ("day=1", "day=2"):
             (tmp_path / "in" / day).mkdir(parents=True)
@@ -432,7 +427,7 @@ class TestSeveral:
 
 class TestInvalid:
     def test_more_invalid_rows_than_allowed_end_the_task_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         isbns = ["x", "9780140449137", CRIME]
 
@@ -482,7 +477,7 @@ class TestQueries:
         ],
     )
     def test_rows_of_a_query_are_read(
-        self, tmp_path: Path, database: requests_mock.Mocker, isbns: Any, arguments: dict[str, Any]
+        self, tmp_path: Path, database: Mocker, isbns: Any, arguments: dict[str, Any]
     ) -> None:
         make(tmp_path / "books.jsonl", isbns=isbns, **arguments).execute({})
 

@@ -25,7 +25,7 @@ from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixtur
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor
     from tests.unit.storage.conftest import Store
@@ -53,7 +53,7 @@ def source_of(folder: Path, name: str) -> dict[str, Any]:
     return {"source": str(folder / name)}
 
 
-def stopped_at(isbn13: str, file: object, database: requests_mock.Mocker, **arguments: Any) -> None:
+def stopped_at(isbn13: str, file: object, database: Mocker, **arguments: Any) -> None:
     """Enrich until the quota is spent at a book; it comes back after that."""
     database.get(address(isbn13), **SPENT)
     with pytest.raises(QuotaExceededError):
@@ -78,7 +78,7 @@ class TestGoingOn:
         ],
     )
     def test_the_next_attempt_asks_for_nothing_twice(
-        self, tmp_path: Path, database: requests_mock.Mocker, listed: str, name: str
+        self, tmp_path: Path, database: Mocker, listed: str, name: str
     ) -> None:
         given = source_of(tmp_path, listed) if listed else {}
         whole = enrich(tmp_path / f"whole.{name}", **given)
@@ -95,9 +95,7 @@ class TestGoingOn:
         other = dict.fromkeys(("path", "resumed", "rows_per_second", "requests", "bytes"))
         assert {**summary, **other} == {**whole, **other}
 
-    def test_failed_row_that_was_too_many_is_asked_for_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_failed_row_that_was_too_many_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(PROGRAMMING), **DOWN)
         with pytest.raises(ServiceUnavailableError):
             enrich(tmp_path / "books.jsonl")
@@ -111,9 +109,7 @@ class TestGoingOn:
         assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
         assert summary["failed"] == 0
 
-    def test_rows_that_failed_within_bounds_stay_and_count(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_rows_that_failed_within_bounds_stay_and_count(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(CRIME), **DOWN)
         database.get(address(CALENDAR), **DOWN)
         isbns = [CRIME, PROGRAMMING, CALENDAR]
@@ -130,7 +126,7 @@ class TestGoingOn:
         assert summary["failed"] == 1
 
     def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
-        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
+        self, tmp_path: Path, database: Mocker, supervisor: Supervisor
     ) -> None:
         supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
         database.get(address(PROGRAMMING), status_code=404, json=LIMIT_404)
@@ -146,7 +142,7 @@ class TestGoingOn:
         assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
-    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
+    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"
         stopped_at(PROGRAMMING, destination, database)
 
@@ -157,7 +153,7 @@ class TestGoingOn:
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 5
 
     def test_the_log_says_what_is_kept_and_where_it_goes_on(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
@@ -182,7 +178,7 @@ class TestAnew:
     def test_attempt_with_other_arguments_starts_anew_if_they_change_the_dataset(
         self,
         tmp_path: Path,
-        database: requests_mock.Mocker,
+        database: Mocker,
         supervisor: Supervisor,
         change: dict[str, Any],
         *,
@@ -197,7 +193,7 @@ class TestAnew:
 
     @pytest.mark.parametrize(("more", "keep"), [("9,x\n", True), ("", False)], ids=["another list", "other columns"])
     def test_attempt_with_a_changed_source_or_another_choice_of_its_columns_starts_anew(
-        self, tmp_path: Path, database: requests_mock.Mocker, more: str, *, keep: bool
+        self, tmp_path: Path, database: Mocker, more: str, *, keep: bool
     ) -> None:
         given = source_of(tmp_path, "list.csv")
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, **given)
@@ -206,7 +202,7 @@ class TestAnew:
 
         assert not enrich(tmp_path / "books.jsonl", **given, keep_columns=keep)["resumed"]
 
-    def test_another_run_is_another_day(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_another_run_is_another_day(self, tmp_path: Path, database: Mocker) -> None:
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
 
         assert not enrich(tmp_path / "books.jsonl", context("tomorrow"))["resumed"]
@@ -215,7 +211,7 @@ class TestAnew:
 class TestPublished:
     @pytest.mark.parametrize("deferrable", [False, True])
     def test_retry_of_a_published_enrichment_returns_the_same_without_a_deferral(
-        self, tmp_path: Path, database: requests_mock.Mocker, *, deferrable: bool
+        self, tmp_path: Path, database: Mocker, *, deferrable: bool
     ) -> None:
         first = enrich(tmp_path / "books.jsonl")
         database.reset_mock()
@@ -223,9 +219,7 @@ class TestPublished:
         assert enrich(tmp_path / "books.jsonl", deferrable=deferrable) == first
         assert not database.called
 
-    def test_task_cleared_after_it_has_published_does_its_work_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_task_cleared_after_it_has_published_does_its_work_again(self, tmp_path: Path, database: Mocker) -> None:
         enrich(tmp_path / "books.jsonl")
         database.reset_mock()
 
@@ -242,9 +236,7 @@ class TestDeferred:
         assert isinstance(trigger, EnrichmentTrigger)
         return trigger
 
-    def test_the_work_is_left_to_the_triggerer_with_the_list_in_a_file(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_the_work_is_left_to_the_triggerer_with_the_list_in_a_file(self, tmp_path: Path, database: Mocker) -> None:
         trigger = self.deferred(task(tmp_path / "books.jsonl", deferrable=True, bulk=True, max_failures=3))
 
         assert not database.called

@@ -36,7 +36,7 @@ from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 LIST = (CRIME, PROGRAMMING, CALENDAR)
@@ -59,7 +59,7 @@ class TestReuse:
     @pytest.mark.parametrize("before", FORMATS)
     @pytest.mark.parametrize("after", FORMATS)
     def test_row_that_an_earlier_dataset_holds_is_not_asked_for(
-        self, tmp_path: Path, database: requests_mock.Mocker, before: str, after: str
+        self, tmp_path: Path, database: Mocker, before: str, after: str
     ) -> None:
         enrich(tmp_path / f"before.{before}", isbns=[*LIST, "x"])
         asked_since(database)
@@ -76,9 +76,7 @@ class TestReuse:
         assert [each["fetched_at"] or None for each in rows] == [at(0), at(0), None, at(0), at(0)]
         assert (summary["reused"], summary["stale"], summary["not_asked"], summary["requests"]) == (3, 0, 0, 1)
 
-    def test_catalogue_that_reuses_itself_is_kept_fresh_in_place(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_catalogue_that_reuses_itself_is_kept_fresh_in_place(self, tmp_path: Path, database: Mocker) -> None:
         catalogue = tmp_path / "books.csv"
         first = enrich(catalogue, isbns=list(LIST), reuse=catalogue)
         content = catalogue.read_bytes()
@@ -90,7 +88,7 @@ class TestReuse:
         assert catalogue.read_bytes() == content.replace(b",false\n", b",true\n")
         assert (first["reused"], second["reused"]) == (0, 3)
 
-    def test_the_look_up_that_is_the_newest_counts(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_the_look_up_that_is_the_newest_counts(self, tmp_path: Path, database: Mocker) -> None:
         new = dataset(tmp_path / "new.jsonl", row(CRIME, days=1, book={"title": "new"}), row(NEW, "not_found", days=2))
         old = dataset(tmp_path / "old.jsonl", row(CRIME, days=9, book={"title": "old"}), row(NEW, "found", days=1))
         for number, reuse in enumerate(([new, old], [old, new])):
@@ -101,7 +99,7 @@ class TestReuse:
 
     @pytest.mark.parametrize("when", [at(-2), "9999-12-31T23:59:59-23:59"], ids=["in two days", "at the end"])
     def test_look_up_of_the_future_is_not_the_newest_and_not_young(
-        self, tmp_path: Path, database: requests_mock.Mocker, when: str
+        self, tmp_path: Path, database: Mocker, when: str
     ) -> None:
         future = row(CRIME, fetched_at=when, book={"title": "wrong clock"})
         odd = dataset(tmp_path / "odd.jsonl", future, {**future, "input": PROGRAMMING, "isbn13": PROGRAMMING})
@@ -120,7 +118,7 @@ class TestReuse:
     )
     @pytest.mark.parametrize(("isbn", "status"), [(CRIME, "found"), (CALENDAR, "not_found")])
     def test_look_up_whose_time_cannot_be_is_too_old_and_stays_until_there_is_a_request_for_it(
-        self, tmp_path: Path, database: requests_mock.Mocker, isbn: str, status: str, when: object
+        self, tmp_path: Path, database: Mocker, isbn: str, status: str, when: object
     ) -> None:
         kept = dataset(tmp_path / "old.jsonl", row(isbn, status, fetched_at=when))
         for format in FORMATS:
@@ -134,9 +132,7 @@ class TestReuse:
         assert isbn in asked_since(database)
 
     @pytest.mark.parametrize(("nothing", "days"), [(0, 0), (timedelta(0), -0.5), ("0", 0)])
-    def test_nothing_is_younger_than_no_time(
-        self, tmp_path: Path, database: requests_mock.Mocker, nothing: Any, days: float
-    ) -> None:
+    def test_nothing_is_younger_than_no_time(self, tmp_path: Path, database: Mocker, nothing: Any, days: float) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, days=days), row(CALENDAR, "not_found", days=days))
         isbns = [CRIME, CALENDAR]
 
@@ -148,7 +144,7 @@ class TestReuse:
         assert sorted(set(asked_since(database))) == sorted(isbns)
 
     def test_clocks_differ_so_that_a_look_up_of_the_next_hours_is_a_young_one(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, days=-0.5))
 
@@ -156,7 +152,7 @@ class TestReuse:
 
         assert (summary["reused"], summary["stale"], asked_since(database)) == (1, 0, [])
 
-    def test_row_that_is_too_old_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_row_that_is_too_old_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(NEW), status_code=404, json=NO_SUCH_BOOK)
         rows = [row(CRIME, days=91), row(PROGRAMMING, days=89), row(CALENDAR, "not_found", days=6)]
         old = dataset(tmp_path / "old.jsonl", *rows, row(NEW, "not_found", days=8))
@@ -168,9 +164,7 @@ class TestReuse:
         assert [each["reused"] for each in new] == [False, True, True, False]
         assert [each["fetched_at"] for each in new] == [at(0), at(89), at(6), at(0)]
 
-    def test_row_that_failed_or_is_not_confirmed_is_asked_for_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_row_that_failed_or_is_not_confirmed_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
         left_out = "A bulk reply left it out, with another book that is missing; it was not asked for by itself."
         books = sample_isbns(3)
         shelve(database, *books)
@@ -186,9 +180,7 @@ class TestReuse:
         assert sorted(asked_since(database)) == books
 
     @pytest.mark.parametrize("end", [f'",{at(1)},false\n', '""T""}"', '""T""}",'], ids=["record", "time", "its cell"])
-    def test_row_that_was_cut_off_is_asked_for_again(
-        self, tmp_path: Path, database: requests_mock.Mocker, end: str
-    ) -> None:
+    def test_row_that_was_cut_off_is_asked_for_again(self, tmp_path: Path, database: Mocker, end: str) -> None:
         old = tmp_path / "old.csv"
         head = "input,isbn13,status,error,record,fetched_at,reused"
         old.write_text(f'{head}\n{CRIME},{CRIME},found,,"{{""title"": {end}')
@@ -198,7 +190,7 @@ class TestReuse:
         assert asked_since(database) == [CRIME]
 
     def test_odd_line_is_read_as_well_as_it_can_be_and_so_are_those_behind_it(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         odd = json.dumps(row(PROGRAMMING, book={"title": "@"})).encode().replace(b"@", b"\xff")
         number = json.dumps({**row(NEW), "isbn13": int(NEW)}).encode()
@@ -211,19 +203,8 @@ class TestReuse:
         titles = [each["book"]["title"] for each in json_rows(tmp_path / "new.jsonl")]
         assert titles == ["As it was", "\ufffd", "As it was"]
 
-    def test_columns_are_those_of_this_list(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        old = dataset(tmp_path / "old.jsonl", row(CRIME, source={"sku": "of yesterday"}))
-        (tmp_path / "list.csv").write_text(f"sku,isbn\na,{CRIME}\nb,{PROGRAMMING}\n")
-
-        enrich(tmp_path / "new.jsonl", source=tmp_path / "list.csv", reuse=[old])
-
-        assert [each["source"] for each in json_rows(tmp_path / "new.jsonl")] == [{"sku": "a"}, {"sku": "b"}]
-        assert asked_since(database) == [PROGRAMMING]
-
     @pytest.mark.parametrize("format", FORMATS)
-    def test_dataset_of_any_kept_columns_is_read(
-        self, tmp_path: Path, database: requests_mock.Mocker, format: str
-    ) -> None:
+    def test_dataset_of_any_kept_columns_is_read(self, tmp_path: Path, database: Mocker, format: str) -> None:
         # As many as a table may have, and names with line ends.
         names = [*(f"column {number}" for number in range(997)), "line\rend", "two\nlines", "\r"]
         (tmp_path / "list.jsonl").write_text(json.dumps({"isbn": CRIME, **dict.fromkeys(names, "x")}))
@@ -234,7 +215,7 @@ class TestReuse:
 
         assert (summary["reused"], asked_since(database)) == (1, [])
 
-    def test_the_triggerer_does_the_same(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_the_triggerer_does_the_same(self, tmp_path: Path, database: Mocker) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99), row(CALENDAR, "not_found"))
         arguments: dict[str, Any] = {"isbns": list(LIST), "reuse": old, "max_requests": 0}
         here = enrich(tmp_path / "here.jsonl", **arguments)
@@ -248,7 +229,7 @@ class TestReuse:
         assert asked_since(database) == []
 
     def test_missing_dataset_holds_nothing_and_is_named(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         gone = tmp_path / "yesterday.jsonl"
@@ -260,7 +241,7 @@ class TestReuse:
         assert asked_since(database) == [CRIME]
 
     def test_number_of_reused_rows_is_logged_and_in_the_summary(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: requests_mock.Mocker
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99))
@@ -278,7 +259,7 @@ class TestReuse:
 
 
 class TestChanges:
-    def staged(self, database: requests_mock.Mocker, destination: Path, **arguments: Any) -> None:
+    def staged(self, database: Mocker, destination: Path, **arguments: Any) -> None:
         """Leave a first row, as an attempt does at a service that fails."""
         database.get(address(PROGRAMMING), status_code=503)
         with pytest.raises(ServiceUnavailableError):
@@ -287,7 +268,7 @@ class TestChanges:
         asked_since(database)
 
     def test_rows_that_are_saved_stay_although_their_dataset_has_changed_since(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME))
         self.staged(database, tmp_path / "new.jsonl", reuse=old)
@@ -299,7 +280,7 @@ class TestChanges:
         assert json_rows(tmp_path / "new.jsonl")[0]["book"] == row(CRIME)["book"]
 
     def test_attempt_that_cannot_read_a_changed_dataset_loses_nothing_that_was_found_before(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CALENDAR))
         self.staged(database, tmp_path / "new.jsonl", reuse=old)
@@ -315,7 +296,7 @@ class TestChanges:
 
 class TestALookUpThatIsTooOldAndFails:
     def test_the_row_stays_as_it_was_and_counts_as_a_failure_and_the_log_says_so(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         catalogue = dataset(
@@ -346,7 +327,7 @@ class TestALookUpThatIsTooOldAndFails:
         assert [each["fetched_at"] for each in json_rows(Path(catalogue))] == [at(0), at(0), at(0), at(1)]
 
     def test_failure_beyond_max_failures_ends_the_attempt_and_the_catalogue_stays(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         catalogue = dataset(tmp_path / "books.jsonl", row(CRIME, days=99), row(PROGRAMMING, days=99))
         content = Path(catalogue).read_bytes()
@@ -371,7 +352,7 @@ class TestALookUpThatIsTooOldAndFails:
         assert [each["fetched_at"] for each in json_rows(Path(catalogue))] == [at(99), at(0)]
 
 
-def test_new_books_come_first_then_the_stalest(tmp_path: Path, database: requests_mock.Mocker) -> None:
+def test_new_books_come_first_then_the_stalest(tmp_path: Path, database: Mocker) -> None:
     books = sample_isbns(8)
     shelve(database, *books)
     ages = dict(zip(books[:6], (100, 300, 95, 200, 400, 1), strict=True))
@@ -387,9 +368,7 @@ def test_new_books_come_first_then_the_stalest(tmp_path: Path, database: request
     assert figures == [9, 5, 4, 0, 4]
 
 
-def test_rows_without_a_request_left_say_so_and_are_asked_for_the_next_day(
-    tmp_path: Path, database: requests_mock.Mocker
-) -> None:
+def test_rows_without_a_request_left_say_so_and_are_asked_for_the_next_day(tmp_path: Path, database: Mocker) -> None:
     books = sample_isbns(5)
     shelve(database, *books)
     catalogue = tmp_path / "books.jsonl"
@@ -401,7 +380,7 @@ def test_rows_without_a_request_left_say_so_and_are_asked_for_the_next_day(
     assert all(each["status"] == "found" for each in json_rows(catalogue))
 
 
-def test_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database: requests_mock.Mocker) -> None:
+def test_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database: Mocker) -> None:
     summary = enrich(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING, PROGRAMMING], max_requests=1)
 
     [_, *rest] = json_rows(tmp_path / "books.jsonl")
@@ -412,13 +391,13 @@ def test_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database:
     assert asked_since(database) == [CRIME]
 
 
-def test_no_request_is_sent_for_the_quota(tmp_path: Path, database: requests_mock.Mocker) -> None:
+def test_no_request_is_sent_for_the_quota(tmp_path: Path, database: Mocker) -> None:
     enrich(tmp_path / "books.jsonl", isbns=[CRIME] * 200, max_requests=5)
 
     assert asked_since(database) == [CRIME]
 
 
-def test_undecided_404_without_a_request_left_is_no_not_found(tmp_path: Path, database: requests_mock.Mocker) -> None:
+def test_undecided_404_without_a_request_left_is_no_not_found(tmp_path: Path, database: Mocker) -> None:
     old = dataset(tmp_path / "old.jsonl", row(CALENDAR, days=99))
     database.get(address(CALENDAR), status_code=404, json={"errorMessage": "Not Found"})
     database.get(address(NEW), status_code=404, json={"errorMessage": "Not Found"})
@@ -432,7 +411,7 @@ def test_undecided_404_without_a_request_left_is_no_not_found(tmp_path: Path, da
 
 @pytest.mark.parametrize("first", [7, None], ids=["the same bound", "no bound"])
 def test_all_attempts_share_the_requests_whatever_the_bound_of_the_first(
-    tmp_path: Path, database: requests_mock.Mocker, first: int | None
+    tmp_path: Path, database: Mocker, first: int | None
 ) -> None:
     books = sample_isbns(6)
     shelve(database, *books)
@@ -453,7 +432,7 @@ def test_all_attempts_share_the_requests_whatever_the_bound_of_the_first(
 @pytest.mark.parametrize(("bounds", "refreshed"), [((0, 3), 2), ((1, 9), 4), ((9, 2), 1), ((2, 2), 1)])
 def test_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
     tmp_path: Path,
-    database: requests_mock.Mocker,
+    database: Mocker,
     monkeypatch: pytest.MonkeyPatch,
     bounds: tuple[int, int],
     refreshed: int,
@@ -478,7 +457,7 @@ def test_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
 
 
 def test_books_found_before_a_dataset_of_reuse_changed_leave_their_requests_to_the_stale(
-    tmp_path: Path, database: requests_mock.Mocker
+    tmp_path: Path, database: Mocker
 ) -> None:
     *new, first, second, third = sample_isbns(6)
     shelve(database, *new, first, second, third)

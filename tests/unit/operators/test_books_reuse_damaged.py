@@ -24,7 +24,7 @@ from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 FORMATS = ("jsonl", "csv", "parquet")
@@ -53,7 +53,7 @@ class LostNetworkError(Exception):
 
 class TestDamage:
     def test_damaged_pages_of_parquet_end_the_task_with_their_path_and_what_to_do(
-        self, tmp_path: Path, database: requests_mock.Mocker
+        self, tmp_path: Path, database: Mocker
     ) -> None:
         damaged = with_damaged_pages(tmp_path)
         asked_since(database)
@@ -67,9 +67,7 @@ class TestDamage:
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
-    def test_in_the_triggerer_too(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_in_the_triggerer_too(self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
         damaged = with_damaged_pages(tmp_path)
         asked_since(database)
         # It was whole when the worker looked.
@@ -107,7 +105,7 @@ class TestAStoreThatFails:
         ids=["without a number", "timeout", "the client's own"],
     )
     def test_reading_parquet_may_succeed_later(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, error: Exception
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
         def refuse(*_: object) -> bytes:
             raise error
@@ -136,7 +134,7 @@ class TestAStoreThatFails:
 class TestLongRecords:
     @pytest.mark.parametrize("format", FORMATS)
     def test_record_of_many_megabytes_is_taken_from_every_format(
-        self, tmp_path: Path, database: requests_mock.Mocker, format: str
+        self, tmp_path: Path, database: Mocker, format: str
     ) -> None:
         # In CSV, the record has two characters for each quote of a text, and the title is a column, too.
         title = '"' * 5_000_000
@@ -168,7 +166,7 @@ class TestBadInput:
         ],
     )
     def test_file_that_is_no_dataset_of_ours_raises_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker, name: str, content: bytes, message: str
+        self, tmp_path: Path, database: Mocker, name: str, content: bytes, message: str
     ) -> None:
         (tmp_path / name).write_bytes(content)
 
@@ -192,7 +190,7 @@ class TestBadInput:
         ],
     )
     def test_path_of_no_regular_file_raises_before_it_is_opened(
-        self, tmp_path: Path, database: requests_mock.Mocker, kind: str, argument: str
+        self, tmp_path: Path, database: Mocker, kind: str, argument: str
     ) -> None:
         path = tmp_path / "list.jsonl"
         with socket.socket(socket.AF_UNIX) as listener:
@@ -215,9 +213,7 @@ class TestBadInput:
     # A dataset is not compressed, whatever its name says.
     @pytest.mark.parametrize("name", ["catalogue", "catalogue.csv.gz"])
     @pytest.mark.parametrize("format", FORMATS)
-    def test_the_destination_has_its_own_format(
-        self, tmp_path: Path, database: requests_mock.Mocker, name: str, format: str
-    ) -> None:
+    def test_the_destination_has_its_own_format(self, tmp_path: Path, database: Mocker, name: str, format: str) -> None:
         catalogue = tmp_path / name
         for _ in range(2):
             enrich(catalogue, isbns=[CRIME], reuse=catalogue, format=format)

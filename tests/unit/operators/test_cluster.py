@@ -22,7 +22,7 @@ from tests.unit.search_cluster import COUNTERS, connection, error, report, stats
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor
 
@@ -30,7 +30,7 @@ BASE = "http://cluster.example:9200"
 
 
 @pytest.fixture(autouse=True)
-def _connection(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> None:
+def _connection(supervisor: Supervisor, requests_mock: Mocker) -> None:
     supervisor.connect("mediaops_cluster_default", connection(BASE))
     # The cores of the nodes, for the page.
     requests_mock.get(re.compile(r"/_nodes(/.*)?/os\?timeout"), json={})
@@ -42,7 +42,7 @@ def destination(tmp_path: Path) -> Path:
     return tmp_path / "reports" / "today" / "hot.txt"
 
 
-def serve(mocker: requests_mock.Mocker, text: str | bytes, cpu: dict[str, float | None], nodes: str = "") -> None:
+def serve(mocker: Mocker, text: str | bytes, cpu: dict[str, float | None], nodes: str = "") -> None:
     """Have the cluster answer both calls."""
     part = f"/{nodes}" if nodes else ""
     mocker.get(f"{BASE}/_nodes{part}/stats/os,process", json=stats(cpu))
@@ -61,7 +61,7 @@ def capture(destination: object, map_index: int = -1, **arguments: Any) -> dict[
 
 class TestFiles:
     def test_the_text_is_written_byte_for_byte_and_the_rest_beside_it(
-        self, requests_mock: requests_mock.Mocker, destination: Path
+        self, requests_mock: Mocker, destination: Path
     ) -> None:
         body = report("node-1").encode().replace(b"\n", b"\r\n") + b"::: {\xff}\n"
         serve(requests_mock, body, {"node-1": 95})
@@ -73,7 +73,7 @@ class TestFiles:
         assert read["nodes"][0]["threads"][0]["percent"] == 97.5
         assert sorted(path.name for path in destination.parent.iterdir()) == sorted(f"hot.{name}" for name in suffixes)
 
-    def test_failed_capture_leaves_the_older_file(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
+    def test_failed_capture_leaves_the_older_file(self, requests_mock: Mocker, destination: Path) -> None:
         destination.parent.mkdir(parents=True)
         destination.write_text("older")
         serve(requests_mock, b"<html>Sign in</html>", {"node-1": 95})
@@ -81,7 +81,7 @@ class TestFiles:
             capture(destination)
         assert destination.read_text() == "older"
 
-    def test_any_object_store_will_do(self, requests_mock: requests_mock.Mocker) -> None:
+    def test_any_object_store_will_do(self, requests_mock: Mocker) -> None:
         attach("memory", "attic", fs=filesystem("memory"))
         serve(requests_mock, report("node-1"), {"node-1": 95})
         result = capture("memory://attic@captures/deep/down/hot.txt")
@@ -91,7 +91,7 @@ class TestFiles:
 
 class TestDestination:
     @pytest.fixture(autouse=True)
-    def _cluster(self, requests_mock: requests_mock.Mocker) -> None:
+    def _cluster(self, requests_mock: Mocker) -> None:
         serve(requests_mock, report("node-1"), {"node-1": 95})
 
     def test_relative_destination_is_made_absolute_with_one_warning(
@@ -108,7 +108,7 @@ class TestDestination:
         ("suffix", "how"), [("txt", {}), ("html", {}), ("txt", {"deferrable": True, "when_cpu_above": 99})]
     )
     def test_mapped_task_with_the_destination_of_another_does_not_overwrite_its_capture(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, suffix: str, how: dict[str, Any]
+        self, requests_mock: Mocker, tmp_path: Path, suffix: str, how: dict[str, Any]
     ) -> None:
         capture(f"{tmp_path}/hot.txt", map_index=0)
         written = (tmp_path / "hot.txt").stat().st_mtime_ns
@@ -122,7 +122,7 @@ class TestDestination:
 
 class TestResult:
     def test_result_of_a_capture_says_in_short_what_was_captured(
-        self, requests_mock: requests_mock.Mocker, destination: Path
+        self, requests_mock: Mocker, destination: Path
     ) -> None:
         serve(requests_mock, report("node-1"), {"node-1": 95}, nodes="node-1")
         result = capture(destination, nodes=["node-1"], formats=["txt"])
@@ -135,7 +135,7 @@ class TestResult:
         assert not any(result[name] for name in ("missing", "unparsed", "left_out", "later_captures", "failures"))
 
     def test_capture_that_lacks_nodes_warns_in_the_log_too(
-        self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
+        self, requests_mock: Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
         serve(requests_mock, report("node-1"), {"node-1": 95, "node-2": 99})
@@ -146,7 +146,7 @@ class TestResult:
         assert page == "INFO: Wrote the page of 1 capture(s): hot.html"
 
     def test_the_right_to_read_cpu_is_not_needed(
-        self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
+        self, requests_mock: Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
         serve(requests_mock, report("node-1"), {})
@@ -167,7 +167,7 @@ class TestEnd:
         ],
     )
     def test_capture_without_a_node_is_retried_only_if_there_may_be_one(
-        self, requests_mock: requests_mock.Mocker, destination: Path, cpu: dict[str, Any], error_class: Any
+        self, requests_mock: Mocker, destination: Path, cpu: dict[str, Any], error_class: Any
     ) -> None:
         requests_mock.get(f"{BASE}/_nodes/a/stats/os,process", **cpu)
         requests_mock.get(f"{BASE}/_nodes/a/hot_threads", text="")
@@ -177,9 +177,7 @@ class TestEnd:
 
 
 class TestArguments:
-    def test_every_parameter_reaches_the_cluster_rendered(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path
-    ) -> None:
+    def test_every_parameter_reaches_the_cluster_rendered(self, requests_mock: Mocker, tmp_path: Path) -> None:
         query = {
             "ignore_idle_threads": "false",
             "interval": "2s",
@@ -211,7 +209,7 @@ class TestArguments:
         ],
     )
     def test_rendered_argument_that_is_wrong_spends_no_request(
-        self, requests_mock: requests_mock.Mocker, name: str, rendered: object, message: str
+        self, requests_mock: Mocker, name: str, rendered: object, message: str
     ) -> None:
         arguments: dict[str, Any] = {"destination": "/out/hot.txt", name: "{{ x }}"}
         operator = CaptureHotThreadsOperator(task_id="capture", **arguments)

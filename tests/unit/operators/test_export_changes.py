@@ -23,7 +23,7 @@ from tests.unit.video_platform import connection, error, subscription
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -31,7 +31,7 @@ NOTHING = {"added": 0, "removed": 0, "changed_records": 0, "recovered": 0, "kept
 
 
 @pytest.fixture
-def listings(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> Listings:
+def listings(monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker) -> Listings:
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
     listings = Listings()
     requests_mock.get(f"{BASE}/v3/subscriptions", json=listings.answer)
@@ -98,7 +98,7 @@ def test_the_changes_lead_from_each_version_to_the_next(
 
 @pytest.mark.parametrize("sent", [subscription(1), {"id": {"a": 1}}, {"id": ["sub-2"]}, {"etag": "x"}])
 def test_nothing_is_removed_by_an_answer_about_other_records(
-    tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: requests_mock.Mocker
+    tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: Mocker
 ) -> None:
     listings.have({number: subscription(number) for number in (1, 2, 3)})
     export(tmp_path)

@@ -30,7 +30,7 @@ from tests.unit.video_platform import connection, error, page, subscription
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 MADE_ANEW = datetime(2026, 3, 15, tzinfo=timezone.utc)
@@ -64,18 +64,18 @@ def deferred(file: object, **arguments: Any) -> dict[str, Any]:
     return in_triggerer(make(file, deferrable=True, **arguments), instance())
 
 
-def answers(platform: requests_mock.Mocker, *replies: dict[str, Any]) -> None:
+def answers(platform: Mocker, *replies: dict[str, Any]) -> None:
     """Have the platform answer so, in order; a page is a reply."""
     platform.reset_mock()
     platform.get(SUBSCRIPTIONS, [reply if "status_code" in reply else {"json": reply} for reply in replies])
 
 
-def tokens(platform: requests_mock.Mocker) -> list[str | None]:
+def tokens(platform: Mocker) -> list[str | None]:
     """Give the page token of each request."""
     return [request.qs.get("pagetoken", [None])[0] for request in platform.request_history]
 
 
-def stop_at_the_quota(file: Path, platform: requests_mock.Mocker, **arguments: Any) -> None:
+def stop_at_the_quota(file: Path, platform: Mocker, **arguments: Any) -> None:
     """Export two pages of three, until the quota is spent."""
     answers(platform, page(1, 2, next_token="t2"), page(2, 3, next_token="t3"), SPENT)
     with pytest.raises(QuotaExceededError):
@@ -88,12 +88,12 @@ def ids(file: Path) -> list[str]:
 
 class TestExport:
     @pytest.fixture(autouse=True)
-    def pages(self, platform: requests_mock.Mocker) -> None:
+    def pages(self, platform: Mocker) -> None:
         """Have three pages, of which the second repeats a record of the first."""
         replies = [page(1, 2, next_token="T2"), page(2, 3, next_token="T3"), page(4)]
         platform.get(SUBSCRIPTIONS, [{"json": reply} for reply in replies])
 
-    def test_each_record_is_written_once_as_it_came(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_each_record_is_written_once_as_it_came(self, tmp_path: Path, platform: Mocker) -> None:
         summary = export(tmp_path / "day" / "subs.jsonl")
 
         file = tmp_path / "day" / "subs.jsonl"
@@ -112,7 +112,7 @@ class TestExport:
             assert export(f"{folder}/{number}.jsonl")["path"] == str(tmp_path / f"{number}.jsonl")
 
     def test_export_of_mine_without_a_user_fails_for_good_and_that_of_a_channel_works(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, platform: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth="api_key"))
         platform.get(f"{SUBSCRIPTIONS}?mine=true", status_code=401, json=error(401, "required"))
@@ -132,9 +132,7 @@ class TestExport:
         assert names[5:] == ("total_item_count", "new_item_count", "activity_type")
         assert values == ("sub-1", "Channel 1", "UC-1", "", "2024-03-14T20:00:00Z", "10", "1", "all")
 
-    def test_parquet_leaves_empty_what_a_record_does_not_have(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
+    def test_parquet_leaves_empty_what_a_record_does_not_have(self, tmp_path: Path, platform: Mocker) -> None:
         items = [{"id": "bare"}, {"snippet": None, "contentDetails": {"totalItemCount": "7", "newItemCount": "many"}}]
         platform.get(SUBSCRIPTIONS, json={"items": items})
 
@@ -148,9 +146,7 @@ class TestExport:
         ]
 
     @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
-    def test_no_subscriptions_make_a_valid_empty_file(
-        self, tmp_path: Path, platform: requests_mock.Mocker, name: str
-    ) -> None:
+    def test_no_subscriptions_make_a_valid_empty_file(self, tmp_path: Path, platform: Mocker, name: str) -> None:
         platform.get(SUBSCRIPTIONS, json={"items": []})
 
         summary = export(tmp_path / name)
@@ -176,7 +172,7 @@ class TestExport:
         ],
     )
     def test_the_arguments_reach_the_service(
-        self, tmp_path: Path, platform: requests_mock.Mocker, arguments: dict[str, Any], query: dict[str, str]
+        self, tmp_path: Path, platform: Mocker, arguments: dict[str, Any], query: dict[str, str]
     ) -> None:
         export(tmp_path / "subs.jsonl", **arguments)
 
@@ -207,7 +203,7 @@ class TestExport:
         [("destination", "subs.xml"), ("channel_id", " "), ("require_complete", "None"), ("page_size", "0")],
     )
     def test_templated_arguments_that_cannot_be_used_raise_before_the_first_request(
-        self, tmp_path: Path, platform: requests_mock.Mocker, name: str, rendered: str
+        self, tmp_path: Path, platform: Mocker, name: str, rendered: str
     ) -> None:
         known = {"destination": str(tmp_path / "subs.csv"), **({} if name == "channel_id" else {"mine": True})}
         arguments: dict[str, Any] = {**known, name: "{{ x }}"}
@@ -220,7 +216,7 @@ class TestExport:
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: requests_mock.Mocker, data: Path) -> None:
+    def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: Mocker, data: Path) -> None:
         recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
         platform.get(SUBSCRIPTIONS, [{"json": recorded}, {"json": {"items": []}}])
 
@@ -234,9 +230,7 @@ class TestExport:
 
 
 class TestGoingOn:
-    def test_the_next_attempt_begins_at_the_page_that_failed(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
+    def test_the_next_attempt_begins_at_the_page_that_failed(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.jsonl"
         stop_at_the_quota(file, platform)
         assert not file.exists()
@@ -264,7 +258,7 @@ class TestGoingOn:
         ],
     )
     def test_another_run_or_other_arguments_begin_at_the_first_page(
-        self, tmp_path: Path, platform: requests_mock.Mocker, context: dict[str, Any], arguments: dict[str, Any]
+        self, tmp_path: Path, platform: Mocker, context: dict[str, Any], arguments: dict[str, Any]
     ) -> None:
         file = tmp_path / "subs.jsonl"
         stop_at_the_quota(file, platform)
@@ -279,7 +273,7 @@ class TestGoingOn:
         "later", [instance(max_tries=3), {**instance(), "dag_run": SimpleNamespace(start_date=MADE_ANEW)}]
     )
     def test_task_cleared_or_of_a_run_made_anew_after_it_has_published_does_the_work_again(
-        self, tmp_path: Path, platform: requests_mock.Mocker, later: dict[str, Any]
+        self, tmp_path: Path, platform: Mocker, later: dict[str, Any]
     ) -> None:
         file = tmp_path / "subs.jsonl"
         answers(platform, page(1), page(2))
@@ -290,7 +284,7 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("later", [instance(max_tries=3), instance(try_number="4")])
     def test_task_cleared_after_it_has_failed_and_its_next_try_resume(
-        self, tmp_path: Path, platform: requests_mock.Mocker, later: dict[str, Any]
+        self, tmp_path: Path, platform: Mocker, later: dict[str, Any]
     ) -> None:
         file = tmp_path / "subs.jsonl"
         stop_at_the_quota(file, platform)
@@ -299,9 +293,7 @@ class TestGoingOn:
         assert export(file, later)["resumed"] is True
         assert tokens(platform) == ["t3"]
 
-    def test_mapped_tasks_with_one_destination_are_refused(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
+    def test_mapped_tasks_with_one_destination_are_refused(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.jsonl"
         answers(platform, page(1))
         export(file, instance(map_index=0))
@@ -319,7 +311,7 @@ class TestInTheTriggerer:
         "arguments", [{}, {"if_changed": "yes", "part": "id,snippet", "for_channel_ids": "a,b", "page_size": 7}]
     )
     def test_export_writes_the_same_bytes_and_returns_the_same_as_in_a_worker(
-        self, tmp_path: Path, platform: requests_mock.Mocker, name: str, arguments: dict[str, Any]
+        self, tmp_path: Path, platform: Mocker, name: str, arguments: dict[str, Any]
     ) -> None:
         summaries, queries = [], []
         for form, run in (("worker", export), ("triggerer", deferred)):
@@ -331,7 +323,7 @@ class TestInTheTriggerer:
         assert queries[0] == queries[1]
         assert (tmp_path / "worker" / name).read_bytes() == (tmp_path / "triggerer" / name).read_bytes()
 
-    def test_export_resumes_where_a_worker_has_failed(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_export_resumes_where_a_worker_has_failed(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.jsonl"
         stop_at_the_quota(file, platform)
         answers(platform, page(4))
@@ -339,16 +331,14 @@ class TestInTheTriggerer:
         assert deferred(file)["resumed"] is True
         assert (tokens(platform), ids(file)) == (["t3"], ["sub-1", "sub-2", "sub-3", "sub-4"])
 
-    def test_retry_of_a_published_export_is_not_deferred(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_retry_of_a_published_export_is_not_deferred(self, tmp_path: Path, platform: Mocker) -> None:
         answers(platform, page(1))
         first = export(tmp_path / "subs.csv")
 
         assert export(tmp_path / "subs.csv", deferrable=True) == first
         assert platform.call_count == 1
 
-    def test_deferral_sends_nothing_and_leaves_the_destination_free(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
+    def test_deferral_sends_nothing_and_leaves_the_destination_free(self, tmp_path: Path, platform: Mocker) -> None:
         answers(platform, page(1))
         with pytest.raises(TaskDeferred) as left:
             export(tmp_path / "subs.csv", deferrable=True)
@@ -364,7 +354,7 @@ class TestCutShort:
     CIRCLE = (page(1, next_token="t1"), page(2, next_token="t1"))
 
     def test_the_summary_says_so_and_the_log_warns_once(
-        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, platform: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
         answers(platform, *self.CIRCLE)
@@ -377,7 +367,7 @@ class TestCutShort:
         assert export(tmp_path / "subs.jsonl") == summary
 
     def test_export_that_requires_a_whole_listing_fails_and_its_cleared_task_lists_anew(
-        self, tmp_path: Path, platform: requests_mock.Mocker
+        self, tmp_path: Path, platform: Mocker
     ) -> None:
         file = tmp_path / "subs.jsonl"
         answers(platform, *self.CIRCLE)
@@ -394,14 +384,14 @@ class TestCutShort:
 
 
 class TestIfChanged:
-    def run(self, file: Path, platform: requests_mock.Mocker, run: str, *items: dict[str, Any], **more: Any) -> Any:
+    def run(self, file: Path, platform: Mocker, run: str, *items: dict[str, Any], **more: Any) -> Any:
         answers(platform, {"items": list(items)})
         return export(file, instance(run), **{"if_changed": True, **more})
 
     def item(self, number: int, etag: str | None = "e", **more: Any) -> dict[str, Any]:
         return subscription(number, **({"etag": etag} if etag else {}), **more)
 
-    def test_the_same_ids_and_etags_leave_the_file(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_the_same_ids_and_etags_leave_the_file(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.jsonl"
         first = self.run(file, platform, "one", self.item(1), self.item(2))
         before = file.stat()
@@ -412,9 +402,7 @@ class TestIfChanged:
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
     @pytest.mark.parametrize("now", [[(1, "e")], [(1, "e"), (2, "f")], [(1, "e"), (2, "e"), (3, "e")]])
-    def test_any_other_is_published(
-        self, tmp_path: Path, platform: requests_mock.Mocker, now: list[tuple[int, str]]
-    ) -> None:
+    def test_any_other_is_published(self, tmp_path: Path, platform: Mocker, now: list[tuple[int, str]]) -> None:
         file = tmp_path / "subs.csv"
         self.run(file, platform, "one", self.item(1), self.item(2))
         before = file.read_bytes()
@@ -423,7 +411,7 @@ class TestIfChanged:
         assert second["changed"] is True
         assert file.read_bytes() != before
 
-    def test_other_arguments_make_another_file(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+    def test_other_arguments_make_another_file(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.csv"
         self.run(file, platform, "one", self.item(1))
 
@@ -431,7 +419,7 @@ class TestIfChanged:
 
 
 def test_the_log_tells_what_is_kept_and_gone_on_with(
-    tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, platform: Mocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
     file = tmp_path / "subs.jsonl"

@@ -23,7 +23,7 @@ from tests.unit.video_platform import error, page
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
@@ -65,7 +65,7 @@ def test_another_worker_tells_what_the_triggerer_has_written(tmp_path: Path) -> 
     assert list((written.columns or {}).items())[-1] == ("source_price", "string")
 
 
-def test_failed_task_reports_no_output(tmp_path: Path, platform: requests_mock.Mocker) -> None:
+def test_failed_task_reports_no_output(tmp_path: Path, platform: Mocker) -> None:
     platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "forbidden"))
     operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
     with pytest.raises(permanent(PermissionDeniedError)):
@@ -78,7 +78,7 @@ def test_failed_task_reports_no_output(tmp_path: Path, platform: requests_mock.M
     assert events[ASSET].extra == {}
 
 
-def test_dataset_published_before_the_task_failed_is_reported(tmp_path: Path, platform: requests_mock.Mocker) -> None:
+def test_dataset_published_before_the_task_failed_is_reported(tmp_path: Path, platform: Mocker) -> None:
     platform.get(SUBSCRIPTIONS, json=page(1))
     operator = export(tmp_path / "subs.csv")
     operator.execute({"outlet_events": OutletEventAccessors()})

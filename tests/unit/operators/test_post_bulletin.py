@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import requests_mock
     from airflow.sdk import Context
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -77,7 +77,7 @@ class TestPostBulletin:
     def post(self, **arguments: Any) -> dict[str, Any]:
         return PostBulletinOperator(task_id="post", **arguments).execute({})
 
-    def test_the_activity_is_returned_as_it_came(self, platform: requests_mock.Mocker) -> None:
+    def test_the_activity_is_returned_as_it_came(self, platform: Mocker) -> None:
         activity = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi", "new": [1]}, "more": None}
         platform.post(ACTIVITIES, json=activity)
 
@@ -107,9 +107,7 @@ class TestPostBulletin:
             self.post(**arguments)
 
     @pytest.mark.parametrize(("name", "text"), [("video_id", None), ("playlist_id", "")])
-    def test_template_of_a_video_or_playlist_needs_no_text(
-        self, platform: requests_mock.Mocker, name: str, text: str | None
-    ) -> None:
+    def test_template_of_a_video_or_playlist_needs_no_text(self, platform: Mocker, name: str, text: str | None) -> None:
         platform.post(ACTIVITIES, json={"id": "act-1"})
         arguments: dict[str, Any] = {"text": text, name: "{{ x }}"}
         operator = PostBulletinOperator(task_id="post", **arguments)
@@ -129,7 +127,7 @@ class TestPostBulletin:
         ],
     )
     def test_templated_bulletin_against_the_rules_raises_before_it_is_sent(
-        self, platform: requests_mock.Mocker, name: str, rendered: str, message: str
+        self, platform: Mocker, name: str, rendered: str, message: str
     ) -> None:
         arguments: dict[str, Any] = {} if name == "text" else {"text": "Hi"}
         operator = PostBulletinOperator(task_id="post", **arguments | {name: "{{ x }}"})
@@ -151,7 +149,7 @@ class TestPostBulletin:
         ],
     )
     def test_bulletin_whose_reply_is_lost_is_sent_once_and_fails_for_good_or_is_left_to_retries(
-        self, platform: requests_mock.Mocker, loss: dict[str, Any]
+        self, platform: Mocker, loss: dict[str, Any]
     ) -> None:
         platform.post(ACTIVITIES, **loss)
 
@@ -163,9 +161,7 @@ class TestPostBulletin:
             self.post(text="Hi", on_uncertain="retry")
         assert platform.call_count == 2
 
-    def test_the_log_names_the_activity_and_no_token(
-        self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_log_names_the_activity_and_no_token(self, platform: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
         platform.post(ACTIVITIES, json={"id": "act-1"})
 
@@ -179,7 +175,7 @@ class TestOneTask:
     """The tries of one task, by its state store and by a journal: the table of the guide."""
 
     def test_retry_after_success_returns_the_same_activity(
-        self, record: Record, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
         first = tried(record)
@@ -191,7 +187,7 @@ class TestOneTask:
 
     @pytest.mark.parametrize("other", [{"text": "Ho"}, {"video_id": "v"}, {"video_conn_id": "another"}])
     def test_retry_with_other_contents_returns_the_same_activity_and_warns(
-        self, record: Record, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
+        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
     ) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
         first = tried(record)
@@ -200,7 +196,7 @@ class TestOneTask:
         assert posts.call_count == 1
         assert lines[-1].startswith("WARNING: It was posted with another text, video, playlist or connection")
 
-    def test_cleared_task_posts_again_only_if_asked_for(self, record: Record, posts: requests_mock.Mocker) -> None:
+    def test_cleared_task_posts_again_only_if_asked_for(self, record: Record, posts: Mocker) -> None:
         first, cleared = tried(record, ti={"max_tries": 0}), {"max_tries": 1}
 
         assert tried(record, 2, ti=cleared) == first
@@ -223,7 +219,7 @@ class TestOneTask:
 class TestManyTasks:
     @pytest.mark.parametrize("other", [{"run_id": "backfill__1"}, {"task_id": "another"}, {"dag_id": "another"}])
     def test_another_task_with_the_same_key_returns_the_same_activity(
-        self, record: Record, posts: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
+        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
     ) -> None:
         lines = log_lines(monkeypatch, PostBulletinOperator)
         first = tried(record, once_per=DAY)
@@ -235,7 +231,7 @@ class TestManyTasks:
 
     @pytest.mark.parametrize("other", [{"once_per": "2026-11-24"}, {"once_per": DAY, "video_conn_id": "another"}])
     def test_another_value_or_connection_is_another_bulletin(
-        self, record: Record, posts: requests_mock.Mocker, other: dict[str, Any]
+        self, record: Record, posts: Mocker, other: dict[str, Any]
     ) -> None:
         tried(record, once_per=DAY)
 
@@ -244,7 +240,7 @@ class TestManyTasks:
 
 
 class TestArguments:
-    def test_journal_whose_path_is_of_no_storage_raises(self, posts: requests_mock.Mocker) -> None:
+    def test_journal_whose_path_is_of_no_storage_raises(self, posts: Mocker) -> None:
         with pytest.raises(permanent(InvalidArgumentError), match=r"nowhere://.* (is no path|cannot be opened)"):
             PostBulletinOperator(task_id="post", text="Hi", journal="nowhere://bucket/x").execute(context_of())
         assert not posts.called
@@ -254,9 +250,7 @@ class TestArguments:
             PostBulletinOperator(task_id="post", text="Hi", once_per=DAY)
 
     @pytest.mark.parametrize("once_per", ["  ", "None", "NaT", 1.5])
-    def test_once_per_that_distinguishes_nothing_raises(
-        self, tmp_path: Path, posts: requests_mock.Mocker, once_per: Any
-    ) -> None:
+    def test_once_per_that_distinguishes_nothing_raises(self, tmp_path: Path, posts: Mocker, once_per: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="once_per"):
             PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path, once_per=once_per)
         operator = PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path, once_per="{{ value }}")
@@ -267,7 +261,7 @@ class TestArguments:
 
     @pytest.mark.parametrize(("field", "nothing"), [("journal", None), ("journal", ""), ("once_per", None)])
     def test_journal_whose_template_gives_nothing_is_not_turned_off(
-        self, tmp_path: Path, posts: requests_mock.Mocker, field: str, nothing: Any
+        self, tmp_path: Path, posts: Mocker, field: str, nothing: Any
     ) -> None:
         given: dict[str, Any] = {"journal": tmp_path, "once_per": DAY, field: "{{ value }}"}
         operator = PostBulletinOperator(task_id="post", text="Hi", **given)
@@ -276,7 +270,7 @@ class TestArguments:
             operator.execute(context_of())
         assert not posts.called
 
-    def test_without_a_task_instance_it_needs_once_per(self, tmp_path: Path, posts: requests_mock.Mocker) -> None:
+    def test_without_a_task_instance_it_needs_once_per(self, tmp_path: Path, posts: Mocker) -> None:
         with pytest.raises(permanent(InvalidArgumentError), match="journal needs once_per"):
             PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path).execute(cast("Context", {}))
         PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path, once_per=DAY).execute(cast("Context", {}))
@@ -287,7 +281,7 @@ class TestArguments:
         [("../../etc/passwd", "etc-passwd-"), ("日本", ""), ("x" * 5000, "x" * 60 + "-"), (5, "5-")],
     )
     def test_any_value_makes_the_name_of_a_folder(
-        self, tmp_path: Path, posts: requests_mock.Mocker, once_per: Any, shown: str
+        self, tmp_path: Path, posts: Mocker, once_per: Any, shown: str
     ) -> None:
         PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path / "a", once_per=once_per).execute(context_of())
 

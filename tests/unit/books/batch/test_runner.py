@@ -181,13 +181,6 @@ class TestEnds:
         before_the_end = itertools.takewhile(lambda turn: in_virtual_time(cancelled_in(turn)), range(1000))
         assert 10 < len(list(before_the_end)) < 1000
 
-    def test_a_fault_of_the_program_ends_it_too(self) -> None:
-        def broken(_: str) -> Response:
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            statuses(Service(broken), ISBNS)
-
 
 class TestTheEventLoop:
     def test_the_event_loop_breathes_while_many_books_are_taken_in(self) -> None:
