@@ -23,7 +23,6 @@ from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from airflow_provider_mediaops.storage.formats import FlatView
 
@@ -78,17 +77,6 @@ def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
     assert json.loads(str(rows[0]["record"])) == {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}
     empty = {"input": "x", "status": "invalid", "error": "'x' is no ISBN", "reused": False}
     assert {name: value for name, value in rows[1].items() if value is not None} == empty
-
-
-def test_recorded_records_fit_the_table(data: Path) -> None:
-    lines = (data / "books" / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line)["book"] for line in lines]
-    rows = [row_of(Lookup("", "", "found", book=Book(record))) for record in records]
-
-    assert [row["book"] for row in rows] == records
-    table = table_of(ENRICHED, rows)
-    assert [row["title"] for row in table][:3] == ["The Left Hand of Darkness", "こころ", "An Almanac"]
-    assert [json.loads(row["record"]) for row in table] == records
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)

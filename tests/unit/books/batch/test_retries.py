@@ -205,6 +205,12 @@ class TestMissingBooks:
         assert isinstance(lookup.cause, RateLimitedError)
         assert "No book that is known to exist was found for 240 s" in str(lookup.cause)
 
+    def test_limit_that_a_book_has_waited_out_makes_its_404s_in_the_limits_words_no_proof(self) -> None:
+        limited = iter([replied({"message": "Limit Exceeded"}, 429)])
+        service = Service(lambda isbn: next(limited, limit_404()) if isbn == A else found(isbn))
+
+        assert statuses(service, ISBNS[:20], tries=3, retry_after=())[0] == (A, "failed")
+
     def test_the_shared_rate_is_slowed_by_a_limit_that_only_404s_have_shown(self) -> None:
         service = Service(lambda isbn: limit_404() if seconds() < 2 else found(isbn))
         statuses(service, ISBNS[:20])
