@@ -189,6 +189,7 @@ class TestOneInClearWordsByItself:
         run = Run()
         run.found(C)
         run.missing(A, CLEAR)
+        assert run.decisions(idle=False) == []
         assert run.held.wakes_at() == run.now + 5
 
         run.now += 5
@@ -317,6 +318,17 @@ class TestACatalogueWithoutTheWellKnownBook:
         assert run.check() == WELL_KNOWN
         run.checked(CLEAR)
         return run
+
+    def test_the_keys_quota_vouches_for_clear_words_only(self) -> None:
+        run = Run(canary=None)
+        run.missing(B, LIMIT)
+        run.missing(A, CLEAR)
+        assert run.check() == WELL_KNOWN
+        run.checked(CLEAR)
+        assert run.check() == KEY_CALL
+        run.checked()
+
+        assert run.decisions(idle=False) == [(A, "not_found")]
 
     def test_catalogue_without_the_well_known_book_vouches_for_no_other_words(self) -> None:
         assert isinstance(self.small(LIMIT).error(), RateLimitedError)

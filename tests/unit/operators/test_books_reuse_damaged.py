@@ -156,7 +156,11 @@ class TestBadInput:
             ("old.jsonl", b'{"isbn": "9780140449136"}\n', "no column 'isbn13', but 'isbn'"),
             ("old.jsonl", b'{"isbn13": "9780140449136"}\n', "there is no 'input' in it"),
             ("old.jsonl", b"no JSON\n", "line 1: it is no JSON"),
-            ("old.jsonl", json.dumps(row(CRIME)).encode() + b'\n{"input": "978', "Line 2: it is no JSON"),
+            (
+                "old.jsonl",
+                json.dumps(row(CRIME, fetched_at=None)).encode() + b'\n{"input": "978',
+                "Line 2: it is no JSON",
+            ),
             ("old.csv", b"isbn13,title\n", "there is no column 'input', but 'isbn13', 'title'"),
             ("old.csv", b"", "it is empty"),
             # No other name of the file is advised.

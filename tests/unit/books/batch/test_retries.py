@@ -384,11 +384,11 @@ class TestBulk:
     def test_book_that_spoils_its_batch_fails_alone(self, status: int) -> None:
         service = Service(many=lambda isbns: replied({}, status) if C in isbns else books(isbns))
 
-        rows = statuses(service, ISBNS[:24], bulk_size=8, retry_after=())
+        rows = statuses(service, ISBNS[:80], bulk_size=8, retry_after=())
 
-        assert rows == [(isbn, "failed" if isbn == C else "found") for isbn in ISBNS[:24]]
+        assert rows == [(isbn, "failed" if isbn == C else "found") for isbn in ISBNS[:80]]
         # The later batches are not smaller.
-        assert ISBNS[16:24] in service.batches
+        assert ISBNS[72:80] in service.batches
 
     def test_quota_that_is_spent_between_two_halves_loses_nothing(self) -> None:
         replies = {4: replied({}, 500), 2: books([A, B])}
