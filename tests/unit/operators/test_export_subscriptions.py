@@ -45,7 +45,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return taken
 
 
-def instance(run: str = "today", map_index: int = -1, max_tries: int = 2, **names: str) -> dict[str, Any]:
+def instance(run: str = "today", map_index: int = -1, max_tries: int = 2, **names: str) -> Any:
     """Give a task's context."""
     fields = {"dag_id": "dag", "run_id": run, "task_id": "export", "map_index": map_index, "max_tries": max_tries}
     return {"ti": SimpleNamespace(**{**fields, **names})}
