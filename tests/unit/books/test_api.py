@@ -53,13 +53,7 @@ def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
     ("status", "body", "cls", "advice"),
     [
         (400, {"message": "no"}, BadRequestError, ""),
-        (
-            401,
-            {"message": "Unauthorized"},
-            AuthenticationError,
-            "not active, or the base address is that of another plan",
-        ),
-        (403, {"message": "&#" + "9" * 5_000 + ";"}, PermissionDeniedError, "key is wrong"),
+        (401, {"message": "Unauthorized"}, AuthenticationError, "or the base address is that of another plan"),
         (403, {"message": "Forbidden"}, PermissionDeniedError, "another plan than the key's, or the key is wrong, or"),
         (403, {"message": "Daily quota exceeded"}, QuotaExceededError, "until 00:00 UTC"),
         (429, LIMIT_429, RateLimitedError, "limit is reached"),
@@ -70,10 +64,8 @@ def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
         (404, NO_SUCH_BOOK, NotFoundError, "no record of this book"),
         (404, {"error_message": None}, ForeignNotFoundError, "base address"),
         (404, {"message": "no Route matched with those values"}, ForeignNotFoundError, "base address"),
-        (404, {}, ForeignNotFoundError, "base address"),
         (404, [], ForeignNotFoundError, "base address"),
         (404, b"", ForeignNotFoundError, "base address"),
-        (404, b"Not Found", ForeignNotFoundError, "base address"),
         (404, b'{"errorMess', ForeignNotFoundError, "base address"),
         (404, b"<!DOCTYPE html><html>", WebPageNotFoundError, "base address"),
         (500, {}, ServiceUnavailableError, ""),
@@ -116,17 +108,17 @@ def test_a_key_tells_of_its_quota() -> None:
     assert replay(client().ask(get_key_usage()), [replied(reply)]) == KeyUsage(total=5000, left=4990)
 
 
-@pytest.mark.parametrize("reply", [{}, {"plan_limit": 5}, {"plan_limit": {"total": 1}}, {"plan_limit": {"total": "x"}}])
-def test_a_key_that_tells_of_no_quota_is_no_reply(reply: dict[str, object]) -> None:
-    with pytest.raises(InvalidReplyError, match="has no quota"):
-        replay(client().ask(get_key_usage()), [replied(reply)])
-
-
-def test_a_quota_beyond_all_bounds_is_no_reply() -> None:
-    body = b'{"plan_limit": {"total": 1e999, "left": 1}}'
-    with pytest.raises(
-        InvalidReplyError, match=r"GET /key with 200, but: The reply holds a number that is too large: 1e999"
-    ):
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "has no quota"),
+        (b'{"plan_limit": {"total": 1}}', "has no quota"),
+        (b'{"plan_limit": {"total": "x", "left": 1}}', "has no quota"),
+        (b'{"plan_limit": {"total": 1e999, "left": 1}}', "holds a number that is too large: 1e999"),
+    ],
+)
+def test_a_key_that_tells_of_no_quota_is_no_reply(body: bytes, words: str) -> None:
+    with pytest.raises(InvalidReplyError, match=words):
         replay(client().ask(get_key_usage()), [Response(200, {}, body)])
 
 

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.lookup import Finder
-from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,
     RateLimitedError,
-    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.waiting import Done
 from tests.unit.book_database import (
     CALENDAR,
     CRIME,
@@ -29,6 +30,7 @@ from tests.unit.books.clients import client
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import CallFlow, Response, Step
 
 CANARY = PROGRAMMING
@@ -52,13 +54,6 @@ class Desk:
     @property
     def asked(self) -> list[str]:
         return [request.path.rpartition("/")[2] for request in requests_of(self.steps)]
-
-
-def test_a_book_that_is_there_takes_one_request() -> None:
-    desk = Desk(canary=CANARY)
-
-    assert desk.find(CRIME, found(CRIME)) == book(CRIME)["book"]
-    assert desk.asked == [CRIME]
 
 
 def test_a_404_in_clear_words_costs_one_more_request_until_the_connection_is_proved() -> None:
@@ -130,38 +125,11 @@ def test_a_probe_that_met_the_limit_makes_the_limits_words_no_proof_for_the_rest
         desk.find(CALENDAR, *[limit_404(), found(CRIME)] * 4)
 
 
-def test_the_limit_of_429_is_waited_out() -> None:
-    desk = Desk()
-
-    assert desk.find(CRIME, replied(LIMIT_429, 429, retry_after="7"), found(CRIME)) == book(CRIME)["book"]
-    assert pauses_of(desk.steps) == [7.0]
-
-
-def test_a_look_up_is_a_result_where_finding_is_an_error() -> None:
-    desk = Desk()
-
-    there = desk.look_up("0-14-044913-2", found(CRIME))
-    # The book that was found is proof enough.
-    missing = desk.look_up(f"ISBN {CALENDAR}", no_such_book())
-    invalid = desk.look_up("no ISBN")
-
-    assert (there.input, there.isbn13, there.status, there.requests) == ("0-14-044913-2", CRIME, "found", 1)
-    assert there.book == Book(book(CRIME)["book"])
-    assert missing == Lookup(f"ISBN {CALENDAR}", CALENDAR, "not_found", requests=1)
-    assert (invalid.isbn13, invalid.status, invalid.requests) == (None, "invalid", 0)
-    assert desk.asked == [CRIME, CALENDAR]
-
-
 def test_every_request_of_a_look_up_is_counted() -> None:
     desk = Desk(canary=CANARY)
     lost = TransportError(Failure.BROKEN, "the line is cut")
 
     assert desk.look_up(CRIME, lost, limit_404(), found(CANARY), found(CRIME)).requests == 4
-
-
-def test_refusal_of_the_service_is_an_error_of_a_look_up_too() -> None:
-    with pytest.raises(ServiceUnavailableError):
-        Desk(tries=1).look_up(CRIME, replied(b"", 503))
 
 
 def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_probe_has_shown(
@@ -180,3 +148,26 @@ def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_probe_has_shown
         replay(Finder(client(), CANARY).find(CRIME), [limit_404(), limit_404()])
 
     assert [type(error) for error in told] == [RateLimitedError]
+
+
+def waited_for(record: dict[str, Any]) -> dict[str, Any]:
+    """Look for a book that is there; return what is kept of its record."""
+    verdict = replay(BookWatch(CRIME).look(client().ask), [replied({"book": record})])
+    assert isinstance(verdict, Done)
+    kept: dict[str, Any] = verdict.value
+    return kept
+
+
+def test_nul_is_left_out_because_databases_refuse_it() -> None:
+    record = {"title": "a\0b", "n\0": [{"deep": "\0"}, 1, None]}
+
+    assert waited_for(record) == {"title": "ab", "n": [{"deep": ""}, 1, None]}
+
+
+def test_the_largest_fields_of_a_large_record_are_left_out() -> None:
+    record: dict[str, Any] = {"isbn13": CRIME, "synopsis": "s" * 20_000, "prices": [1] * 20_000, "title": "t" * 9_000}
+
+    kept = waited_for(record)
+
+    assert kept == {name: record[name] for name in ("isbn13", "synopsis", "title")}
+    assert len(json.dumps(kept)) <= 32 * 1024

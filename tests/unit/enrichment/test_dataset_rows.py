@@ -19,7 +19,6 @@ from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from airflow_provider_mediaops.storage.formats import FlatView
 
@@ -84,29 +83,8 @@ def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
         "reused": False,
     }
     assert json.loads(str(rows[0]["record"])) == {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}
-    assert {name: value for name, value in rows[1].items() if value is not None} == {
-        "input": "x",
-        "status": "invalid",
-        "error": "'x' is no ISBN",
-        "reused": False,
-    }
-
-
-def test_recorded_records_fit_the_table(data: Path) -> None:
-    lines = (data / "books" / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line)["book"] for line in lines]
-    rows = [row_of(Lookup("", "", "found", book=Book(record))) for record in records]
-
-    assert [row["book"] for row in rows] == records
-    table = table_of(ENRICHED, rows)
-    assert [row["title"] for row in table] == [
-        "The Left Hand of Darkness",
-        "こころ",
-        "An Almanac",
-        "Third Volume",
-        "Undated",
-    ]
-    assert [json.loads(row["record"]) for row in table] == records
+    empty = {"input": "x", "status": "invalid", "error": "'x' is no ISBN", "reused": False}
+    assert {name: value for name, value in rows[1].items() if value is not None} == empty
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
@@ -114,28 +92,6 @@ DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
 
 
 class TestTable:
-    def test_the_columns_of_the_source_come_last_with_their_own_prefix(self) -> None:
-        view = enriched_view({"sku": "str", "price": "float", "stock": "int", "record": "str"})
-        columns = {"sku": ["a", 1], "price": 1.5, "stock": 2**40, "record": True}
-
-        [row] = table_of(view, [row_of(FOUND, kept(columns))])
-
-        assert list(view.columns) == [
-            *ENRICHED.columns,
-            "source_sku",
-            "source_price",
-            "source_stock",
-            "source_record",
-        ]
-        assert [row[f"source_{name}"] for name in columns] == ['["a",1]', 1.5, 2**40, "true"]
-        assert row["title"] == "Crime"
-
-    def test_column_that_a_row_lacks_is_empty(self) -> None:
-        view = enriched_view({"sku": "str"})
-
-        assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, kept({})), row_of(FOUND)])] == [None, None]
-        assert enriched_view({}) is ENRICHED
-
     def test_a_row_that_may_be_one_of_several_has_the_number_of_its_input_row_first(self) -> None:
         row = row_of(FOUND, InputRow("Book 2 of 2 in the cell.", 7))
 
@@ -166,9 +122,3 @@ class TestSaved:
         assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
         assert resume.last_found == CRIME
         assert resume.doubts == DOUBTS
-
-    def test_a_new_beginning_knows_nothing(self) -> None:
-        resume = resume_point([], {})
-
-        assert resume.seen.get(CRIME, "x") is None
-        assert (resume.last_found, resume.doubts) == (None, {})

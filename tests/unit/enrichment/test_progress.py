@@ -55,16 +55,6 @@ def test_progress_while_nothing_is_done_is_a_warning_that_repeats_the_cause() ->
     ]
 
 
-def test_an_attempt_that_resumes_counts_on_but_its_rate_is_its_own() -> None:
-    clock = FakeClock()
-    progress = Progress(1_100, {"found": 900, "failed": 100}, clock=clock.clock.monotonic)
-    count(progress, clock, ["found"] * 10, seconds=1)
-
-    assert progress.line() == (
-        "1,010 of 1,100 ISBNs: 910 found, 0 not found, 0 invalid, 100 failed; 1.0 a second, 1 min left."
-    )
-
-
 @pytest.mark.parametrize(
     ("total", "done", "line"),
     [
@@ -100,13 +90,6 @@ class TestLimitWarnings:
             warnings.update(number)
             clock.wait(seconds)
         return lines
-
-    def test_the_first_limit_is_explained_at_once(self) -> None:
-        [line] = self.warned(0, 0, 1, seconds=1)
-
-        assert line.startswith("The book database has refused 1 request because the key is at its limit.")
-        assert "(plan pro, 5 requests a second) is higher than that of the key: set plan" in line
-        assert "Or another program uses the key" in line
 
     def test_warning_of_the_limit_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
         lines = self.warned(*range(1, 12), seconds=60)

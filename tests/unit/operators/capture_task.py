@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from tests.airflow_names import TaskDeferred
-from tests.unit.call_flows import on_a_loop
 from tests.unit.loopback import Loopback, Peer
+from tests.unit.operators.forms import in_triggerer
 from tests.unit.search_cluster import connection, error, http, replied, report, stats
-from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,16 +63,7 @@ class Task:
         self.cluster = cluster
         with Loopback(self.cluster) as server:
             self._supervisor.connect("mediaops_cluster_default", connection(server.base))
-            result: dict[str, Any] = (
-                self._in_triggerer() if self._form == "triggerer" else self.make().execute(self.context)
-            )
+            if self._form == "triggerer":
+                return in_triggerer(self.make(), self.context)
+            result: dict[str, Any] = self.make().execute(self.context)
             return result
-
-    def _in_triggerer(self) -> Any:
-        with pytest.raises(TaskDeferred) as caught:
-            self.make().execute(self.context)
-        assert not self.cluster.asked
-        trigger = made_again(caught.value.trigger)
-        payload = on_a_loop(asyncio.wait_for(first_event(trigger), 240))
-        assert len(json.dumps(payload)) < 5000
-        return self.make().resume_execution(caught.value.method_name, {"event": payload}, self.context)

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import itertools
 import json
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.enrichment import attempt as enrichment
 from airflow_provider_mediaops.enrichment.attempt import Attempt
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_429, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, address, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
-from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -38,7 +33,7 @@ class TestDataset:
     ISBNS = ("0-14-044913-2", "x", CALENDAR, None, CRIME, int(PROGRAMMING))
 
     def test_each_input_has_one_row_in_order(self, tmp_path: Path) -> None:
-        summary = make(tmp_path / "day" / "books.jsonl", isbns=list(self.ISBNS)).execute({})
+        make(tmp_path / "day" / "books.jsonl", isbns=list(self.ISBNS)).execute({})
 
         rows = json_rows(tmp_path / "day" / "books.jsonl")
         assert [(row["input"], row["isbn13"], row["status"]) for row in rows] == [
@@ -51,23 +46,16 @@ class TestDataset:
         ]
         assert rows[0]["book"] == rows[4]["book"] == book(CRIME, pages="8", unknown=[1])["book"]
         assert "must have 10 or 13 digits" in rows[1]["error"]
-        assert summary.pop("rows_per_second") > 0
-        assert summary == {
-            "path": str(tmp_path / "day" / "books.jsonl"),
-            "rows": 6,
-            "found": 3,
-            "not_found": 1,
-            "missing": 1,
-            "invalid": 1,
-            "failed": 0,
-            "not_asked": 0,
-            "reused": 0,
-            "stale": 0,
-            "refresh_failed": 0,
-            "requests": 3,
-            "resumed": False,
-            "bytes": (tmp_path / "day" / "books.jsonl").stat().st_size,
+
+    def test_summary_has_the_figures_of_the_dataset(self, tmp_path: Path) -> None:
+        summary = make(tmp_path / "books.jsonl", isbns=list(self.ISBNS)).execute({})
+
+        figures = {"rows": 6, "found": 3, "not_found": 1, "missing": 1, "invalid": 1, "requests": 3}
+        assert {name: number for name, number in summary.items() if type(number) is int and number} == {
+            **figures,
+            "bytes": (tmp_path / "books.jsonl").stat().st_size,
         }
+        assert summary["rows_per_second"] > 0
 
     def test_csv_and_parquet_have_flat_columns_and_the_whole_record(self, tmp_path: Path) -> None:
         for name in ("books.csv", "books.parquet"):
@@ -84,19 +72,15 @@ class TestDataset:
         assert json.loads(rows[0]["record"]) == json.loads(texts[0]["record"]) == record
         assert rows[1]["record"] is None
 
-    def test_formulas_are_escaped_if_asked_for(self, tmp_path: Path) -> None:
-        for csv_formulas in ("keep", "escape"):
-            make(tmp_path / f"{csv_formulas}.csv", isbns=["=1+1"], csv_formulas=csv_formulas).execute({})
+    @pytest.mark.parametrize(("csv_formulas", "written"), [("keep", "=1+1"), ("escape", "'=1+1")])
+    def test_formulas_are_escaped_if_asked_for(self, tmp_path: Path, csv_formulas: str, written: str) -> None:
+        (tmp_path / "l.csv").write_text("isbn,note\n=1+1,=1+1\n")
 
-        assert "\n=1+1," in (tmp_path / "keep.csv").read_text(encoding="utf-8")
-        assert "\n'=1+1," in (tmp_path / "escape.csv").read_text(encoding="utf-8")
-        with pytest.raises(ValueError, match="csv_formulas is keep or escape; not 'drop'"):
-            make(tmp_path / "b.csv", isbns=[CRIME], csv_formulas="drop")
+        make(tmp_path / "books.csv", source=str(tmp_path / "l.csv"), csv_formulas=csv_formulas).execute({})
 
-    def test_the_format_can_be_named(self, tmp_path: Path) -> None:
-        make(tmp_path / "books.out", isbns=[CRIME], format="jsonl").execute({})
-
-        assert json_rows(tmp_path / "books.out")[0]["status"] == "found"
+        line = (tmp_path / "books.csv").read_text(encoding="utf-8").splitlines()[1]
+        assert line.startswith(f"{written},")
+        assert line.endswith(f",{written}")
 
     @pytest.mark.parametrize("written", [str, Path.as_uri])
     def test_object_storage_paths_are_a_source_and_a_destination(
@@ -113,9 +97,7 @@ class TestDataset:
         assert len(json_rows(tmp_path / "books.jsonl")) == 1
 
     @pytest.mark.parametrize("name", ["books.jsonl", "books.csv", "books.parquet"])
-    def test_empty_list_makes_a_valid_empty_file(
-        self, tmp_path: Path, name: str, database: requests_mock.Mocker
-    ) -> None:
+    def test_empty_list_makes_a_valid_empty_file(self, tmp_path: Path, name: str, database: Mocker) -> None:
         summary = make(tmp_path / name, isbns=[]).execute({})
 
         assert (summary["rows"], summary["requests"]) == (0, 0)
@@ -125,68 +107,8 @@ class TestDataset:
             assert len((tmp_path / name).read_text().splitlines()) == (1 if name.endswith("csv") else 0)
         assert not database.called
 
-    def test_list_of_only_invalid_isbns_spends_no_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        summary = make(tmp_path / "books.jsonl", isbns=["x", "9780140449137", ""]).execute({})
-
-        assert (summary["missing"], summary["invalid"], summary["requests"]) == (1, 2, 0)
-        assert not database.called
-
 
 class TestSources:
-    @pytest.mark.parametrize(
-        ("name", "content", "column"),
-        [
-            ("isbns.txt", f"0140449132\n\nx\n{CALENDAR}\n", {}),
-            ("isbns.csv", f"id,isbn\n1,0140449132\n2,x\n3,{CALENDAR}\n", {}),
-            ("isbns.csv", f"id,EAN\n1,0140449132\n2,x\n3,{CALENDAR}\n", {"isbn_column": "EAN"}),
-            ("isbns.jsonl", f'{{"isbn":"0140449132"}}\n{{"isbn":"x"}}\n{{"isbn":{CALENDAR}}}\n', {}),
-        ],
-    )
-    @pytest.mark.parametrize("packed", [True, False])
-    def test_csv_file_is_enriched_row_by_row(
-        self, tmp_path: Path, name: str, content: str, column: dict[str, str], *, packed: bool
-    ) -> None:
-        data = content.encode()
-        source = tmp_path / (f"{name}.gz" if packed else name)
-        source.write_bytes(gzip.compress(data) if packed else data)
-
-        summary = make(tmp_path / "books.jsonl", source=str(source), **column).execute({})
-
-        assert [row["input"] for row in json_rows(tmp_path / "books.jsonl")] == ["0140449132", "x", CALENDAR]
-        assert (summary["found"], summary["invalid"], summary["not_found"]) == (1, 1, 1)
-
-    def test_parquet_file_is_enriched_row_by_row(self, tmp_path: Path) -> None:
-        pq.write_table(pa.table({"ean": [int(CRIME), None, int(CALENDAR)]}), tmp_path / "isbns.parquet")
-
-        make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.parquet"), isbn_column="ean").execute({})
-
-        rows = json_rows(tmp_path / "books.jsonl")
-        assert [(row["input"], row["status"]) for row in rows] == [
-            (CRIME, "found"),
-            ("", "missing"),
-            (CALENDAR, "not_found"),
-        ]
-
-    def test_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
-        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\nc,{PROGRAMMING}\n")
-
-        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
-
-        bad = json_rows(tmp_path / "books.jsonl")[1]
-        assert (bad["input"], bad["isbn13"], bad["status"]) == ("", None, "invalid")
-        assert bad["error"] == "Line 3: it has 1 of 2 columns, and 'isbn' is not among them."
-        assert (summary["found"], summary["invalid"]) == (2, 1)
-
-    @pytest.mark.parametrize("format", [True, 0, 1.5, ["csv"]])
-    def test_format_that_is_no_text_raises(self, tmp_path: Path, format: Any) -> None:
-        with pytest.raises(InvalidArgumentError, match="format is one of jsonl, csv, parquet; not "):
-            make(tmp_path / "books.jsonl", isbns=[CRIME], format=format)
-
-    @pytest.mark.parametrize("column", ["", True, 1.5, [], ["isbn", ""]])
-    def test_isbn_column_that_is_no_text_raises(self, tmp_path: Path, column: Any) -> None:
-        with pytest.raises(InvalidArgumentError, match="isbn_column is "):
-            make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column=column)
-
     def test_isbn_column_that_a_native_template_made_a_number_is_found_by_its_text(self, tmp_path: Path) -> None:
         (tmp_path / "isbns.csv").write_text(f"2026\n{CRIME}\n")
         operator = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column="{{ year }}")
@@ -194,66 +116,11 @@ class TestSources:
 
         assert operator.execute({})["found"] == 1
 
-    def test_on_invalid_fail_refuses_such_a_file_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        (tmp_path / "isbns.csv").write_text(f"title,isbn\na,{CRIME}\nb\n")
-
-        with pytest.raises(permanent(ValueError), match="Row 2: Line 3: it has 1 of 2 columns"):
-            make(tmp_path / "b.jsonl", source=str(tmp_path / "isbns.csv"), on_invalid="fail").execute({})
-
-        assert not database.called
-
-    def test_fault_of_the_whole_file_is_found_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        (tmp_path / "isbns.csv").write_text(f"isbn\n{CRIME}\n" * 1_000 + '"x')
-
-        with pytest.raises(permanent(ValueError), match="line 2001: it is no CSV"):
-            make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
-
-        assert not database.called
-
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
-            ("isbns.csv", b"id,number\n", "no column 'isbn', but 'id', 'number'; name it in isbn_column"),
-            ("isbns.jsonl", b'{"id": 1}\n', "no column 'isbn', but 'id'"),
-            ("isbns.txt", b"\x009\x01\x02", "it is no text"),
-            ("isbns.txt.gz", b"9780140449136", "no whole gzip file"),
-        ],
-    )
-    def test_file_of_another_kind_fails_the_task_and_is_named_by_its_kind(
-        self, tmp_path: Path, name: str, content: bytes, message: str
-    ) -> None:
-        (tmp_path / name).write_bytes(content)
-
-        with pytest.raises(permanent(ValueError), match=f"{name}.*{message}"):
-            make(tmp_path / "books.jsonl", source=str(tmp_path / name)).execute({})
-
-        assert not (tmp_path / "books.jsonl").exists()
-
-    def test_missing_file_is_named_in_the_error(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_missing_file_is_named_in_the_error(self, tmp_path: Path, database: Mocker) -> None:
         with pytest.raises(FileNotFoundError, match=r"isbns\.txt cannot be read"):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
 
         assert not database.called
-
-
-class TestBulk:
-    def test_many_books_are_asked_for_in_one_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"], book(CRIME)["book"]]})
-
-        isbns = [CRIME, "x", CALENDAR, PROGRAMMING, "9780000000002"]
-
-        summary = make(tmp_path / "books.jsonl", isbns=isbns, bulk=True).execute({})
-
-        rows = json_rows(tmp_path / "books.jsonl")
-        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found", "not_found"]
-        # The first one of those that were left out is asked for by itself.
-        assert rows[2]["error"] is None
-        assert "left it out" in rows[4]["error"]
-        assert (summary["requests"], database.call_count) == (2, 2)
 
 
 class TestLog:
@@ -282,8 +149,6 @@ class TestLog:
         [
             ({"json": {"plan_limit": {"total": 5_000, "spent": 680, "left": 4_320}}}, "; 4,320 of 5,000 requests of"),
             ({"status_code": 404, "json": {}}, "."),
-            ({"status_code": 401, "json": {"message": "Unauthorized"}}, "."),
-            ({"status_code": 503}, "."),
             ({"text": "<html>"}, "."),
         ],
     )
@@ -291,7 +156,7 @@ class TestLog:
         self,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
-        database: requests_mock.Mocker,
+        database: Mocker,
         reply: dict[str, Any],
         quota: str,
     ) -> None:
@@ -305,13 +170,13 @@ class TestLog:
         assert [request.path for request in database.request_history] == ["/key", f"/book/{CRIME}"]
         assert summary["found"] == 100
 
-    def test_short_list_spends_no_request_on_the_quota(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+    def test_short_list_spends_no_request_on_the_quota(self, tmp_path: Path, database: Mocker) -> None:
         make(tmp_path / "books.jsonl", isbns=[CRIME] * 99).execute({})
 
         assert [request.path for request in database.request_history] == [f"/book/{CRIME}"]
 
     def test_rate_limit_is_explained_in_the_log(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: requests_mock.Mocker
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         database.get(address(PROGRAMMING), status_code=429, json=LIMIT_429)
@@ -331,11 +196,4 @@ class TestLog:
 
         make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
 
-        logged = [
-            int(found[1].replace(",", ""))
-            for line in lines
-            if (found := re.match(r"INFO: ([\d,]+) of 10,000 ISBNs: ", line))
-        ]
-        assert len(logged) >= 2
-        assert logged == sorted(logged)
-        assert logged[-1] == 10_000
+        assert sum(" of 10,000 ISBNs: " in line for line in lines) >= 2

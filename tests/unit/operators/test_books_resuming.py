@@ -2,78 +2,64 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.exceptions import (
-    QuotaExceededError,
-    RateLimitedError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.source_list import ListSource
-from airflow_provider_mediaops.triggers.base import done_event, error_event
+from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
-from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, PROGRAMMING, asked, connection
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.enrichment import BASE, SteadyTime, address
+from tests.unit.operators.enrichment import BASE, address, context, make, shelve
+from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor
     from tests.unit.storage.conftest import Store
 
+pytestmark = pytest.mark.usefixtures("supervisor")
 LIST = (CRIME, "x", PROGRAMMING, CRIME, CALENDAR)
 SPENT: dict[str, Any] = {"status_code": 429, "json": {"message": "Daily quota exceeded"}}
 DOWN: dict[str, Any] = {"status_code": 503}
 
 
-@pytest.fixture(autouse=True)
-def database(
-    supervisor: Supervisor, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-) -> requests_mock.Mocker:
-    """Have a database with two books."""
-    monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", SteadyTime)
-    supervisor.connect("mediaops_books_default", connection(BASE))
-    requests_mock.get(address(CRIME), json=book(CRIME))
-    requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
-    requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
-    requests_mock.get(f"{BASE}/key", status_code=404, json={})
-    return requests_mock
+def task(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
+    return make(destination, **({"isbns": list(LIST)} if "source" not in arguments else {}) | arguments)
 
 
-def instance(run: str = "today", max_tries: int = 2) -> dict[str, Any]:
-    """Give a task's context."""
-    fields = {"dag_id": "dag", "run_id": run, "task_id": "enrich", "map_index": -1, "max_tries": max_tries}
-    return {"ti": SimpleNamespace(**fields)}
+def enrich(destination: object, instance: Any = None, **arguments: Any) -> dict[str, Any]:
+    """Enrich as a try of a task."""
+    return task(destination, **arguments).execute(instance or context())
 
 
-def make(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
-    given = {"isbns": list(LIST)} if "source" not in arguments else {}
-    return EnrichIsbnsOperator(task_id="enrich", destination=str(destination), **{**given, **arguments})
+def source_of(folder: Path, name: str) -> dict[str, Any]:
+    """Write the list into a file with a column beside it; return the argument that names it."""
+    line, head = ('{{"n": "{}", "isbn": "{}"}}\n', "") if name.endswith("jsonl") else ("{},{}\n", "n,isbn\n")
+    data = (head + "".join(line.format(n, isbn) for n, isbn in enumerate(LIST))).encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    return {"source": str(folder / name)}
 
 
-def enrich(destination: object, context: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-    return make(destination, **arguments).execute(context or instance())  # type: ignore[arg-type]
-
-
-def stopped_at(isbn13: str, file: object, database: requests_mock.Mocker, **arguments: Any) -> None:
+def stopped_at(isbn13: str, file: object, database: Mocker, **arguments: Any) -> None:
     """Enrich until the quota is spent at a book; it comes back after that."""
     database.get(address(isbn13), **SPENT)
     with pytest.raises(QuotaExceededError):
         enrich(file, **arguments)
     forget_rates()
-    database.get(address(isbn13), json=book(isbn13))
+    shelve(database, isbn13)
     database.reset_mock()
 
 
@@ -82,42 +68,38 @@ def statuses(file: Path) -> list[str]:
 
 
 class TestGoingOn:
-    def test_the_next_attempt_asks_for_nothing_twice(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        whole = enrich(tmp_path / "whole.jsonl")
-        database.reset_mock()
-        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
-        assert not (tmp_path / "books.jsonl").exists()
+    @pytest.mark.parametrize(
+        ("listed", "name"),
+        [
+            ("", "books.jsonl"),
+            ("list.csv", "books.csv"),
+            ("list.csv.gz", "books.jsonl"),
+            ("list.jsonl", "books.csv"),
+        ],
+    )
+    def test_the_next_attempt_asks_for_nothing_twice(
+        self, tmp_path: Path, database: Mocker, listed: str, name: str
+    ) -> None:
+        given = source_of(tmp_path, listed) if listed else {}
+        whole = enrich(tmp_path / f"whole.{name}", **given)
+        stopped_at(PROGRAMMING, tmp_path / name, database, **given)
+        assert not (tmp_path / name).exists()
 
-        summary = enrich(tmp_path / "books.jsonl")
+        summary = enrich(tmp_path / name, **given)
 
-        assert (tmp_path / "books.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"whole.{name}").read_bytes()
         assert PROGRAMMING in asked(database)
         assert CRIME not in asked(database)
         assert summary["resumed"]
-        same = {"path", "resumed", "rows_per_second", "requests"}
-        assert {key: summary[key] for key in summary if key not in same} == {
-            key: whole[key] for key in whole if key not in same
-        }
         assert summary["requests"] <= whole["requests"] + 1
+        other = dict.fromkeys(("path", "resumed", "rows_per_second", "requests", "bytes"))
+        assert {**summary, **other} == {**whole, **other}
 
-    def test_row_done_ahead_of_its_turn_is_not_asked_for_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        stopped_at(CRIME, tmp_path / "books.jsonl", database, isbns=[CRIME, PROGRAMMING])
-
-        enrich(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING])
-
-        # Unless it was not under way yet.
-        assert asked(database) in ([CRIME], [CRIME, PROGRAMMING])
-        assert statuses(tmp_path / "books.jsonl") == ["found", "found"]
-
-    def test_failed_row_that_was_too_many_is_asked_for_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_failed_row_that_was_too_many_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(PROGRAMMING), **DOWN)
         with pytest.raises(ServiceUnavailableError):
             enrich(tmp_path / "books.jsonl")
-        database.get(address(PROGRAMMING), json=book(PROGRAMMING))
+        shelve(database, PROGRAMMING)
         database.reset_mock()
 
         summary = enrich(tmp_path / "books.jsonl")
@@ -127,18 +109,16 @@ class TestGoingOn:
         assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
         assert summary["failed"] == 0
 
-    def test_rows_that_failed_within_bounds_stay_and_count(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_rows_that_failed_within_bounds_stay_and_count(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(CRIME), **DOWN)
         database.get(address(CALENDAR), **DOWN)
         isbns = [CRIME, PROGRAMMING, CALENDAR]
         with pytest.raises(ServiceUnavailableError):
             enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
-        database.get(address(CRIME), json=book(CRIME))
+        shelve(database, CRIME)
         with pytest.raises(ServiceUnavailableError):
             enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
-        database.get(address(CALENDAR), json=book(CALENDAR))
+        shelve(database, CALENDAR)
 
         summary = enrich(tmp_path / "books.jsonl", isbns=isbns, max_failures=1)
 
@@ -146,7 +126,7 @@ class TestGoingOn:
         assert summary["failed"] == 1
 
     def test_undecided_404_is_not_asked_for_again_before_it_is_decided(
-        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor
+        self, tmp_path: Path, database: Mocker, supervisor: Supervisor
     ) -> None:
         supervisor.connect("mediaops_books_default", connection(BASE, canary_isbn=CALENDAR))
         database.get(address(PROGRAMMING), status_code=404, json=LIMIT_404)
@@ -154,7 +134,7 @@ class TestGoingOn:
         with pytest.raises(QuotaExceededError):
             enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
         forget_rates()
-        database.get(address(CALENDAR), json=book(CALENDAR))
+        shelve(database, CALENDAR)
         database.reset_mock()
 
         enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
@@ -162,7 +142,7 @@ class TestGoingOn:
         assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
-    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: requests_mock.Mocker) -> None:
+    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"
         stopped_at(PROGRAMMING, destination, database)
 
@@ -172,18 +152,8 @@ class TestGoingOn:
         assert (summary["found"], summary["resumed"]) == (3, True)
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 5
 
-    def test_resumed_source_is_read_on_from_the_next_row(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        (tmp_path / "isbns.txt").write_text("\n".join(LIST))
-        source = str(tmp_path / "isbns.txt")
-        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, source=source)
-
-        enrich(tmp_path / "books.jsonl", source=source)
-
-        assert CRIME not in asked(database)
-        assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
-
     def test_the_log_says_what_is_kept_and_where_it_goes_on(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
@@ -195,73 +165,79 @@ class TestGoingOn:
 
 class TestAnew:
     @pytest.mark.parametrize(
-        "change", [{"isbns": [*LIST, CRIME]}, {"isbn_column": "ean"}, {"books_conn_id": "other"}, {"format": "csv"}]
+        ("change", "resumes"),
+        [
+            ({"isbns": [*LIST, CRIME]}, False),
+            ({"isbn_column": "ean"}, False),
+            ({"books_conn_id": "other"}, False),
+            ({"format": "csv"}, False),
+            # These do not change the dataset.
+            ({"max_failures": 5, "on_invalid": "record"}, True),
+        ],
     )
-    def test_with_another_list_or_way_nothing_is_gone_on_with(
-        self, tmp_path: Path, database: requests_mock.Mocker, supervisor: Supervisor, change: dict[str, Any]
+    def test_attempt_with_other_arguments_starts_anew_if_they_change_the_dataset(
+        self,
+        tmp_path: Path,
+        database: Mocker,
+        supervisor: Supervisor,
+        change: dict[str, Any],
+        *,
+        resumes: bool,
     ) -> None:
         supervisor.connect("other", connection(BASE))
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
 
         summary = enrich(tmp_path / "books.jsonl", **change)
 
-        assert CRIME in asked(database)
-        assert not summary["resumed"]
+        assert (summary["resumed"], CRIME in asked(database)) == (resumes, not resumes)
 
-    def test_changed_source_is_another_list(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        (tmp_path / "isbns.txt").write_text("\n".join(LIST))
-        source = str(tmp_path / "isbns.txt")
-        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, source=source)
-        (tmp_path / "isbns.txt").write_text("\n".join([*LIST, CRIME]))
-
-        assert not enrich(tmp_path / "books.jsonl", source=source)["resumed"]
-
-    def test_another_run_is_another_day(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
-
-        assert not enrich(tmp_path / "books.jsonl", instance(run="tomorrow"))["resumed"]
-
-    def test_arguments_that_do_not_change_the_dataset_may_change_before_a_retry(
-        self, tmp_path: Path, database: requests_mock.Mocker
+    @pytest.mark.parametrize(("more", "keep"), [("9,x\n", True), ("", False)], ids=["another list", "other columns"])
+    def test_attempt_with_a_changed_source_or_another_choice_of_its_columns_starts_anew(
+        self, tmp_path: Path, database: Mocker, more: str, *, keep: bool
     ) -> None:
+        given = source_of(tmp_path, "list.csv")
+        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, **given)
+        if more:
+            (tmp_path / "list.csv").write_text((tmp_path / "list.csv").read_text() + more)
+
+        assert not enrich(tmp_path / "books.jsonl", **given, keep_columns=keep)["resumed"]
+
+    def test_another_run_is_another_day(self, tmp_path: Path, database: Mocker) -> None:
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
 
-        assert enrich(tmp_path / "books.jsonl", max_failures=5, on_invalid="record")["resumed"]
+        assert not enrich(tmp_path / "books.jsonl", context("tomorrow"))["resumed"]
 
 
 class TestPublished:
-    def test_retry_of_a_published_enrichment_returns_the_same(
-        self, tmp_path: Path, database: requests_mock.Mocker
+    @pytest.mark.parametrize("deferrable", [False, True])
+    def test_retry_of_a_published_enrichment_returns_the_same_without_a_deferral(
+        self, tmp_path: Path, database: Mocker, *, deferrable: bool
     ) -> None:
         first = enrich(tmp_path / "books.jsonl")
         database.reset_mock()
 
-        assert enrich(tmp_path / "books.jsonl") == first
+        assert enrich(tmp_path / "books.jsonl", deferrable=deferrable) == first
         assert not database.called
 
-    def test_task_cleared_after_it_has_published_does_its_work_again(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
+    def test_task_cleared_after_it_has_published_does_its_work_again(self, tmp_path: Path, database: Mocker) -> None:
         enrich(tmp_path / "books.jsonl")
         database.reset_mock()
 
-        assert not enrich(tmp_path / "books.jsonl", instance(max_tries=3))["resumed"]
+        assert not enrich(tmp_path / "books.jsonl", context(max_tries=3))["resumed"]
         assert database.called
 
 
 class TestDeferred:
     def deferred(self, operator: EnrichIsbnsOperator) -> EnrichmentTrigger:
         with pytest.raises(TaskDeferred) as caught:
-            operator.execute(instance())  # type: ignore[arg-type]
+            operator.execute(context())
         assert caught.value.method_name == "execute_complete"
         trigger = caught.value.trigger
         assert isinstance(trigger, EnrichmentTrigger)
         return trigger
 
-    def test_the_work_is_left_to_the_triggerer_with_the_list_in_a_file(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        trigger = self.deferred(make(tmp_path / "books.jsonl", deferrable=True, bulk=True, max_failures=3))
+    def test_the_work_is_left_to_the_triggerer_with_the_list_in_a_file(self, tmp_path: Path, database: Mocker) -> None:
+        trigger = self.deferred(task(tmp_path / "books.jsonl", deferrable=True, bulk=True, max_failures=3))
 
         assert not database.called
         plan = trigger.enrichment
@@ -273,52 +249,23 @@ class TestDeferred:
         assert plan["version"] == ListSource(plan["source"]).version()
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
-    def test_trigger_of_a_source_names_it_as_it_is(self, tmp_path: Path) -> None:
-        (tmp_path / "isbns.csv").write_text("ean\n" + "\n".join(LIST))
-        source = str(tmp_path / "isbns.csv")
-
-        trigger = self.deferred(make(tmp_path / "books.jsonl", source=source, isbn_column="ean", deferrable=True))
-
-        assert (trigger.enrichment["source"], trigger.enrichment["column"]) == ([source], ["ean"])
-        assert trigger.enrichment["version"] == ListSource([source]).version()
-
     def test_empty_list_is_not_deferred(self, tmp_path: Path) -> None:
         assert enrich(tmp_path / "books.jsonl", isbns=[], deferrable=True)["rows"] == 0
 
-    def test_retry_of_a_published_enrichment_is_not_deferred(self, tmp_path: Path) -> None:
-        first = enrich(tmp_path / "books.jsonl")
-
-        assert enrich(tmp_path / "books.jsonl", deferrable=True) == first
-
-    def test_destination_that_cannot_be_written_raises_before_the_deferral(self, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-
-        with pytest.raises(OSError, match=r"books\.jsonl cannot be written"):
-            enrich(tmp_path / "file" / "books.jsonl", deferrable=True)
-
     def test_the_summary_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
-        operator = make(tmp_path / "books.jsonl", deferrable=True)
+        operator = task(tmp_path / "books.jsonl", deferrable=True)
         self.deferred(operator)
 
-        found = operator.execute_complete(instance(), done_event({"rows": 5}))  # type: ignore[arg-type]
+        found = operator.execute_complete(context(), done_event({"rows": 5}))
 
         assert found == {"rows": 5}
 
     def test_two_runs_that_defer_to_one_destination_keep_a_list_each(self, tmp_path: Path) -> None:
-        today = self.deferred(make(tmp_path / "books.jsonl", deferrable=True))
-        tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=True)
+        today = self.deferred(task(tmp_path / "books.jsonl", deferrable=True))
+        tomorrow = task(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=True)
         with pytest.raises(TaskDeferred):
-            tomorrow.execute(instance(run="tomorrow"))  # type: ignore[arg-type]
+            tomorrow.execute(context("tomorrow"))
 
         listed = ObjectStoragePath(today.enrichment["source"][0]).read_text().splitlines()
         assert [json.loads(line)["isbn"] for line in listed] == list(LIST)
         assert today.enrichment["version"] == ListSource(today.enrichment["source"]).version()
-
-    def test_the_error_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
-        operator = make(tmp_path / "books.jsonl", deferrable=True)
-        event = error_event(RateLimitedError("limit", retry_after=7.0))
-
-        with pytest.raises(RateLimitedError, match="limit") as caught:
-            operator.execute_complete(instance(), event)  # type: ignore[arg-type]
-
-        assert caught.value.retry_after == 7.0

@@ -1,5 +1,5 @@
 """
-Worlds in which a 404 is not about the book, in a worker, with bulk requests and in the triggerer, mapped and resumed.
+Worlds in which a 404 is not about the book, in a worker, with bulk requests and in the triggerer, and resumed.
 
 In none of them is a book that exists written as ``not_found``. The task ends soon with an error that says what to
 correct, what was found before is kept, and the retry in the right world finds the rest.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -27,20 +26,21 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     TemporaryError,
 )
-from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.memory_rates import forget_rates
 from tests.unit.book_database import connection
 from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY, World, WorldServer
-from tests.unit.operators.enrichment import in_triggerer, json_rows
+from tests.unit.operators.enrichment import context, json_rows, make
+from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.unit.conftest import Supervisor
 
+FORMS = ("worker", "bulk", "triggerer")
 ISBNS = sample_isbns(12)
 CANARY = sample_isbns(13)[-1]
 #: Each world with its canary, if there is one.
@@ -50,7 +50,6 @@ CASES: list[tuple[World, str | None]] = [
 ]
 #: One of those that end alike, for the forms that make the same of a reply as the first one.
 ONE_OF_EACH_END = list({(world.error, world.begins_with, canary): (world, canary) for world, canary in CASES}.values())
-WRONG_PATH = next(world for world in PROBED if world.name == "wrong path")
 GATEWAY_LATER = next(world for world in PROBED if world.name == "gateway, in the middle")
 SMALL = next(world for world in WITHOUT_CANARY if not world.error)
 # The error says what to look at.
@@ -75,26 +74,9 @@ def connect(supervisor: Supervisor, server: WorldServer, world: World, canary: s
     supervisor.connect("mediaops_books_default", connection(server.base, **fields))
 
 
-def context(map_index: int = -1) -> Any:
-    instance = {"dag_id": "dag", "run_id": "today", "task_id": "enrich", "map_index": map_index, "max_tries": 2}
-    return {"ti": SimpleNamespace(**instance)}
-
-
-def in_worker(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
-    return operator.execute(context)
-
-
-FORMS: dict[str, Callable[[EnrichIsbnsOperator, Any], dict[str, Any]]] = {
-    "worker": in_worker,
-    "bulk": in_worker,
-    "triggerer": in_triggerer,
-}
-
-
-def enrich(file: Path, form: str, map_index: int = -1) -> dict[str, Any]:
-    how: Any = {"deferrable": form == "triggerer", "bulk": form == "bulk"}
-    operator = EnrichIsbnsOperator(task_id="enrich", isbns=list(ISBNS), destination=str(file), **how)
-    return FORMS[form](operator, context(map_index))
+def enrich(file: Path, form: str) -> dict[str, Any]:
+    operator = make(file, isbns=list(ISBNS), deferrable=form == "triggerer", bulk=form == "bulk")
+    return in_triggerer(operator, context()) if form == "triggerer" else operator.execute(context())
 
 
 def as_the_task_ends(cls: type[MediaOpsError]) -> type[Exception]:
@@ -122,10 +104,10 @@ def timers_that_run_out() -> Iterator[list[float]]:
         yield seconds
 
 
-def ended(file: Path, form: str, map_index: int = -1) -> Exception:
+def ended(file: Path, form: str) -> Exception:
     """Enrich in a wrong world; return the error that ends it soon, without a book that is said to be missing."""
     with timers_that_run_out() as waits, pytest.raises(Exception) as caught:  # noqa: PT011 the test looks at it
-        enrich(file, form, map_index)
+        enrich(file, form)
     assert max(waits, default=0.0) <= _LONGEST_WAIT_SECONDS
     assert not file.exists()
     assert '"not_found"' not in staged(file).replace('"not_found":0', "")
@@ -192,15 +174,3 @@ def test_book_found_before_is_not_asked_for_again(tmp_path: Path, supervisor: Su
     assert before
     assert not before & {path.rpartition("/")[2] for path in server.asked}
     assert summary["resumed"]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_mapped_tasks_end_and_resume_each_for_itself(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
-    files = [tmp_path / f"books_{index}.jsonl" for index in range(3)]
-    with WorldServer(WRONG_PATH) as server:
-        connect(supervisor, server, WRONG_PATH)
-        for index, file in enumerate(files):
-            assert "base address" in str(ended(file, form, index))
-        server.mends_with = 0
-        for index, file in enumerate(files):
-            assert enrich(file, form, index)["found"] == len(ISBNS)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidReplyError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import (
+    InvalidArgumentError,
+    InvalidReplyError,
+    PermanentError,
+    ServiceUnavailableError,
+)
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.version_compat import AirflowSkipException
 from airflow_provider_mediaops.video.changes import ExportChanges
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.forms import in_triggerer
 from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.permanent import permanent
 from tests.unit.storage.conftest import store  # noqa: F401  a fixture
@@ -22,7 +29,7 @@ from tests.unit.video_platform import connection, error, subscription
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests_mock
+    from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -30,7 +37,7 @@ NOTHING = {"added": 0, "removed": 0, "changed_records": 0, "recovered": 0, "kept
 
 
 @pytest.fixture
-def listings(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> Listings:
+def listings(monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker) -> Listings:
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
     listings = Listings()
     requests_mock.get(f"{BASE}/v3/subscriptions", json=listings.answer)
@@ -47,16 +54,16 @@ def task(folder: object, name: str = "subs.jsonl", **arguments: Any) -> ExportSu
     return ExportSubscriptionsOperator(task_id="export", destination=f"{folder}/{name}", **(usual | arguments))
 
 
+_runs = itertools.count()
+
+
+def context_of(run: str) -> Any:
+    return {"ti": SimpleNamespace(dag_id="dag", run_id=run, task_id="export", map_index=-1, max_tries=0)}
+
+
 def export(folder: object, name: str = "subs.jsonl", run: str = "", **arguments: Any) -> dict[str, Any]:
     """Export as a run of its own, unless it has a name."""
-    run = run or f"run-{next(_runs)}"
-    instance = SimpleNamespace(dag_id="dag", run_id=run, task_id="export", map_index=-1, max_tries=0)
-    operator = task(folder, name, **arguments)
-    context: Any = {"ti": instance}
-    return operator.execute(context)
-
-
-_runs = iter(range(10_000))
+    return task(folder, name, **arguments).execute(context_of(run or f"run-{next(_runs)}"))
 
 
 def changes(folder: Path) -> list[dict[str, Any]]:
@@ -98,7 +105,7 @@ def test_the_changes_lead_from_each_version_to_the_next(
 
 @pytest.mark.parametrize("sent", [subscription(1), {"id": {"a": 1}}, {"id": ["sub-2"]}, {"etag": "x"}])
 def test_nothing_is_removed_by_an_answer_about_other_records(
-    tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: requests_mock.Mocker
+    tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: Mocker
 ) -> None:
     listings.have({number: subscription(number) for number in (1, 2, 3)})
     export(tmp_path)
@@ -122,7 +129,6 @@ def test_missing_id_that_no_request_can_carry_is_kept(tmp_path: Path, listings: 
     assert [query for query in listings.asked if "id" in query] == []
 
 
-@pytest.mark.usefixtures("store")
 def test_export_with_changes_to_an_object_store_writes_both_files(store: Any, listings: Listings) -> None:  # noqa: F811
     folder = "memory://shelf@bucket/out"
     for numbers in ([1, 2], [2, 3]):
@@ -136,35 +142,25 @@ def test_export_with_changes_to_an_object_store_writes_both_files(store: Any, li
     assert visible == ["/bucket/out/subs.changes.jsonl", "/bucket/out/subs.csv"]
 
 
-@pytest.mark.usefixtures("store")
-def test_after_a_run_that_could_not_write_its_changes_the_next_one_compares_with_nothing(
+@pytest.mark.parametrize("run", ["one", "two"], ids=["retry", "next run"])
+def test_after_changes_that_could_not_be_written_a_retry_writes_them_and_the_next_run_compares_with_nothing(
     store: Any,  # noqa: F811
     listings: Listings,
+    run: str,
 ) -> None:
-    runs = {run: f"memory://shelf@bucket/changes/{run}.jsonl" for run in ("one", "two")}
-    listings.have({1: subscription(1)})
-    store.refusal, store.refuses = OSError("gone"), lambda path: path == "/bucket/changes/one.jsonl"
-    with pytest.raises(OSError, match="gone"):
-        export("memory://shelf@bucket/out", run="one", changes=runs["one"])
-    store.refusal = None
-    listings.have({2: subscription(2)})
-
-    # Nothing says whose the file is.
-    assert export("memory://shelf@bucket/out", run="two", changes=runs["two"])["compared"] is False
-
-    rows = [json.loads(line) for line in store.cat_file("/bucket/changes/two.jsonl").splitlines()]
-    assert [(row["change"], row["id"]) for row in rows] == [("added", "sub-2")]
-
-
-def test_retry_of_a_run_that_could_not_write_its_changes_writes_them(store: Any, listings: Listings) -> None:  # noqa: F811
     listings.have({1: subscription(1)})
     store.refusal, store.refuses = OSError("gone"), lambda path: path.endswith("changes.jsonl")
     with pytest.raises(OSError, match="gone"):
         export("memory://shelf@bucket/out", run="one")
     store.refusal = None
+    listings.have({2: subscription(2)})
 
-    assert export("memory://shelf@bucket/out", run="one")["added"] == 1
-    assert b'"added"' in store.cat_file("/bucket/out/subs.changes.jsonl")
+    # Nothing says whose the file is.
+    assert export("memory://shelf@bucket/out", run=run)["compared"] is False
+
+    rows = [json.loads(line) for line in store.cat_file("/bucket/out/subs.changes.jsonl").splitlines()]
+    listed = "sub-1" if run == "one" else "sub-2"
+    assert [(row["change"], row["id"]) for row in rows] == [("added", listed)]
 
 
 def test_subscription_that_the_pages_left_out_is_recovered_and_not_removed(
@@ -252,7 +248,7 @@ def test_second_look_that_fails_is_resumed(tmp_path: Path, listings: Listings) -
     # Each of four batches was answered once, and two were asked for twice.
     assert len(set(batches)) == 4
     assert len(batches) == 6
-    assert len([query for query in listings.asked if "id" not in query]) == 1
+    assert len(listings.asked) == 6 + 1
 
 
 def test_other_arguments_are_another_list_of_which_all_is_added(
@@ -267,16 +263,6 @@ def test_other_arguments_are_another_list_of_which_all_is_added(
     assert (summary["compared"], counted(summary)) == (False, {**NOTHING, "added": 1})
     assert any("exported with other arguments" in line for line in lines)
     assert export(tmp_path, mine=False, channel_id="UC-other")["compared"] is True
-
-
-def test_export_to_a_file_without_a_manifest_compares_with_nothing(
-    tmp_path: Path, listings: Listings, lines: list[str]
-) -> None:
-    (tmp_path / "subs.jsonl").write_text(json.dumps(subscription(1)) + "\n")
-    listings.have({1: subscription(1)})
-
-    assert counted(export(tmp_path)) == {**NOTHING, "added": 1}
-    assert any("changed since" in line for line in lines)
 
 
 class TestUnchanged:
@@ -294,18 +280,14 @@ class TestUnchanged:
         listings.have({1: subscription(1, etag="new")})
         assert export(tmp_path, on_unchanged="skip")["changed_records"] == 1
 
-    def test_the_first_export_is_no_skip_even_if_it_is_empty(self, tmp_path: Path, listings: Listings) -> None:
+    @pytest.mark.parametrize("how", [{}, {"changes": None, "if_changed": True}], ids=["changes", "if_changed alone"])
+    def test_the_first_export_is_no_skip_even_if_it_is_empty(
+        self, tmp_path: Path, listings: Listings, how: dict[str, Any]
+    ) -> None:
         listings.have({})
-        assert export(tmp_path, on_unchanged="skip")["rows"] == 0
+        assert export(tmp_path, on_unchanged="skip", **how)["rows"] == 0
         with pytest.raises(AirflowSkipException):
-            export(tmp_path, on_unchanged="skip")
-
-    def test_if_changed_alone_is_enough(self, tmp_path: Path, listings: Listings) -> None:
-        listings.have({1: subscription(1)})
-        arguments: dict[str, Any] = {"changes": None, "if_changed": True, "on_unchanged": "skip"}
-        assert export(tmp_path, **arguments)["changed"] is True
-        with pytest.raises(AirflowSkipException):
-            export(tmp_path, **arguments)
+            export(tmp_path, on_unchanged="skip", **how)
 
     def test_with_if_changed_both_files_stay(self, tmp_path: Path, listings: Listings) -> None:
         listings.have({1: subscription(1, etag="e")})
@@ -346,20 +328,22 @@ def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("subs.jsonl", b'{"isbn": "1"}\n', "its records are others"),
         ("subs.jsonl", b'{"kind": "svc#playlist", "id": "1"}\n', "its records are others"),
         ("subs.jsonl", b"a list\n", "expected value|Expecting value"),
         ("subs.csv", b"id,title\n1,a\n", "there is no column 'record'"),
         ("subs.parquet", b"PAR1", "no whole Parquet file"),
     ],
 )
+@pytest.mark.parametrize("deferrable", [False, True])
 def test_destination_that_holds_no_export_raises_before_the_first_request(
-    tmp_path: Path, listings: Listings, name: str, content: bytes, reason: str
+    tmp_path: Path, listings: Listings, name: str, content: bytes, reason: str, *, deferrable: bool
 ) -> None:
     (tmp_path / name).write_bytes(content)
+    operator = task(tmp_path, name, deferrable=deferrable)
 
-    with pytest.raises(permanent(InvalidArgumentError), match=f"holds a file that is no export .*({reason})"):
-        export(tmp_path, name)
+    raised = permanent(InvalidArgumentError), permanent(PermanentError)
+    with pytest.raises(raised, match=f"holds a file that is no export .*({reason})"):
+        in_triggerer(operator, context_of("today")) if deferrable else operator.execute(context_of("today"))
 
     assert listings.asked == []
     assert (tmp_path / name).read_bytes() == content

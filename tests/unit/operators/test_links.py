@@ -1,4 +1,4 @@
-"""The links of the operators' task instances."""
+"""What a task tells of what it wrote: by its links, by the events of its outlets and to OpenLineage."""
 
 from __future__ import annotations
 
@@ -7,21 +7,38 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import Asset
+from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.utils.state import TaskInstanceState
 
+from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.operators import links
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.links import DatasetLink, HotThreadsReportLink
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.report_urls import LIST_ROUTE, TAB_ROUTE, tab_url
+from airflow_provider_mediaops.triggers.base import done_event
+from tests.airflow_names import TaskDeferred
+from tests.unit.book_database import CRIME
+from tests.unit.operators.enrichment import make
+from tests.unit.operators.video_platform_tasks import SUBSCRIPTIONS
+from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
+from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from requests_mock import Mocker
+
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from tests.unit.conftest import Supervisor
 
 RUN_ID = "manual__2026-11-22T09:30:00+00:00"
 TASK = "/dags/dag/runs/manual__2026-11-22T09%3A30%3A00%2B00%3A00/tasks/task"
 SECRET = "hunter2-the-secret"
+ASSET = Asset("written")
 
 
 pytestmark = pytest.mark.usefixtures("supervisor")
@@ -49,64 +66,61 @@ def plugins(monkeypatch: pytest.MonkeyPatch, **views: list[str]) -> None:
     monkeypatch.setattr(links, "entry_points", lambda group: found if group == "airflow.plugins" else [])
 
 
-def capture(**arguments: Any) -> CaptureHotThreadsOperator:
-    return CaptureHotThreadsOperator(task_id="task", **{"destination": "/r/hot.txt", **arguments})
+def capture() -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(task_id="task", destination="/r/hot.txt")
 
 
-def export(destination: str = "/data/subs.csv", **arguments: Any) -> ExportSubscriptionsOperator:
-    return ExportSubscriptionsOperator(task_id="task", mine=True, destination=destination, **arguments)
+def export(destination: object = "/data/subs.csv", **arguments: Any) -> ExportSubscriptionsOperator:
+    return ExportSubscriptionsOperator(task_id="task", mine=True, destination=str(destination), **arguments)
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at what OpenLineage would get, also if it is not installed."""
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.task_lineage.operator_lineage", lambda lineage: lineage)
 
 
 def test_which_operators_have_which_links() -> None:
     kinds = (PostBulletinOperator, ExportSubscriptionsOperator, CaptureHotThreadsOperator, EnrichIsbnsOperator)
-    assert [[link.name for link in kind.operator_extra_links] for kind in kinds] == [
-        [],
-        ["Dataset"],
-        ["Hot threads report"],
-        ["Dataset"],
-    ]
+    names = [[link.name for link in kind.operator_extra_links] for kind in kinds]
+    assert names == [[], ["Dataset"], ["Hot threads report"], ["Dataset"]]
 
 
-class TestReport:
-    @pytest.fixture(autouse=True)
-    def _plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+def report_link(**how: Any) -> str:
+    return HotThreadsReportLink().get_link(capture(), ti_key=instance(**how))
 
-    def link(self, operator: Any = None, **how: Any) -> str:
-        return HotThreadsReportLink().get_link(operator or capture(), ti_key=instance(**how))
 
-    def test_link_of_a_capture_leads_to_its_tab(self) -> None:
-        assert self.link() == tab_url("dag", RUN_ID, "task")
-        assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
-        assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
+def test_link_of_a_capture_leads_to_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+    assert report_link() == report_link(map_index=None) == tab_url("dag", RUN_ID, "task")
+    assert report_link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
-    @pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
-    def test_there_is_none_without_the_plugin_or_its_tab(
-        self, monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
-    ) -> None:
-        plugins(monkeypatch, **views)
-        assert self.link() == ""
 
-    @pytest.mark.parametrize(
-        "state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.SKIPPED, "deferred"]
-    )
-    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
-        assert self.link(state=state) == ""
+@pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
+def test_there_is_no_link_of_a_capture_without_the_plugin_or_its_tab(
+    monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
+) -> None:
+    plugins(monkeypatch, **views)
+    assert report_link() == ""
 
 
 @pytest.mark.airflow(">=3.1.1")
 def test_the_tab_is_installed_with_this_package() -> None:
-    assert HotThreadsReportLink().get_link(capture(), ti_key=instance()) == tab_url("dag", RUN_ID, "task")
+    assert report_link() == tab_url("dag", RUN_ID, "task")
 
 
 class TestDataset:
     def link(self, operator: Any = None, **how: Any) -> str:
         return DatasetLink().get_link(operator or export(), ti_key=instance(**how))
 
-    def test_of_a_local_file_it_leads_to_what_describes_it(self) -> None:
+    def test_of_a_local_file_it_leads_to_what_describes_it_below_the_address_of_airflow(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         assert self.link() == f"{TASK}/xcom"
         assert self.link(export(outlets=["any"])) == f"{TASK}/asset_events"
         assert self.link(map_index=0) == f"{TASK}/mapped/0/xcom"
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
+        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
 
     def test_link_of_an_object_is_its_page_in_the_console(self) -> None:
         books = EnrichIsbnsOperator(task_id="task", isbns=["x"], destination="gs://bucket/books.csv")
@@ -120,22 +134,83 @@ class TestDataset:
         link = self.link(export(f"s3://key:{SECRET}@bucket/subs.csv"))
         assert link == f"{TASK}/xcom"
 
-    @pytest.mark.parametrize("extra", ['{"endpoint_url": "http://minio:9000"}', '{"service_config": {"s3": {}}}'])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"endpoint_url": "http://minio:9000"}}'),
+            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"service_config": {"s3": {}}}}'),
+            ("AWS_ENDPOINT_URL", "http://minio:9000"),
+            ("AWS_ENDPOINT_URL_S3", "http://minio:9000"),
+        ],
+    )
     def test_link_of_an_object_in_a_store_of_ones_own_is_no_page_of_the_console(
-        self, supervisor: Supervisor, extra: str
+        self, monkeypatch: pytest.MonkeyPatch, name: str, value: str
     ) -> None:
-        supervisor.connect("minio", f'{{"conn_type": "aws", "extra": {extra}}}')
-        assert self.link(export("s3://minio@bucket/subs.csv")) == f"{TASK}/xcom"
+        monkeypatch.setenv("AIRFLOW_CONN_AWS", '{"conn_type": "aws"}')
+        monkeypatch.setenv(name, value)
+        assert self.link(export("s3://aws@bucket/subs.csv")) == f"{TASK}/xcom"
 
-    @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-    def test_also_if_the_environment_names_it(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        monkeypatch.setenv(name, "http://minio:9000")
-        assert self.link(export("s3://bucket/subs.csv")) == f"{TASK}/xcom"
 
-    def test_link_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
-        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
+@pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, "deferred"])
+def test_there_is_no_link_unless_the_task_has_succeeded(monkeypatch: pytest.MonkeyPatch, state: Any) -> None:
+    plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+    assert report_link(state=state) == ""
+    assert DatasetLink().get_link(export(), ti_key=instance(state)) == ""
 
-    @pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY])
-    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
-        assert self.link(state=state) == ""
+
+def told(operator: Any, when: str = "complete") -> TaskLineage:
+    """Return what OpenLineage is told."""
+    lineage: TaskLineage = getattr(operator, f"get_openlineage_facets_on_{when}")(None)
+    return lineage
+
+
+@pytest.mark.usefixtures("plain")
+def test_another_worker_tells_what_the_triggerer_has_written(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
+    file, events = tmp_path / "books.csv", OutletEventAccessors()
+    arguments: dict[str, Any] = {"source": str(tmp_path / "list.csv"), "deferrable": True, "outlets": [ASSET]}
+    with pytest.raises(TaskDeferred) as deferred:
+        make(file, **arguments).execute({"outlet_events": events})
+    assert len(events) == 0
+
+    summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0, "not_asked": 0}
+    operator = make(file, **arguments)
+    operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
+
+    assert events[ASSET].extra == {**summary, "complete": True}
+    [written] = told(operator).outputs
+    assert (written.uri, written.rows, written.bytes) == (file.as_uri(), 1, 99)
+    assert list((written.columns or {}).items())[-1] == ("source_price", "string")
+
+
+@pytest.mark.usefixtures("plain")
+def test_failed_task_reports_no_output(tmp_path: Path, platform: Mocker) -> None:
+    platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "forbidden"))
+    operator, events = export(tmp_path / "subs.csv", outlets=[ASSET]), OutletEventAccessors()
+    with pytest.raises(permanent(PermissionDeniedError)):
+        operator.execute({"outlet_events": events})
+
+    assert [each.uri for each in told(operator, "failure").inputs] == [
+        "mediaops-video://mediaops_video_default/subscriptions/mine"
+    ]
+    assert told(operator, "failure").outputs == ()
+    assert events[ASSET].extra == {}
+
+
+@pytest.mark.usefixtures("plain")
+def test_dataset_published_before_the_task_failed_is_reported(tmp_path: Path, platform: Mocker) -> None:
+    platform.get(SUBSCRIPTIONS, json=page(1))
+    operator = export(tmp_path / "subs.csv", outlets=[ASSET])
+    operator.execute({"outlet_events": OutletEventAccessors()})
+
+    assert [each.uri for each in told(operator, "failure").outputs] == [(tmp_path / "subs.csv").as_uri()]
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("rendered", [{"page_size": "many"}, {"destination": "/no/suffix"}])
+def test_arguments_that_cannot_be_read_tell_nothing_and_raise_nothing(rendered: dict[str, Any]) -> None:
+    operator = export("/data/subs.csv")
+    for name, value in rendered.items():
+        setattr(operator, name, value)
+
+    assert told(operator, "failure").outputs == ()

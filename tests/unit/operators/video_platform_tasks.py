@@ -9,7 +9,7 @@ import pytest
 from tests.unit.video_platform import connection
 
 if TYPE_CHECKING:
-    import requests_mock
+    from requests_mock import Mocker
 
 BASE = "https://video.example"
 ACTIVITIES = f"{BASE}/v3/activities"
@@ -21,14 +21,14 @@ def render(operator: Any, **context: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker) -> Mocker:
     """Have a platform that answers nothing yet."""
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
     return requests_mock
 
 
 @pytest.fixture
-def posts(platform: requests_mock.Mocker) -> requests_mock.Mocker:
+def posts(platform: Mocker) -> Mocker:
     """Have a platform that counts its bulletins."""
     platform.post(ACTIVITIES, [{"json": {"id": f"act-{number}", "new": None}} for number in (1, 2, 3)])
     return platform

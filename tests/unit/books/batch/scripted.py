@@ -55,7 +55,7 @@ class Batch:
         while job := self.scheduler.next_job(self.now):
             # A process holds one reserved slot of the key's rate at a time.
             assert self.scheduler.next_job(self.now) is None
-            self.scheduler.sent(job)
+            self.scheduler.sent(job, len(job.isbns))
             self.under_way.append(job)
         assert len(self.under_way) <= IN_FLIGHT
         used = bool(self.under_way)

@@ -83,19 +83,6 @@ def test_no_book_that_exists_is_missing_and_no_missing_one_is_found(world: str, 
         assert requests <= 100 * (4 if words == "clear" else 9)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("world", ["one in two", "two in ten", "a shared key"])
-def test_of_two_thousand_books_none_that_exists_is_missing(world: str, words: str) -> None:
-    exist, missing, requests = outcome(world, words, 1_000, seed=7)
-
-    assert exist.keys() <= {"found", "failed"}
-    assert exist["found"] >= 900
-    assert missing.keys() <= {"not_found", "failed"}
-    assert missing["not_found"] >= (900 if words == "clear" else 0)
-    assert requests <= 2_000 * (3 if words == "clear" else 7)
-
-
 def test_a_gateway_makes_rows_in_doubtful_words_fail_and_none_in_clear_words() -> None:
     _, missing, _ = outcome("two in ten", "doubtful", 100, seed=1)
     assert missing["failed"] > 90

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +15,13 @@ from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidConnectionError,
     MediaOpsError,
+    PermissionDeniedError,
+    QuotaExceededError,
     RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.sandbox.books.catalogue import isbn10_of
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import (
     DAILY,
@@ -33,6 +35,7 @@ from tests.unit.books.batch.service import (
     batch_of,
     books,
     follow,
+    inputs_of,
     looked_up,
     seconds,
     statuses,
@@ -86,10 +89,7 @@ class TestALimitForAYear:
         with pytest.raises(RateLimitedError):
             in_virtual_time(follow(batch_of(service, map(IsbnRow.of, ISBNS[:9]), tries=5), updates))
 
-        assert [(lookup.input, lookup.status) for update in updates for lookup in update.done] == [
-            (A, "found"),
-            (B, "found"),
-        ]
+        assert inputs_of(updates) == [A, B]
         assert len(service.times) == 3
 
     def test_a_pause_that_a_later_request_disproves_is_that_of_one_book(self) -> None:
@@ -101,10 +101,8 @@ class TestALimitForAYear:
     def test_a_pause_that_a_book_without_an_answer_waits_anyway_ends_nothing(self) -> None:
         minute = replied({"message": "Limit Exceeded"}, 429, retry_after="60")
 
-        assert statuses(Service(lambda isbn: minute if seconds() < 50 else found(isbn)), [A, B]) == [
-            (A, "found"),
-            (B, "found"),
-        ]
+        rows = statuses(Service(lambda isbn: minute if seconds() < 50 else found(isbn)), [A, B])
+        assert rows == [(A, "found"), (B, "found")]
 
     def test_of_books_that_only_a_probe_could_decide_on_nothing_is_decided(self) -> None:
         service = Service(lambda isbn: YEAR if isbn == CANARY else limit_404())
@@ -127,9 +125,6 @@ class TestABookThatGetsNoAnswer:
         assert isinstance(failed.cause, ServiceUnavailableError)
         assert failed.error == failed.cause.message
         assert [lookup.status for lookup in others] == ["found", "found"]
-
-    def test_book_without_an_answer_may_be_found_then(self) -> None:
-        assert statuses(Service(lambda isbn: DOWN if seconds() < 30 else found(isbn)), [A]) == [(A, "found")]
 
     def test_a_request_that_is_refused_as_such_is_not_retried(self) -> None:
         service = Service(lambda _: replied({}, 400))
@@ -187,34 +182,6 @@ class TestMissingBooks:
         assert rows == [(isbn, "found" if isbn == ISBNS[90] else "not_found") for isbn in ISBNS[:100]]
         assert service.times[-1] - service.times[0] < 100
 
-    def test_beside_books_that_are_found_they_cost_nothing_more(self) -> None:
-        missing = set(ISBNS[10:20])
-        service = Service(lambda isbn: no_such_book() if isbn in missing else found(isbn))
-
-        rows = statuses(service, ISBNS[:40])
-
-        assert rows == [(isbn, "not_found" if isbn in missing else "found") for isbn in ISBNS[:40]]
-        assert len(service.asked) <= 41
-
-    @pytest.mark.parametrize("every", [2, 3])
-    @pytest.mark.parametrize("reply", [FOREIGN, limit_404()], ids=["gateway", "limit"])
-    def test_a_404_for_one_request_in_some_makes_few_books_that_exist_missing(
-        self, reply: Response, every: int
-    ) -> None:
-        chance = random.Random(every)  # noqa: S311 it is to be the same each time
-        service = Service(lambda isbn: found(isbn) if chance.randrange(every) else reply)
-
-        missing = [text for text, status in statuses(service, ISBNS[:200]) if status == "not_found"]
-
-        # Not even 404s that came to the first books twice in a row, by chance, are followed by others.
-        assert len(missing) <= 2
-
-    def test_a_burst_of_the_limit_loses_no_book(self) -> None:
-        service = Service(lambda isbn: limit_404() if 3 <= seconds() <= 9 else found(isbn), latency=1.0)
-
-        assert statuses(service, ISBNS[:60], tries=5) == [(isbn, "found") for isbn in ISBNS[:60]]
-        assert len(service.asked) < 100
-
     def test_a_limit_that_goes_on_for_ten_minutes_spends_few_requests_and_loses_no_book(self) -> None:
         service = Service(lambda isbn: limit_404() if seconds() < 600 else found(isbn))
 
@@ -237,6 +204,12 @@ class TestMissingBooks:
         assert lookup.status == "failed"
         assert isinstance(lookup.cause, RateLimitedError)
         assert "No book that is known to exist was found for 240 s" in str(lookup.cause)
+
+    def test_limit_that_a_book_has_waited_out_makes_its_404s_in_the_limits_words_no_proof(self) -> None:
+        limited = iter([replied({"message": "Limit Exceeded"}, 429)])
+        service = Service(lambda isbn: next(limited, limit_404()) if isbn == A else found(isbn))
+
+        assert statuses(service, ISBNS[:20], tries=3, retry_after=())[0] == (A, "failed")
 
     def test_the_shared_rate_is_slowed_by_a_limit_that_only_404s_have_shown(self) -> None:
         service = Service(lambda isbn: limit_404() if seconds() < 2 else found(isbn))
@@ -290,19 +263,21 @@ class TestTheNextAttempt:
         assert rows == [(A, "found"), (B, "found"), (C, "found")]
 
     @pytest.mark.parametrize(
-        ("words", "status"), [(FOREIGN, "failed"), (limit_404(), "failed"), (no_such_book(), "not_found")]
+        ("words", "address", "status"),
+        [
+            (FOREIGN, {}, "failed"),
+            (limit_404(), {}, "failed"),
+            (no_such_book(), {}, "not_found"),
+            (FOREIGN, {"address": "of another catalogue"}, "not_found"),
+        ],
     )
-    def test_doubted_words_of_the_same_address_are_doubted_on(self, words: Response, status: str) -> None:
-        known = {**doubts(), "undecided": {}, "disproved": ["foreign"]}
+    def test_doubted_words_are_doubted_on_if_they_are_of_the_same_address(
+        self, words: Response, address: dict[str, str], status: str
+    ) -> None:
+        known = {**doubts(), "undecided": {}, "disproved": ["foreign"], **address}
         service = Service(lambda isbn: words if isbn == B else found(isbn))
 
         assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, status)
-
-    def test_doubted_words_of_another_address_are_believed(self) -> None:
-        known = {**doubts(), "undecided": {}, "disproved": ["foreign"], "address": "of another catalogue"}
-        service = Service(lambda isbn: FOREIGN if isbn == B else found(isbn))
-
-        assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, "not_found")
 
     def test_book_that_was_seen_is_not_asked_for_and_the_last_one_is_a_probe(self) -> None:
         seen = SeenLookups()
@@ -371,20 +346,125 @@ class TestBulk:
         assert {status for _, status in statuses(service, [A, B, C], bulk_size=3)} == {"found"}
         assert service.batches == [[A, B, C], [A, B, C]]
 
-    def test_batches_become_smaller_when_the_service_says_so(self) -> None:
-        service = Service(many=lambda isbns: replied({}, 400) if len(isbns) > 2 else books(isbns))
+    @pytest.mark.parametrize("status", [400, 413])
+    def test_plan_that_takes_fewer_books_makes_the_batches_smaller(self, status: int) -> None:
+        service = Service(many=lambda isbns: replied({}, status) if len(isbns) > 2 else books(isbns))
 
         assert {status for _, status in statuses(service, ISBNS[:12], bulk_size=4)} == {"found"}
         assert {len(batch) for batch in service.batches[-3:]} == {2}
 
-    def test_a_service_without_it_is_asked_one_by_one_and_the_log_says_so(self) -> None:
+    def test_reply_that_says_it_looked_for_fewer_makes_the_batches_smaller(self) -> None:
+        def many(isbns: list[str]) -> Response:
+            records = [{"isbn13": isbn} for isbn in isbns[:2]]
+            return replied({"data": records, "requested": len(records)})
+
+        service = Service(many=many)
+
+        assert {status for _, status in statuses(service, ISBNS[:8], bulk_size=4)} == {"found"}
+        assert (service.asked, {len(batch) for batch in service.batches[-2:]}) == ([], {2})
+
+    @pytest.mark.parametrize(
+        "failure", [replied({}, 500), Failure.TIMEOUT, Failure.TOO_LARGE], ids=["500", "late", "too large"]
+    )
+    def test_batch_that_is_too_much_is_halved_at_once_and_the_next_ones_are_as_large(self, failure: Any) -> None:
+        def many(isbns: list[str]) -> Response:
+            if A not in isbns or len(isbns) == 1:
+                return books(isbns)
+            if isinstance(failure, Failure):
+                raise TransportError(failure, "too much")
+            reply: Response = failure
+            return reply
+
+        service = Service(many=many)
+
+        assert {status for _, status in statuses(service, ISBNS[:16], bulk_size=8)} == {"found"}
+        assert sorted(map(len, service.batches)) == [1, 1, 2, 2, 4, 4, 8, 8]
+
+    @pytest.mark.parametrize("status", [400, 500])
+    def test_book_that_spoils_its_batch_fails_alone(self, status: int) -> None:
+        service = Service(many=lambda isbns: replied({}, status) if C in isbns else books(isbns))
+
+        rows = statuses(service, ISBNS[:80], bulk_size=8, retry_after=())
+
+        assert rows == [(isbn, "failed" if isbn == C else "found") for isbn in ISBNS[:80]]
+        # The later batches are not smaller.
+        assert ISBNS[72:80] in service.batches
+
+    def test_quota_that_is_spent_between_two_halves_loses_nothing(self) -> None:
+        replies = {4: replied({}, 500), 2: books([A, B])}
+        service = Service(many=lambda isbns: DAILY if C in isbns and len(isbns) == 2 else replies[len(isbns)])
+
+        updates: list[BatchUpdate] = []
+        with pytest.raises(QuotaExceededError):
+            in_virtual_time(follow(batch_of(service, map(IsbnRow.of, [A, B, C, D]), bulk_size=4), updates))
+
+        assert inputs_of(updates) == [A, B]
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            {"isbn": A},
+            {"isbn": isbn10_of(A)},
+            {"isbn10": isbn10_of(A), "isbn13": ""},
+            {"isbn13": int(A)},
+            {"isbn": "none", "isbn13": f"ISBN {A}"},
+        ],
+    )
+    def test_record_is_known_by_its_isbn_in_any_form(self, record: dict[str, Any]) -> None:
+        service = Service(many=lambda _: replied({"data": [record, {"title": "of no book"}]}))
+
+        assert statuses(service, [A, B], bulk_size=2) == [(A, "found"), (B, "found")]
+        # The other record may be that of the other book.
+        assert service.asked == [B]
+
+
+class TestAServiceWithoutBulk:
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            *(replied({"message": "no"}, status) for status in (403, 405, 410, 501)),
+            *(no_such_book(), limit_404(), replied(b"<html>404</html>", 404)),
+        ],
+        ids=["403", "405", "410", "501", "clear", "limit", "page"],
+    )
+    def test_books_are_asked_for_one_by_one_and_the_log_says_so(self, reply: Response) -> None:
         warnings: list[str] = []
-        service = Service(many=lambda _: replied({}, 405))
+        service = Service(many=lambda _: reply)
 
         assert {status for _, status in statuses(service, [A, B, C], bulk_size=3, warn=warnings.append)} == {"found"}
         assert (service.batches, service.asked) == ([[A, B, C]], [A, B, C])
         [line] = warnings
         assert line.endswith("no bulk requests (POST /books) for this key: books are asked for one by one.")
+
+    def test_404_is_believed_if_the_books_own_is_in_other_words_than_the_limits(self) -> None:
+        service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: no_such_book())
+
+        assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
+        assert service.batches == [[A, B]]
+
+    @pytest.mark.parametrize("reply", [no_such_book(), limit_404()], ids=["clear", "limit"])
+    def test_404_that_may_be_the_limit_is_not_believed(self, reply: Response) -> None:
+        service = Service(
+            lambda isbn: limit_404() if seconds() < 9 else found(isbn),
+            many=lambda isbns: reply if seconds() < 9 else books(isbns),
+        )
+
+        assert {status for _, status in statuses(service, [A, B, C], bulk_size=3)} == {"found"}
+        assert service.batches == [[A, B, C], [A, B, C]]
+
+    def test_404_is_the_limit_once_bulk_requests_have_worked(self) -> None:
+        service = Service(many=lambda isbns: no_such_book() if C in isbns and seconds() < 9 else books(isbns))
+
+        assert {status for _, status in statuses(service, [A, B, C, D], bulk_size=2)} == {"found"}
+        assert (service.batches, service.asked) == ([[A, B], [C, D], [C, D]], [])
+
+    def test_key_that_is_refused_after_bulk_requests_have_worked_ends_the_list(self) -> None:
+        service = Service(many=lambda isbns: replied({}, 403) if C in isbns else books(isbns), latency=0.01)
+
+        error, _ = refused(service, [A, B, C, D], bulk_size=2, rate=0.5)
+
+        assert isinstance(error, PermissionDeniedError)
+        assert (error.path, service.asked) == ("/books", [])
 
 
 class TestOddReplies:
@@ -403,12 +483,8 @@ class TestOddReplies:
         )
 
         # The book that is left out and missing says nothing of the one whose record was odd.
-        assert statuses(service, [A, B, C, D], bulk_size=4) == [
-            (A, "found"),
-            (B, "not_found"),
-            (C, "found"),
-            (D, "found"),
-        ]
+        rows = statuses(service, [A, B, C, D], bulk_size=4)
+        assert rows == [(isbn, "not_found" if isbn == B else "found") for isbn in (A, B, C, D)]
 
 
 class TestAServiceThatHasNeverAnswered:

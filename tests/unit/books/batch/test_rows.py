@@ -19,18 +19,8 @@ from tests.unit.book_database import CRIME
         (Decimal(CRIME), IsbnRow(CRIME, CRIME)),
         (CRIME.encode(), IsbnRow(CRIME, CRIME)),
         (float("nan"), IsbnRow("nan", None)),
-        (
-            float("inf"),
-            IsbnRow("inf", None, "'inf' is no ISBN: 'I' does not belong in one.", "'I' does not belong in one"),
-        ),
         ([CRIME], IsbnRow(f'["{CRIME}"]', CRIME)),
         (True, IsbnRow("true", None, "'true' is no ISBN: 'T' does not belong in one.", "'T' does not belong in one")),
-        (
-            "x",
-            IsbnRow(
-                "x", None, "'x' is no ISBN: it must have 10 or 13 digits, not 1.", "it must have 10 or 13 digits, not 1"
-            ),
-        ),
         (None, IsbnRow("", None)),
     ],
 )

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
-from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
-from tests.unit.book_database import found, limit_404, replied
+from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
+from tests.unit.book_database import found, replied
 from tests.unit.books.batch.service import (
     DAILY,
     ISBNS,
@@ -58,12 +57,6 @@ class TestPace:
         assert (len(service.times) - 1) / (service.times[-1] - service.times[0]) >= 0.97 * rate
         assert service.most <= rate * latency + 2
 
-    def test_there_is_a_bound_to_what_is_under_way(self) -> None:
-        service = Service(latency=30.0)
-        statuses(service, ISBNS[:200], rate=100.0)
-
-        assert service.most == IN_FLIGHT
-
     def test_no_more_rows_are_read_than_are_wanted(self) -> None:
         read: list[str] = []
 
@@ -95,19 +88,8 @@ class TestPace:
         in_virtual_time(slowly())
         assert len(service.asked) <= 21
 
-    def test_nothing_is_sent_before_the_first_is_wanted(self) -> None:
-        service = Service()
-        batch_of(service, map(IsbnRow.of, ISBNS))
-
-        assert service.asked == []
-
 
 class TestRows:
-    def test_rows_keep_their_order_however_long_each_takes(self) -> None:
-        service = Service(latency={isbn: 3.0 - number / 10 for number, isbn in enumerate(ISBNS[:20])})
-
-        assert [text for text, _ in statuses(service, ISBNS[:20])] == ISBNS[:20]
-
     def test_rows_that_are_done_ahead_are_handed_out_as_such(self) -> None:
         async def seen() -> list[tuple[int, int, bool]]:
             service = Service(latency={ISBNS[0]: 10.0})
@@ -126,21 +108,6 @@ class TestRows:
         assert max(told) > 800
         assert len([ahead for ahead in told if ahead > 64]) < 25
 
-    def test_duplicates_and_texts_that_are_no_isbns_cost_nothing(self) -> None:
-        service = Service()
-        texts = ["x", ISBNS[0], ISBNS[0], "", f"ISBN {ISBNS[0]}", *["y"] * 3_000, *[ISBNS[0]] * 3_000]
-
-        rows = statuses(service, texts)
-
-        assert [text for text, _ in rows] == texts
-        assert service.asked == [ISBNS[0]]
-
-    def test_an_empty_list_has_no_rows_and_sends_nothing(self) -> None:
-        service = Service()
-
-        assert statuses(service, []) == []
-        assert service.asked == []
-
     def test_while_nothing_is_done_there_is_a_beat(self) -> None:
         async def seen() -> list[tuple[int, bool]]:
             batch = batch_of(Service(latency=5.5), map(IsbnRow.of, ISBNS[:1]))
@@ -150,22 +117,6 @@ class TestRows:
         *beats, last = in_virtual_time(seen())
         assert beats == [(0, False)] * 5
         assert last == (1, True)
-
-    def test_every_request_is_counted(self) -> None:
-        async def last() -> BatchUpdate:
-            batch = batch_of(Service(limit_404_first), map(IsbnRow.of, ISBNS[:2]))
-            async with aclosing(batch) as updates:
-                return [update async for update in updates][-1]
-
-        seen: set[str] = set()
-
-        def limit_404_first(isbn: str) -> Response:
-            first = isbn == ISBNS[0] and isbn not in seen
-            seen.add(isbn)
-            return limit_404() if first else found(isbn)
-
-        # The other book is the probe.
-        assert in_virtual_time(last()).requests == 3
 
 
 class TestEnds:
@@ -230,13 +181,6 @@ class TestEnds:
         before_the_end = itertools.takewhile(lambda turn: in_virtual_time(cancelled_in(turn)), range(1000))
         assert 10 < len(list(before_the_end)) < 1000
 
-    def test_a_fault_of_the_program_ends_it_too(self) -> None:
-        def broken(_: str) -> Response:
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            statuses(Service(broken), ISBNS)
-
 
 class TestTheEventLoop:
     def test_the_event_loop_breathes_while_many_books_are_taken_in(self) -> None:
@@ -274,13 +218,3 @@ class TestFailures:
         assert inputs_of(seen) == ISBNS[:2]
         # What was under way at that moment is kept; the book that has failed is asked for again.
         assert [done.input for done in seen[-1].out_of_order] == service.asked[3:]
-
-    def test_the_last_row_can_be_one_too_many(self) -> None:
-        service = Service(lambda isbn: replied(b"", 503) if isbn == ISBNS[1] else found(isbn))
-
-        with pytest.raises(ServiceUnavailableError):
-            statuses(service, ISBNS[:2], retry_after=(), max_failures=0)
-
-    def test_404_that_could_not_be_told_apart_is_a_failure(self) -> None:
-        with pytest.raises(RateLimitedError, match="set canary_isbn"):
-            statuses(Service(lambda _: limit_404()), ISBNS[:1], max_failures=0)

@@ -40,16 +40,6 @@ def test_another_row_gets_it_with_its_own_text_and_without_a_request() -> None:
     assert seen.get(ISBNS[0], "ISBN …") == Lookup("ISBN …", ISBNS[0], "found")
 
 
-def test_book_that_was_not_looked_up_is_not_seen() -> None:
-    seen = SeenLookups(in_memory=1)
-    assert seen.get(ISBNS[0], "text") is None
-    seen.put(lookup(1))
-    seen.put(lookup(2))
-
-    assert seen.get(ISBNS[0], "text") is None
-    seen.close()
-
-
 def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
     seen = SeenLookups(in_memory=1)
     later = Lookup("text", ISBNS[0], "found", book=Book({}))
@@ -58,18 +48,6 @@ def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
 
     assert seen.get(ISBNS[0], "text") == later
     seen.close()
-
-
-def test_a_closed_one_knows_nothing() -> None:
-    seen = SeenLookups(in_memory=1)
-    for number in range(3):
-        seen.put(lookup(number))
-
-    seen.close()
-    seen.close()
-
-    assert seen.get(ISBNS[0], "text") is None
-    assert seen.get(ISBNS[2], "text") is None
 
 
 def test_a_full_disk_is_told_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
