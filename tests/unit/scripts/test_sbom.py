@@ -20,11 +20,8 @@ def test_embedded_scripts_are_components_with_their_licences() -> None:
     files = [path for path in sbom.VENDOR.iterdir() if path.suffix == ".js"]
     assert len(scripts) == len({script["purl"] for script in scripts}) == len(files) + 1
     licences = {script["name"]: script["licenses"][0]["license"]["id"] for script in scripts}
-    assert (licences["d3-flame-graph"], licences["d3-ease"], licences["internmap"]) == (
-        "Apache-2.0",
-        "BSD-3-Clause",
-        "ISC",
-    )
+    shown = [licences[name] for name in ("d3-flame-graph", "d3-ease", "internmap")]
+    assert shown == ["Apache-2.0", "BSD-3-Clause", "ISC"]
     assert all("hashes" in script for script in scripts if script["name"] != "internmap")
 
 
