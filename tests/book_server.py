@@ -30,7 +30,7 @@ class BookServer(ServerProcess):
 
     def seen(self) -> dict[str, Any]:
         """Give what happened: the books ``asked`` for, how many were ``refused``, the ``most`` at a time."""
-        seen: dict[str, Any] = self.ask("seen")
+        seen: dict[str, Any] = self.ask()
         return seen
 
 
@@ -74,9 +74,6 @@ class _Server:
         self._template = json.dumps(record(_MARK), ensure_ascii=False).encode().split(_MARK.encode())
         self._admitted: deque[float] = deque()
         self._under_way = 0
-        self.forget()
-
-    def forget(self) -> None:
         self._seen: dict[str, Any] = {"asked": [], "requests": 0, "refused": 0, "most": 0, "times": []}
 
     def seen(self) -> dict[str, Any]:

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 A_PAGE = 50
 _DIGITS = 8
-# What another version of a listing adds to the number of a subscription that is new in it.
-_ANOTHER = 50_000_000
-# The place of the title among the numbers of a record.
-_TITLE = 2
-_NOTHING = b'{"kind":"svc#subscriptionListResponse","items":[]}'
 
 
 class Pages(ServerProcess):
@@ -34,20 +29,18 @@ class Pages(ServerProcess):
 
     def requests(self) -> list[int]:
         """Give the number of the page of each request so far, in the order in which they came."""
-        seen: list[int] = self.ask("seen")
+        seen: list[int] = self.ask()
         return seen
 
 
-def page_server(pages: int, delay: float = 0.0, changed_every: int = 0) -> AbstractContextManager[Pages]:
+def page_server(pages: int, delay: float = 0.0) -> AbstractContextManager[Pages]:
     """
     Serve a listing.
 
     :param pages: how many pages it has.
     :param delay: seconds from a request to its reply.
-    :param changed_every: serve another version, in which of so many subscriptions one has another title, and one is
-        gone and another new in its place; 0 for the first version. None of those that are gone is found by its id.
     """
-    return running(Pages, partial(_Server, pages, delay, changed_every))
+    return running(Pages, partial(_Server, pages, delay))
 
 
 def record(number: str) -> dict[str, Any]:
@@ -71,10 +64,9 @@ def record(number: str) -> dict[str, Any]:
 
 
 class _Server:
-    def __init__(self, pages: int, delay: float, changed_every: int) -> None:
+    def __init__(self, pages: int, delay: float) -> None:
         self._pages = pages
         self._delay = delay
-        self._changed_every = changed_every
         items = json.dumps([record("@" * _DIGITS)] * A_PAGE, ensure_ascii=False).encode()
         self._template = items.split(b"@" * _DIGITS)
         self._a_record = (len(self._template) - 1) // A_PAGE
@@ -82,9 +74,6 @@ class _Server:
 
     def seen(self) -> list[int]:
         return list(self._seen)
-
-    def forget(self) -> None:
-        self._seen.clear()
 
     def listen(self, tell: Callable[[int], None]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -94,29 +83,20 @@ class _Server:
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _reply(self, page: int) -> bytes:
-        numbers = [digits for place in range(A_PAGE) for digits in self._digits(page * A_PAGE + place)]
+        numbers = [b"%08d" % (page * A_PAGE + place) for place in range(A_PAGE) for _ in range(self._a_record)]
         parts = [part for pair in zip(self._template, numbers, strict=False) for part in pair]
         following = b'"nextPageToken":"%d",' % (page + 1) if page + 1 < self._pages else b""
         body = b"".join(
             [b'{"kind":"svc#subscriptionListResponse",', following, b'"items":', *parts, self._template[-1], b"}"]
         )
-        return _answered(body)
-
-    def _digits(self, number: int) -> list[bytes]:
-        kind = number % self._changed_every if self._changed_every else None
-        digits = [b"%08d" % (number + _ANOTHER if kind == 1 else number)] * self._a_record
-        if kind == 0:
-            digits[_TITLE] = b"%08d" % (number + _ANOTHER)
-        return digits
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=UTF-8\r\nContent-Length: %d\r\n\r\n"
+        return head % len(body) + body
 
     def _answer(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(OSError):
             while head := _head(connection):
                 target = head.split(b" ", 2)[1].decode()
-                if "&id=" in target or "?id=" in target:
-                    connection.sendall(_answered(_NOTHING))
-                    continue
                 token = target.partition("pageToken=")[2].partition("&")[0]
                 page = int(token or "0")
                 self._seen.append(page)
@@ -125,11 +105,6 @@ class _Server:
                 if (left := due - time.monotonic()) > 0:
                     time.sleep(left)
                 connection.sendall(reply)
-
-
-def _answered(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=UTF-8\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
 
 
 def _head(connection: socket.socket) -> bytes:

@@ -27,10 +27,6 @@ class Server(Protocol):
         """Give what happened, in plain values."""
         ...
 
-    def forget(self) -> None:
-        """Forget it."""
-        ...
-
 
 @dataclass(frozen=True)
 class ServerProcess:
@@ -39,18 +35,10 @@ class ServerProcess:
     base: str
     control: Connection
 
-    def ask(self, order: str) -> Any:
-        """
-        Give what the server has seen.
-
-        :param order: ``seen``; or ``forget``, to make it forget it afterwards.
-        """
-        self.control.send(order)
+    def ask(self) -> Any:
+        """Give what the server has seen."""
+        self.control.send("seen")
         return self.control.recv()
-
-    def forget(self) -> None:
-        """Make it forget what it has seen."""
-        self.ask("forget")
 
 
 P = TypeVar("P", bound=ServerProcess)
@@ -79,10 +67,7 @@ def _serve(make: Callable[[], Server], control: Connection) -> None:
     # It ends with the process that started it, or after a while.
     while control.poll(_SECONDS):
         try:
-            order = control.recv()
+            control.recv()
         except EOFError:
             return
-        seen = server.seen()
-        if order == "forget":
-            server.forget()
-        control.send(seen)
+        control.send(server.seen())

@@ -20,9 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
+from tests.benchmarks.fresh_process import environment, in_rounds, last_line_of, peak_memory_mb
 from tests.benchmarks.results import Limit, Row, record
-from tests.benchmarks.rounds import in_rounds
 from tests.page_server import A_PAGE, page_server
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks.fresh_process import environment, last_line_of
+from tests.benchmarks.fresh_process import environment, in_rounds, last_line_of
 from tests.benchmarks.results import Limit, Row, record
-from tests.benchmarks.rounds import in_rounds
 
 ROUNDS = 5
 SECONDS = 120

@@ -1,4 +1,8 @@
-"""A figure of a fresh process: its environment, its command, and the processor time and memory that it has taken."""
+"""
+A figure of a fresh process: its environment, its command, and the processor time and memory that it has taken.
+
+Contenders take turns, so that a busy moment of the machine does not fall on one of them alone.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
 
 
 def environment(home: Path | str, **variables: str) -> dict[str, str]:
@@ -59,3 +64,22 @@ def peak_memory_mb() -> float:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     [line] = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
+
+
+def in_rounds(
+    contenders: Mapping[str, Callable[[], T]], rounds: int, *, has_practice: bool = True
+) -> dict[str, list[T]]:
+    """
+    Measure each contender once a round.
+
+    :param rounds: how many rounds count.
+    :param has_practice: whether a round goes before them, which writes byte code and loads what is loaded once.
+    """
+    if has_practice:
+        for measure in contenders.values():
+            measure()
+    found: dict[str, list[T]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, measure in contenders.items():
+            found[name].append(measure())
+    return found

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Each account with its role.
 ROLES = {"admin": "admin", "author": "user"}
 PASSWORD = "let-me-in-to-airflow"
+#: The limit of each step of the browser. Playwright's own is 30 seconds, which a busy machine may take for a picture.
+MOST_SECONDS = 240
 _RUN_SECONDS = 600
 # A click that has led nowhere after so long is made again, so often; the last one has all the time.
 _CLICK_MILLISECONDS, _MORE_CLICKS = 5_000, 3

@@ -18,10 +18,9 @@ from rich.console import Console
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.demo import EXAMPLES, Demo, Run
 from tests.browser import flame_graph, pictures
-from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
+from tests.browser.airflow_pages import MOST_SECONDS, PASSWORD, TerminalAirflow, sign_in, with_accounts
 from tests.browser.connections_page import ConnectionsPage
-from tests.browser.form_values import NAMES, Entry, in_sandbox
-from tests.browser.limits import MOST_SECONDS
+from tests.browser.form_values import NAMES, add, in_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,11 +106,11 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(chromium: Browser, tmp_path: Path) -> Open:
-    """Give a function that opens a page, from a file unless it is given an address."""
+    """Give a function that opens a page, from a file."""
 
     @contextmanager
     def open_page(
-        html: str, *, size: tuple[int, int] = LAPTOP, address: str = "", animated: bool = False, **options: Any
+        html: str, *, size: tuple[int, int] = LAPTOP, animated: bool = False, **options: Any
     ) -> Iterator[Opened]:
         file = tmp_path / "page.html"
         file.write_text(html, encoding="utf-8")
@@ -133,7 +132,7 @@ def open_page(chromium: Browser, tmp_path: Path) -> Open:
                     opened.complaints.append(message.text) if message.type in {"error", "warning"} else None
                 ),
             )
-            opened.page.goto(address or file.as_uri())
+            opened.page.goto(file.as_uri())
             yield opened
         finally:
             context.close()
@@ -208,7 +207,7 @@ def default_connections(
         page = ConnectionsPage(sign_in_as("admin"), airflow.url)
         page.open()
         for kind in missing:
-            Entry(page, conn_ids[kind], kind).add(in_sandbox(sandbox, kind))
+            add(page, conn_ids[kind], kind, in_sandbox(sandbox, kind))
             connected.add(kind)
     return conn_ids
 

@@ -39,11 +39,6 @@ class ConnectionsPage:
         self._choose(self.form.get_by_label("Connection Type"), kind)
         self.section("Extra Fields").wait_for()
 
-    def edit(self, conn_id: str) -> None:
-        """Open the form of a connection that is there."""
-        self.row(conn_id).get_by_role("button", name="Edit Connection").press("Enter")
-        self.section("Extra Fields").wait_for()
-
     def fill(self, values: Mapping[str, str]) -> None:
         """Fill in fields of the open form, by their labels."""
         for label, value in values.items():
@@ -52,10 +47,8 @@ class ConnectionsPage:
             chooser = field.get_by_role("combobox")
             if not chooser.count():
                 field.locator("input, textarea").first.fill(value)
-            elif value:
-                self._choose(chooser, value)
             else:
-                chooser.press("Backspace")
+                self._choose(chooser, value)
 
     def field(self, label: str) -> Locator:
         """The field with this label, and with its help."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.browser.conftest import ExamplesRun, SignIn
 
 DAG = "mediaops_capture_hot_threads"
-TABS = 20
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +78,6 @@ class TestTab:
         assert flame_graph.bars(report)
         assert before.input_value() == examples.runs[DAG].run_id
 
-    def test_twenty_at_once_are_served(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
-        page = sign_in_as("author")
-        pages = [page.context.new_page() for _ in range(TABS)]
-        address = tab_url(DAG, later_run, "capture", base_url=airflow.url)
-        for each in pages:
-            each.goto(address, wait_until="commit")
-        # Airflow's other pages are served beside them.
-        assert page.request.get(f"{airflow.url}/api/v2/monitor/health").ok
-        graphs = [flame_graph.bars(airflow_pages.page_within(each)) for each in pages]
-        assert len(graphs) == TABS
-        assert all(graph.keys() == graphs[0].keys() for graph in graphs)
-
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_tab_is_as_dark_as_airflow(
         self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str, theme: str
@@ -125,13 +112,3 @@ class TestList:
         page.get_by_role("row").filter(has_text=later_run).get_by_role("link").first.click()
         airflow_pages.arrive(page, report_url(DAG, later_run, "capture", base_url=airflow.url))
         assert flame_graph.bars(page.main_frame)
-
-    def test_list_is_filtered_by_dag(self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
-        page = sign_in_as("author")
-        page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
-        page.get_by_label("DAG").fill("hot_nodes")
-        page.get_by_role("button", name="Filter").click()
-        page.get_by_role("link", name="Show all").wait_for()
-        page.wait_for_load_state()
-        [cell] = page.locator("[data-column=DAG]").all_inner_texts()
-        assert examples.runs["mediaops_hot_nodes"].run_id in cell

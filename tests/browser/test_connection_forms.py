@@ -1,4 +1,4 @@
-"""Connections are made by their forms and tested by their buttons, with right values and with a wrong one."""
+"""Connections are made by their forms and tested by their buttons; `tests/contract` has those with wrong values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.connections_page import ConnectionsPage
-from tests.browser.form_values import Entry, in_sandbox
-from tests.contract.wrong_connections import WRONG, agrees
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.server import SandboxServer
     from scripts.local_airflow import LocalAirflow
     from tests.browser.conftest import SignIn
 
@@ -23,39 +20,12 @@ WORKS = {
 }
 
 
-@pytest.fixture
-def connections(sign_in_as: SignIn, airflow: LocalAirflow) -> ConnectionsPage:
-    page = ConnectionsPage(sign_in_as("admin"), airflow.url)
-    page.open()
-    return page
-
-
 @pytest.mark.parametrize("kind", WORKS)
 def test_a_connection_made_by_its_form_works(
-    default_connections: dict[str, str], connections: ConnectionsPage, kind: str
+    default_connections: dict[str, str], sign_in_as: SignIn, airflow: LocalAirflow, kind: str
 ) -> None:
-    works, said = connections.test(default_connections[kind])
+    page = ConnectionsPage(sign_in_as("admin"), airflow.url)
+    page.open()
+    works, said = page.test(default_connections[kind])
     assert works
     assert said.startswith(WORKS[kind])
-
-
-@pytest.mark.parametrize(
-    ("kind", "wrong"),
-    [
-        ("mediaops_video", "a wrong access token"),
-        ("mediaops_cluster", "a wrong password"),
-        ("mediaops_books", "a wrong key"),
-    ],
-)
-def test_the_button_says_what_is_wrong_and_is_content_when_it_is_mended(
-    connections: ConnectionsPage, sandbox: SandboxServer, kind: str, wrong: str
-) -> None:
-    """One value stands for all: `contract/test_connections_page.py` has the others."""
-    good = in_sandbox(sandbox, kind)
-    entry = Entry(connections, f"wrong_{kind}", kind)
-    entry.add({**good, **WRONG[wrong].change(sandbox.url)})
-    works, answer = entry.test()
-    assert agrees(WRONG[wrong], works=works, answer=answer)
-
-    entry.change(good)
-    assert entry.test()[0]

@@ -91,12 +91,6 @@ class TestFlameGraph:
             assert opened.page.locator("#flame-found").inner_text() == ""
             assert opened.bar("a.B.fresh").locator("rect").get_attribute("fill") == "var(--other)"
 
-    def test_pointing_at_a_bar_tells_it_in_full(self, open_page: Open) -> None:
-        with open_page(made(AFTER)) as opened:
-            opened.bars()
-            opened.bar("a.B.same").hover()
-            assert opened.page.locator("#flame-details").inner_text() == "a.B.same: 90.0 %, 90.0 % of the graph"
-
     def test_flame_graph_is_as_wide_as_the_window(self, open_page: Open) -> None:
         with open_page(one()) as opened:
             opened.bars()

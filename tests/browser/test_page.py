@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +10,6 @@ from tests.browser.pages import digest_of_a_week, made, one, several
 from tests.unit.cluster.made_pages import attacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.browser.conftest import Open
 
 
@@ -30,38 +26,6 @@ class TestQuietPage:
             assert [url.partition(":")[0] for url in opened.requests] == ["file"]
             assert opened.violations() == []
             assert opened.complaints == []
-
-    @pytest.fixture
-    def asked(self) -> Iterator[tuple[str, list[str]]]:
-        """Serve a page on loopback, and note what is asked for."""
-        paths: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                paths.append(self.path)
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-                self.wfile.write(one().encode())
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            serving = threading.Thread(target=server.serve_forever, daemon=True)
-            serving.start()
-            try:
-                yield f"http://127.0.0.1:{server.server_port}/report", paths
-            finally:
-                server.shutdown()
-                serving.join(10)
-
-    def test_from_a_server_it_asks_for_nothing_else_either(self, open_page: Open, asked: tuple[str, list[str]]) -> None:
-        address, paths = asked
-        with open_page("", address=address) as opened:
-            assert opened.bars()
-            assert opened.complaints == []
-        assert paths == ["/report"]
 
 
 class TestPolicy:

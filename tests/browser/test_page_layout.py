@@ -36,16 +36,6 @@ class TestTasks:
             assert len(tables) == 6
             assert not [table for table in tables if table.evaluate("(one) => one.scrollWidth > one.clientWidth")]
 
-    def test_cpu_that_no_task_explains_is_sorted_with_the_groups(self, open_page: Open) -> None:
-        with open_page(with_tasks()) as opened:
-            table = opened.page.locator("table", has=opened.page.locator("caption", has_text="Listed requests")).first
-            table.get_by_role("button", name="Share of node").click()
-            assert table.locator("tbody th").all_inner_texts() == [
-                "not explained by any listed task",
-                "report:nightly-margin",
-                "no X-Opaque-Id",
-            ]
-
     def test_on_a_phone_a_row_shows_no_empty_cells(self, open_page: Open) -> None:
         with open_page(with_tasks(), size=(400, 800)) as opened:
             row = opened.page.locator("tr", has_text="not explained").first

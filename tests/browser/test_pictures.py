@@ -10,7 +10,6 @@ from airflow_provider_mediaops.report_urls import LIST_ROUTE, report_url, tab_ur
 from tests.browser import airflow_pages, flame_graph, pages, pictures
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
-from tests.browser.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ _SHOW_LESS = """() => {
 def easel(chromium: Browser) -> Iterator[Page]:
     """Yield an empty page to draw on."""
     page = chromium.new_page(viewport={"width": 1100, "height": 800})
-    page.set_default_timeout(MOST_SECONDS * 1000)
+    page.set_default_timeout(airflow_pages.MOST_SECONDS * 1000)
     yield page
     page.close()
 
@@ -99,7 +98,7 @@ def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAir
 def test_the_requests_of_a_capture(chromium: Browser) -> None:
     """The capture is a recorded one of a real OpenSearch, so that its figures are the same in each run."""
     page = chromium.new_page(viewport={"width": 1400, "height": 800}, device_scale_factor=0.7)
-    page.set_default_timeout(MOST_SECONDS * 1000)
+    page.set_default_timeout(airflow_pages.MOST_SECONDS * 1000)
     page.set_content(pages.recorded_with_tasks())
     pictures.keep("running_tasks", page.locator("[aria-labelledby=behind]").screenshot())
     page.close()

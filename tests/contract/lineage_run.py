@@ -44,9 +44,6 @@ def make(folder: Path) -> DAG:
         CaptureHotThreadsOperator(
             task_id="capture", destination=f"{folder}/hot.txt", outlets=[Asset("hot_threads")], **quick
         )
-        CaptureHotThreadsOperator(
-            task_id="skip", destination=f"{folder}/skip.txt", when_cpu_above=100, wait_timeout=0.1, poll_interval=0.1
-        )
         ExportSubscriptionsOperator(
             task_id="fail",
             mine=True,

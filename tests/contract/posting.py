@@ -1,5 +1,5 @@
 """
-Tasks that post bulletins with a journal, killed at each step or many at a time; run as a program.
+Tasks that post bulletins with a journal, killed at each step; run as a program.
 
 Its arguments are the folder of the journal and the folder of its own files. The platform is that of the connection in
 the environment. The text of a bulletin is its key.
@@ -8,27 +8,19 @@ the environment. The text of a bulletin is its key.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.contract.killing import Steps, is_killed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-_RACES, _RACERS = 12, 3
-_HANG_SECONDS = 240
-
-
-def post(key: str, number: int, task: str = "post", result: Path | None = None) -> None:
+def post(key: str, number: int, result: Path | None = None) -> None:
     """Do what a try of a task does, and leave in a file what came of it."""
-    instance = SimpleNamespace(dag_id="dag", run_id="run", task_id=task, map_index=-1, try_number=number, max_tries=9)
+    instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="post", map_index=-1, try_number=number, max_tries=9)
     context: Any = {"ti": instance}
     try:
         operator = PostBulletinOperator(task_id="post", text=key, journal=JOURNAL, once_per=key)
@@ -48,7 +40,7 @@ def die_at_each_step(folder: Path) -> list[dict[str, Any]]:
         key, result = f"death-{len(deaths)}", folder / "result"
 
         def attempt(number: int, key: str = key, result: Path = result) -> None:
-            post(key, number, result=result)
+            post(key, number, result)
 
         result.unlink(missing_ok=True)
         killed = is_killed(partial(attempt, 1), Steps(len(deaths) + 1))
@@ -59,36 +51,10 @@ def die_at_each_step(folder: Path) -> list[dict[str, Any]]:
     return deaths
 
 
-def race(folder: Path) -> list[dict[str, Any]]:
-    """Let several tasks of one key begin at the same time."""
-    forks = multiprocessing.get_context("fork")
-    races: list[dict[str, Any]] = []
-    for number in range(_RACES):
-        key, barrier = f"race-{number}", forks.Barrier(_RACERS)
-
-        def run(racer: int, key: str = key, barrier: Any = barrier) -> None:
-            barrier.wait(_HANG_SECONDS)
-            post(key, 1, task=f"racer-{racer}", result=folder / f"racer-{racer}")
-            os._exit(0)
-
-        racers = [forks.Process(target=run, args=(racer,)) for racer in range(_RACERS)]
-        for process in racers:
-            process.start()
-        for process in racers:
-            process.join(_HANG_SECONDS)
-        races.append({"key": key, "outcomes": [(folder / f"racer-{racer}").read_text() for racer in range(_RACERS)]})
-    return races
-
-
-def happened(folder: Path) -> Mapping[str, Any]:
-    """Return what came of the deaths and the races."""
-    # In this process, so that no fork has to import anything.
-    post("warm", 1)
-    return {"deaths": die_at_each_step(folder), "races": race(folder)}
-
-
 if __name__ == "__main__":
     JOURNAL = sys.argv[1]
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
-    print(json.dumps(happened(Path(sys.argv[2]))), file=output, flush=True)
+    # In this process, so that no fork has to import anything.
+    post("warm", 1)
+    print(json.dumps(die_at_each_step(Path(sys.argv[2]))), file=output, flush=True)

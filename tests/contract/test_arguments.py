@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG, ObjectStoragePath
 
-from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.hooks.base import ServiceHook
-from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments, SearchClusterHook
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
@@ -22,7 +20,6 @@ from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from airflow_provider_mediaops.version_compat import AirflowFailException
-from tests.contract.serialized import written
 from tests.contract.tasks import OUTPUT, TASKS
 
 if TYPE_CHECKING:
@@ -139,12 +136,6 @@ def test_every_argument_is_a_template_field_or_has_a_reason_not_to_be(kind: Kind
     assert kind.fields <= set(kind.names)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if "deferrable" in kind.names], ids=name_of)
-def test_a_template_in_deferrable_is_refused_in_words(kind: Kind) -> None:
-    with pytest.raises(ValueError, match=r"^deferrable is True or False; .* Templates are not rendered"):
-        kind.make(deferrable="{{ params.deferrable }}")
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_a_callable_is_called_when_the_task_runs(kind: Kind) -> None:
     with DAG("contract", schedule=None):
@@ -186,18 +177,6 @@ def test_a_value_is_taken_or_refused_in_words_when_the_dag_is_parsed(kind: Kind,
                 raise
 
 
-@pytest.mark.parametrize(
-    "signature_of", [CaptureHotThreadsOperator, CaptureHotThreadsNotifier, SearchClusterHook.hot_threads]
-)
-def test_the_parameters_of_a_report_have_the_same_names_and_defaults_everywhere(signature_of: Any) -> None:
-    parameters = inspect.signature(signature_of).parameters
-    assert {name: parameters[name].default for name in QUERY_DEFAULTS} == QUERY_DEFAULTS
-
-
-def test_the_hooks_arguments_are_the_parameters_of_a_report() -> None:
-    assert {"nodes", *HotThreadsArguments.__annotations__} == set(QUERY_DEFAULTS)
-
-
 SHARES: list[tuple[str, Callable[..., Any]]] = [
     ("when_cpu_above", lambda **given: CaptureHotThreadsOperator(task_id="t", destination="/out/hot.txt", **given)),
     ("threshold", lambda **given: ClusterCpuSensor(task_id="t", **given)),
@@ -224,12 +203,3 @@ def test_the_text_of_a_list_is_refused_with_the_filter_that_joins_it(kind: Kind,
     given |= {"source": "/in.csv"} if argument == "keep_columns" else {}
     with pytest.raises(InvalidArgumentError, match=r"\| join\(','\)"):
         kind.make(**{argument: "['a', 'b']"}, **given)
-
-
-def test_a_dag_with_callables_can_be_stored() -> None:
-    with DAG("contract", schedule=None) as dag:
-        for kind in KINDS:
-            if hasattr(kind.cls, "task_type"):
-                kind.make(**dict.fromkeys(kind.fields - {"source"}, _from_the_context))
-    assert set(written(dag)) >= {"dag"}
-    assert str(written(dag)) == str(written(dag))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -196,3 +198,17 @@ def the_books_hook_has_all(hook: Any) -> None:
     assert client.limiter.per_second == 2.5
     assert client.limiter.backend.where == "redis://redis.example.com:7000/1"
     assert "9780140449136" in vars(hook).values()
+
+
+def test_examples_of_the_page_are_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "connections.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^export (AIRFLOW_CONN_\w+_DEFAULT)='(.*?)'$", page, re.MULTILINE | re.DOTALL)
+    # In JSON and as a URI.
+    assert sorted(variable for variable, _ in examples) == sorted(
+        2 * [f"AIRFLOW_CONN_{name.upper()}_DEFAULT" for name in FULL]
+    )
+    for variable, value in examples:
+        monkeypatch.setenv(variable, value)
+        name = variable.removeprefix("AIRFLOW_CONN_").removesuffix("_DEFAULT").lower()
+        hook = resolve_name(CONNECTION_TYPES[name]["hook-class-name"])()
+        assert hook.service.client.base_urls[0].startswith("https://")

@@ -82,21 +82,3 @@ def test_airflow_without_what_the_pages_need_loads_the_provider_and_says_so_once
         "plugins_manager.ensure_plugins_loaded()\nplugins_manager.ensure_plugins_loaded()\n",
     )
     assert (done.stdout + done.stderr).count("The pages about hot threads need Airflow 3.1.1 or newer") == 1
-
-
-def test_the_app_is_built_at_its_first_request() -> None:
-    built = fresh_python.result_of(
-        "import asyncio, sys\n"
-        f"from {PROVIDER}.plugin.airflow_plugin import PagesApp\n"
-        "app, sent = PagesApp(), []\n"
-        f"before = '{PROVIDER}.plugin.app' in sys.modules\n"
-        "async def send(message):\n"
-        "    sent.append(message)\n"
-        "async def ask():\n"
-        "    scope = {'type': 'http', 'method': 'GET', 'path': '/docs', 'root_path': '', 'headers': [],\n"
-        "             'query_string': b''}\n"
-        "    await app(scope, None, send)\n"
-        "asyncio.run(ask())\n"
-        f"result = [before, '{PROVIDER}.plugin.app' in sys.modules, sent[0]['status']]\n"
-    )
-    assert built == [False, True, 404]

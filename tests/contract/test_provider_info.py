@@ -26,51 +26,11 @@ ASSET_PROVIDERS: Any = (
     if importlib.util.find_spec("airflow.sdk.providers_manager_runtime")
     else ProvidersManager
 )
-# Airflow 3.1 reads none of these, and its schema does not know them: later versions build the form from three of them,
-# and take our commands into their own command line.
-READ_SINCE_3_2 = {"hook-name", "ui-field-behaviour", "conn-fields", "cli"}
 
 
 def schema(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(files("airflow").joinpath(name).read_text())
     return content
-
-
-def unknown_keys(value: Any, known: dict[str, Any], path: str = "") -> list[str]:
-    """Find the keys that a schema does not name: Airflow ignores them without a word."""
-    if isinstance(value, list):
-        items = known.get("items", {})
-        # Airflow's schemas forget the word `properties` here and there.
-        items = items if "type" in items or "properties" in items or not items else {"properties": items}
-        return [found for item in value for found in unknown_keys(item, items, f"{path}[]")]
-    if not isinstance(value, dict) or not ("properties" in known or "additionalProperties" in known):
-        return []
-    found = []
-    for key, entry in value.items():
-        below = known.get("properties", {}).get(key, known.get("additionalProperties", False))
-        where = f"{path}.{key}".lstrip(".")
-        found += unknown_keys(entry, below, where) if isinstance(below, dict) else [where]
-    return found
-
-
-def ignored_keys(info: dict[str, Any]) -> set[str]:
-    """Find all keys of a provider's metadata that the installed Airflow reads nowhere."""
-    known = schema("provider_info.schema.json")
-    types = schema("provider.yaml.schema.json")["properties"]["connection-types"]
-    known["properties"]["connection-types"] = types
-    field = types["items"]["properties"].get("conn-fields", {}).get("additionalProperties", {})
-    field.get("properties", {}).get("schema", {})["additionalProperties"] = False
-    return {key.removeprefix("connection-types[].") for key in unknown_keys(info, known)}
-
-
-def class_paths(info: dict[str, Any]) -> list[str]:
-    hooks = [entry["hook-class-name"] for entry in info["connection-types"]]
-    return [*hooks, *info["notifications"], *info["extra-links"]]
-
-
-def module_paths(info: dict[str, Any]) -> list[str]:
-    kinds = ("hooks", "operators", "sensors", "triggers")
-    return [module for kind in kinds for entry in info[kind] for module in entry["python-modules"]]
 
 
 def test_the_entry_point_belongs_to_the_canonical_name() -> None:
@@ -101,21 +61,14 @@ def test_the_connection_types_keep_to_the_strict_schema() -> None:
     jsonschema.Draft7Validator(types).validate(get_provider_info()["connection-types"])
 
 
-@pytest.mark.airflow(">=3.2")
-def test_no_key_is_ignored() -> None:
-    assert ignored_keys(get_provider_info()) == set()
-
-
-@pytest.mark.airflow("<3.2")
-def test_only_the_keys_for_later_versions_are_ignored() -> None:
-    assert ignored_keys(get_provider_info()) == READ_SINCE_3_2
-
-
 def test_every_class_function_and_module_is_there() -> None:
     info = get_provider_info()
-    assert all(isinstance(resolve_name(path), type) for path in class_paths(info))
+    hooks = [entry["hook-class-name"] for entry in info["connection-types"]]
+    kinds = ("hooks", "operators", "sensors", "triggers")
+    modules = [module for kind in kinds for entry in info[kind] for module in entry["python-modules"]]
+    assert all(isinstance(resolve_name(path), type) for path in (*hooks, *info["notifications"], *info["extra-links"]))
     assert all(callable(resolve_name(path)) for path in info["cli"])
-    assert all(importlib.import_module(path).__doc__ for path in module_paths(info))
+    assert all(importlib.import_module(path).__doc__ for path in modules)
 
 
 @pytest.mark.parametrize("entry", get_provider_info()["asset-uris"], ids=lambda entry: entry["schemes"][0])

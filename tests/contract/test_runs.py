@@ -1,25 +1,24 @@
-"""Tasks of the provider run by Airflow: mapped, refused, deferred."""
+"""Tasks of the provider run by Airflow: mapped, deferred, and retried after a bulletin was posted."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
 
-from airflow_provider_mediaops.sandbox.faults import StatusFault
-from airflow_provider_mediaops.sensors.books import BookSensor
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from tests.contract import dag_runs
-from tests.contract.tasks import SENSORS, TASKS, Task, name_of
+from tests.contract.tasks import TASKS, Task, name_of
+from tests.fails_after_posting import FailsAfterPosting
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from airflow_provider_mediaops.sandbox.faults import Service
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
@@ -62,54 +61,6 @@ def map_over_given_values(task: Task) -> None:
     task.kind.partial(task_id=name_of(task), **rest).expand(**{name: given.output})
 
 
-@pytest.mark.parametrize("deferrable", [False, True], ids=["poke", "defer"])
-@pytest.mark.parametrize("task", SENSORS, ids=name_of)
-def test_a_wrong_key_fails_the_sensor_at_once(
-    task: Task,
-    deferrable: bool,  # noqa: FBT001 - given by pytest
-    sandbox: SandboxServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """No retry, no skip for `soft_fail`, and the error's own name in the log."""
-    for variable, text in sandbox.connections().items():
-        monkeypatch.setenv(variable, json.dumps({**json.loads(text), "password": "not-the-right-one"}))
-    with DAG("is_refused", schedule=None) as dag:
-        task.make(deferrable=deferrable, soft_fail=True, retries=3)
-    run = dag_runs.run(dag)
-    assert run.tasks == {"task": "failed"}
-    output = capfd.readouterr()
-    # The book database does not tell a wrong key from one of another plan.
-    named = "PermissionDeniedError" if task.kind is BookSensor else "AuthenticationError"
-    assert named in output.out + output.err
-    assert "not-the-right-one" not in output.out + output.err
-
-
-# What each sensor may wait for in vain, and the path of the requests that tell it so.
-IN_VAIN: dict[type[BaseOperator], tuple[dict[str, Any], Service, str]] = {
-    SubscriptionSensor: ({"for_channel_ids": ["UC-nobody-subscribed-to"]}, "video", "/subscriptions"),
-    ClusterCpuSensor: ({"threshold": 99.9}, "cluster", "/stats"),
-    BookSensor: ({"isbn": "9780439064873"}, "books", "/9780439064873"),
-}
-
-
-@pytest.mark.parametrize("task", SENSORS, ids=name_of)
-def test_a_refusal_in_the_triggerer_comes_back_as_itself(
-    task: Task, sandbox: SandboxServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The key is good at first, and refused at the third look, which the trigger makes."""
-    arguments, service, path = IN_VAIN[task.kind]
-    sandbox.state.faults.arm(StatusFault(service=service, path=path, status=401, after=2))
-    with DAG("is_refused_later", schedule=None) as dag:
-        task.make(deferrable=True, soft_fail=True, retries=3, poke_interval=0.1, **arguments)
-    run = dag_runs.run(dag)
-    assert run.tasks == {"task": "failed"}
-    assert "running trigger in line" in caplog.text
-    assert not sandbox.state.faults.armed
-    output = capfd.readouterr()
-    assert "AuthenticationError" in output.out + output.err
-
-
 @pytest.mark.usefixtures("sandbox")
 def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deferred task in `dag.test()` need not be kept from resuming soon, as one under a scheduler is."""
@@ -126,3 +77,60 @@ def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.Mon
     assert dag_runs.run(dag).tasks == {"task": "success"}
     assert slept
     assert max(slept) < 1
+
+
+QUICK: dict[str, Any] = {"interval": "10ms", "snapshots": 2, "formats": "txt"}
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_second_mapped_instance_does_not_overwrite_the_capture_of_the_first(tmp_path: Path) -> None:
+    nodes, file = ["sandbox-1", "sandbox-2"], tmp_path / "hot.txt"
+    with DAG("shares", schedule=None) as dag:
+        CaptureHotThreadsOperator.partial(task_id="task", destination=file, retries=2, **QUICK).expand(nodes=nodes)
+    run = dag_runs.run(dag)
+    # Which of them comes first is Airflow's to decide; a permanent error is not tried again.
+    assert sorted(run.tasks.values()) == ["failed", "success"]
+    (done,) = [int(name[-2]) for name, state in run.tasks.items() if state == "success"]
+    assert nodes[done] in file.read_text()
+
+    # A later run replaces the file of an older one.
+    file.write_text("older")
+    assert sorted(dag_runs.run(dag).tasks.values()) == ["failed", "success"]
+    assert file.read_text() != "older"
+
+
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize("path", [Path, ObjectStoragePath])
+def test_instances_are_mapped_over_path_objects(tmp_path: Path, path: Callable[[str], Any]) -> None:
+    destinations = [path(f"{tmp_path}/{name}.txt") for name in "ab"]
+    with DAG("paths", schedule=None) as dag:
+        CaptureHotThreadsOperator.partial(task_id="task", **QUICK).expand(destination=destinations)
+    assert dag_runs.run(dag).tasks == {"task[0]": "success", "task[1]": "success"}
+    assert sorted(file.name for file in tmp_path.glob("[!.]*")) == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [pytest.param(False, marks=pytest.mark.airflow(">=3.3"), id="state store"), pytest.param(True, id="journal")],
+)
+def test_mapped_task_that_is_retried_after_success_returns_its_own_activity(
+    sandbox: SandboxServer, tmp_path: Path, *, journal: bool
+) -> None:
+    how: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(0), "journal": str(tmp_path) if journal else None}
+    with DAG("posts_once", schedule=None) as dag:
+        FailsAfterPosting.partial(task_id="post", **how).expand(text=["one", "two"])
+
+    run = dag_runs.run(dag)
+
+    assert run.tasks == {"post[0]": "success", "post[1]": "success"}
+    assert sorted(bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins) == ["one", "two"]
+    assert [run.values[f"post[{number}]"]["snippet"]["description"] for number in (0, 1)] == ["one", "two"]
+
+
+@pytest.mark.airflow("<3.3")
+def test_below_airflow_3_3_a_retry_posts_again(sandbox: SandboxServer) -> None:
+    with DAG("posts_again", schedule=None) as dag:
+        FailsAfterPosting(task_id="post", text="one", retries=1, retry_delay=timedelta(0))
+
+    assert dag_runs.run(dag).tasks == {"post": "success"}
+    assert len(sandbox.state.bulletins) == 2

@@ -2,7 +2,7 @@
 SIGTERM in each phase of each operator and sensor, as a worker gets it when its task is marked, cleared or moved.
 
 After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The unit
-tests of hooks and of storage stop the same code in its other phases.
+tests of hooks, of storage and of the digest stop the same code in its other phases.
 """
 
 from __future__ import annotations
@@ -38,11 +38,8 @@ pytestmark = pytest.mark.long
 LONG_SECONDS = 60
 SLOW = 0.005
 SERVICES = {"bulletin": "video", "bulletin with a journal": "video", "export": "video", "enrichment": "books"}
-# A digest asks nobody.
-SERVICES |= {"capture": "cluster", "CPU sensor": "cluster", "digest": "cluster"}
+SERVICES |= {"capture": "cluster", "CPU sensor": "cluster"}
 FAILS_AT_ONCE = "AirflowFailException"
-# In these phases a task waits for a file of the test.
-HELD = ("publishing", "reading captures")
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,6 @@ CASES = [
     Case("capture: waiting for a spike", 1, None),
     Case("capture: request under way", 2, 5, slow("cluster", 0, "hot_threads")),
     Case("capture: between captures", 4, None),
-    Case("digest: reading captures", 0, 0),
     Case("enrichment: waiting for the rate", 0, len(ISBNS), extra={"requests_per_second": SLOW}),
     Case("enrichment: request under way", 1, len(ISBNS), slow("books", count=len(ISBNS)), AT_LEISURE, several=True),
     Case("CPU sensor: between two looks", 1, None),
@@ -146,7 +142,7 @@ class World:
             return has_reserved(self.folder / "rates_1.db")
         if case.phase == "connecting":
             return self.record() is not None
-        if case.phase in HELD:
+        if case.phase == "publishing":
             return (self.folder / case.phase).exists()
         if case.phase == "waiting out a 429":
             # The service has a record of its reply before the task has read it.
@@ -213,7 +209,7 @@ def stopped(world: World) -> Ended:
             assert in_time or world.has_begun(), world.forks.log()[-3000:]
             time.sleep(0.01)
         task.stop()
-        if world.case.phase in HELD:
+        if world.case.phase == "publishing":
             (world.folder / "go on").touch()
         return task.ended()
 
@@ -233,7 +229,6 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
     if "journal" in case.operator:
         # Of what was not sent, nothing is left; of the other, the intent.
         assert (world.record() or {}).get("state") == (None if case.phase == "connecting" else "intended")
-    assert not list(world.folder.glob("digest*")), "half a digest"
     if case.resumed is None:
         return
     world.server.state.faults.clear()

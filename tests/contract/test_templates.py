@@ -1,17 +1,19 @@
-"""Templates: each field that says it may be templated is rendered by Airflow, also where it is mapped."""
+"""Templates: each field that may be templated is rendered by Airflow, text or path; no path is a template file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, ObjectStoragePath
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from tests.contract.serialized import written
 from tests.contract.tasks import TASKS, Task, name_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 # The endings of what tasks read and write, and those that operators of other providers take for templates.
 FILES = [f"list{end}" for end in (".txt", ".csv", ".jsonl", ".json", ".csv.gz", ".parquet", ".html", ".folded", ".sql")]
@@ -54,6 +56,24 @@ def test_a_path_is_never_taken_for_a_template_file(task: Task, field: str, dag: 
         setattr(made, field, value)
         made.resolve_template_files()
         assert getattr(rendered(made), field) == value
+
+
+@pytest.mark.parametrize("path", [Path, ObjectStoragePath])
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [(task, field) for task, field in CASES if field in {"destination", "source"}],
+    ids=lambda value: value if isinstance(value, str) else name_of(value),
+)
+def test_a_path_object_is_checked_rendered_and_stored(task: Task, field: str, path: Callable[[str], Any]) -> None:
+    """It has a method resolve(), as the result of another task has, which is not checked."""
+    instead, argument = task.instead or ("", "")
+    others = {argument: None} if field == instead else {}
+    with pytest.raises(ValueError, match="NUL"):
+        task.make(**{field: path("/data/\0.csv"), **others})
+    with DAG("contract", schedule=None) as dag:
+        made = task.make(**{field: path("/data/{{ run_id }}/x.csv"), **others})
+    assert "'/data/{{ run_id }}/x.csv'" in str(written(dag))
+    assert str(getattr(rendered(made), field)) == "/data/manual/x.csv"
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -103,19 +103,6 @@ def test_a_trigger_survives_the_way(task: Task, tmp_path: Path) -> None:
         assert list(values) == list(inspect.signature(type(trigger)).parameters)
 
 
-@pytest.mark.parametrize("task", WAITING, ids=name_of)
-def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tmp_path: Path) -> None:
-    trigger = trigger_of(task.writing_to(tmp_path))
-    kind: Any = type(trigger)
-
-    class Subclass(kind):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-
-    values = trigger.serialize()[1]
-    assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)
-
-
 @pytest.mark.parametrize("task", DEFERRING, ids=name_of)
 def test_a_local_destination_is_warned_of_once_when_the_task_defers(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,14 +170,6 @@ class TestWatcher:
         again = in_the_triggerer(row["classpath"], row_of(**row))
         assert again.serialize() == trigger.serialize()
 
-    def test_so_does_a_subclass_that_passes_its_arguments_on(self) -> None:
-        class Subclass(HighCpuTrigger):
-            def __init__(self, **kwargs: Any) -> None:
-                super().__init__(**kwargs)
-
-        values = HighCpuTrigger(threshold=90).serialize()[1]
-        assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)
-
     def test_watcher_is_the_same_at_each_parsing(self) -> None:
         """Another hash than that of the row in the database would start it anew each time."""
         row = self.row(threshold=90, nodes=("a", "b"))
@@ -213,7 +192,3 @@ class TestWatcher:
         dag = self.dag(**arguments)
         with pytest.raises(Exception, match=f"Failed to serialize DAG 'watching': {words}"):
             _to_dict(dag)
-
-    def test_no_other_can_watch(self) -> None:
-        """Their every failure would start a DAG."""
-        assert [kind for kind in CONCRETE if issubclass(kind, BaseEventTrigger)] == [HighCpuTrigger]

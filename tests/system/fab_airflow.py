@@ -47,10 +47,9 @@ CAPTURED = Instance("hot", "manual__2026-11-22T12:00:00+00:00")
 MAPPED = Instance("hot", "of-a-mapped-task", "capture_each", 3)
 ODD = Instance("hot", "odd: 100%2F25 ?#&ü+~")
 OF_ANOTHER_DAG = Instance("cold", "of-another-dag")
-#: Those that are listed, the newest first; and those of which there is a message only.
+#: Those that are listed, the newest first; and one of which there is a message only.
 LISTED = (CAPTURED, MAPPED, ODD, OF_ANOTHER_DAG, EARLIER)
 DELETED = Instance("hot", "of-a-deleted-file")
-WAITING = Instance("hot", "of-a-waiting-task")
 
 _RUNS, _INSTANCES, _DAGS = "DAG Runs", "Task Instances", "DAGs"
 #: What each role may read.
@@ -140,7 +139,6 @@ def _add_task_instances(folder: Path) -> None:
     for number, instance in enumerate(LISTED):
         add(instance, minutes=10 * number, destination=str(folder / f"{number}.txt"))
     add(DELETED, written=None, state="failed")
-    add(WAITING, written=None, state=None, ended=None, fields={})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import sqlite3
 import sys
@@ -108,11 +107,6 @@ class WatchedAirflow(LocalAirflow):
             rows = [(json.loads(data)["__var"], state) for data, state in database.execute(query)]
         given = [(data["kwargs"]["__var"], state) for data, state in rows if data["dag_id"] == dag_id]
         return [(re.split("[ /]", each.get("text") or each["destination"])[-1], state) for each, state in given]
-
-    def trigger_arguments(self) -> list[str]:
-        """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""
-        with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
-            return [arguments for (arguments,) in database.execute("SELECT kwargs FROM trigger")]
 
     def process(self, component: str) -> psutil.Process:
         """Return the process of a component. Those that it has started are its children."""
@@ -264,15 +258,3 @@ def worker_of(task_pid: int) -> list[psutil.Process]:
     assert worker is not None
     assert "LocalExecutor" in " ".join(worker.cmdline())
     return [worker, task]
-
-
-def processes_with(variable: str, value: str) -> list[psutil.Process]:
-    """Find the processes whose environment holds a variable with this value, and that have not ended."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.environ().get(variable) == value:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found

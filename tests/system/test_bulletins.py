@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from tests.system.running import ended, own_services, wait_for, worker_of
 
@@ -20,29 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import psutil
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, WatchedAirflow
 
 DAG_ID = "system_bulletins"
-# How the first try of each of these ends: killed alone, as by a system that is out of memory; killed with its worker,
-# as on a machine that is switched off; or frozen with its worker, to go on when it is long given up.
+# How the first try of each of these ends: killed alone, as by a system that is out of memory; or killed with its
+# worker, as on a machine that is switched off.
 ENDS = {
     "killed_before_the_intent": "killed alone",
     "killed_before_sending": "killed",
     "killed_while_sending": "killed",
     "killed_before_storing": "killed",
     "killed_after_storing": "killed alone",
-    "frozen_before_the_intent": "frozen",
 }
 MISHAPS: dict[str, Fault] = {
     # Longer than it takes to find the task and to kill it, however slow Airflow answers meanwhile.
     "killed_while_sending": DelayFault(service="video", seconds=600, point="before_reply"),
     "reply_lost": DropFault(service="video", point="before_reply"),
-    "refused": StatusFault(service="video", status=400),
 }
-TASKS = [*ENDS, "reply_lost", "refused", "retried", "cleared", "cleared_to_post_again", "reply_lost_twice"]
+TASKS = [*ENDS, "reply_lost", "retried", "cleared"]
 
 
 @dataclass(frozen=True)
@@ -75,53 +71,40 @@ def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
     with own_services(airflow, "video", dict.fromkeys(TASKS), timeout=900) as servers:
         for name, mishap in MISHAPS.items():
             servers[name].state.faults.arm(mishap)
-        servers["reply_lost_twice"].state.faults.arm(MISHAPS["reply_lost"])
         yield servers
 
 
 @pytest.fixture(scope="module")
 def first(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], output: Path) -> Outcome:
-    """Let the run end, after each worker has met its own end; then let the frozen one go on."""
+    """Let the run end, after each worker has met its own end."""
     run_id = airflow.trigger(DAG_ID)
     left = dict(ENDS)
-    frozen: list[psutil.Process] = []
 
     def all_met() -> bool:
         for task_id in list(left):
             note = output / f"{task_id}.pid"
             on_its_way = task_id == "killed_while_sending" and not platforms[task_id].state.bulletins
             if note.exists() and not on_its_way:
-                frozen.extend(meet(int(note.read_text()), left.pop(task_id)))
+                meet(int(note.read_text()), left.pop(task_id))
         return not left
 
-    try:
-        wait_for(all_met, "each worker has come to its end")
-        run = ended(airflow, DAG_ID, run_id)
-        (output / "frozen_before_the_intent.thawed").touch()
-    finally:
-        for process in frozen:
-            process.resume()
-    wait_for(lambda: not frozen[1].is_running(), "the task that was frozen has ended")
-    return outcome(run, platforms)
+    wait_for(all_met, "each worker has come to its end")
+    return outcome(ended(airflow, DAG_ID, run_id), platforms)
 
 
-def meet(task_pid: int, end: str) -> list[psutil.Process]:
-    """Bring about the end of a task's process; give what is only frozen, the worker first."""
+def meet(task_pid: int, end: str) -> None:
+    """Bring about the end of a task's process; of its worker first, if that is killed, too."""
     worker, task = worker_of(task_pid)
-    if end == "killed alone":
-        task.kill()
-        return []
-    for process in (worker, task):
-        process.suspend() if end == "frozen" else process.kill()
-    return [worker, task] if end == "frozen" else []
+    if end == "killed":
+        worker.kill()
+    task.kill()
 
 
 @pytest.fixture(scope="module")
 def second(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], first: Outcome) -> Outcome:
     """Let the run end again, after some of its tasks were cleared; of one the record was deleted before."""
     airflow.forget_task_state(DAG_ID, first.run.run_id, "killed_before_sending", RECORD_KEY)
-    names = ("reply_lost", "refused", "cleared", "cleared_to_post_again", "killed_before_sending")
-    airflow.clear(DAG_ID, first.run.run_id, names)
+    airflow.clear(DAG_ID, first.run.run_id, ("reply_lost", "cleared", "killed_before_sending"))
     return outcome(ended(airflow, DAG_ID, first.run.run_id), platforms)
 
 
@@ -134,8 +117,8 @@ def outcome(run: Ended, platforms: dict[str, SandboxServer]) -> Outcome:
     )
 
 
-@pytest.mark.parametrize("task_id", ["killed_before_the_intent", "frozen_before_the_intent"])
-def test_lost_before_the_intent_is_written_it_is_posted_by_the_retry_only(first: Outcome, task_id: str) -> None:
+def test_killed_before_the_intent_is_written_it_is_posted_by_the_retry_only(first: Outcome) -> None:
+    task_id = "killed_before_the_intent"
     assert first.end(task_id) == ("success", 2)
     assert first.posted[task_id] == [first.returned(task_id)]
     assert first.asked[task_id] == 1
@@ -169,32 +152,11 @@ def test_a_lost_reply_ends_the_task(first: Outcome) -> None:
     assert (first.asked[task_id], len(first.posted[task_id])) == (1, 1)
 
 
-def test_a_lost_reply_is_followed_by_another_post_where_that_is_asked_for(first: Outcome) -> None:
-    assert first.end("reply_lost_twice") == ("success", 2)
-    assert len(first.posted["reply_lost_twice"]) == 2
-    assert first.returned("reply_lost_twice") == first.posted["reply_lost_twice"][1]
-
-
-def test_a_refusal_leaves_no_record(first: Outcome) -> None:
-    task_id = "refused"
-    assert first.end(task_id) == ("failed", 1)
-    assert first.posted[task_id] == []
-    assert first.records[task_id] == {}
-
-
 def test_a_task_that_is_cleared_returns_what_it_has_posted(first: Outcome, second: Outcome) -> None:
     task_id = "cleared"
     assert (first.end(task_id), second.end(task_id)) == (("success", 1), ("success", 2))
     assert second.posted[task_id] == first.posted[task_id] == [second.returned(task_id)]
     assert second.asked[task_id] == 1
-
-
-def test_a_task_that_is_cleared_posts_again_where_that_is_asked_for(first: Outcome, second: Outcome) -> None:
-    task_id = "cleared_to_post_again"
-    assert len(first.posted[task_id]) == 1
-    assert second.end(task_id) == ("success", 2)
-    assert len(second.posted[task_id]) == 2
-    assert second.returned(task_id) == second.posted[task_id][1]
 
 
 def test_uncertain_bulletin_stays_so_where_the_task_is_cleared(second: Outcome) -> None:
@@ -204,9 +166,7 @@ def test_uncertain_bulletin_stays_so_where_the_task_is_cleared(second: Outcome) 
     assert second.asked[task_id] == 1
 
 
-@pytest.mark.parametrize("task_id", ["refused", "killed_before_sending"])
-def test_bulletin_that_was_refused_or_whose_record_was_deleted_is_posted_when_it_is_cleared(
-    second: Outcome, task_id: str
-) -> None:
+def test_bulletin_whose_record_was_deleted_is_posted_when_it_is_cleared(second: Outcome) -> None:
+    task_id = "killed_before_sending"
     assert second.run.states[task_id] == "success"
     assert second.posted[task_id] == [second.returned(task_id)]

@@ -1,20 +1,21 @@
-"""Exports and enrichments whose task is cleared, or killed: what is done again, and what is gone on with."""
+"""
+Exports and enrichments whose task is cleared: what is done again, and what is gone on with.
+
+`tests/contract/test_kills.py` has those that are killed, and `tests/distributed` a worker.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
+from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order
-from tests.staged_rows import staged_rows
 from tests.system.running import Ended, ended, own_services, wait_for
 from tests.unit.no_limit import NoLimit
 
@@ -28,30 +29,13 @@ if TYPE_CHECKING:
 
 DAG_ID = "system_clears"
 ISBNS = sample_isbns(6_012)[6_000:]
-MANY_ISBNS = sample_isbns(6_124)[6_100:]
-A_THIRD = len(MANY_ISBNS) // 3
-KILLED = "enrichment_killed"
-FINISHED = ("enrichment_finished", "enrichment_finished_deferred")
-FAILED = "enrichment_failed"
-ENRICHMENTS = (*FINISHED, FAILED, KILLED)
+# One of these books is not known at first.
+MISSING = ISBNS[3]
+ENRICHMENTS = ("enrichment_finished", "enrichment_finished_deferred")
 EXPORTS = ("export_finished", "export_out_of_quota")
 SUBSCRIPTIONS, PAGES = 220, 5
 PAGES_BEFORE = 2
-# Of these books, the first is not known at first; the failures are one within bounds, and one too many.
-MISSING, TOLERATED, ONE_TOO_MANY = ISBNS[3], ISBNS[2], ISBNS[6]
 OLDER = "an older file\n"
-
-
-def about(isbn13: str, status: int, **body: str) -> StatusFault:
-    return StatusFault(service="books", status=status, path=f"/{isbn13}", body=body or None)
-
-
-MISHAPS: dict[str, list[Fault]] = {
-    **{name: [about(MISSING, 404, message="Not Found", error_message="There is no such book.")] for name in FINISHED},
-    FAILED: [about(isbn13, 400) for isbn13 in (TOLERATED, ONE_TOO_MANY)],
-    # After a third of the answers, there is none until the task is dead.
-    KILLED: [DelayFault(service="books", path="/book/", seconds=600, count=1_000, after=A_THIRD, point="before_reply")],
-}
 
 
 @dataclass(frozen=True)
@@ -78,23 +62,11 @@ class Phase:
 
     def isbns(self, task_id: str) -> list[str]:
         """The books that an enrichment asked for."""
-        return [isbn_of(request) for request in self.requests[task_id]]
+        return [request.path.rpartition("/")[2] for request in self.requests[task_id]]
 
     def rows(self, task_id: str) -> list[dict[str, Any]]:
         """What a task has written."""
         return [json.loads(line) for line in self.files[task_id].splitlines()]
-
-
-def isbn_of(request: RequestRecord) -> str:
-    return request.path.rpartition("/")[2]
-
-
-@dataclass(frozen=True)
-class Kill:
-    """What had been asked for when a task's process was killed: with an answer, which it had saved, and without."""
-
-    answered: list[str]
-    under_way: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +85,11 @@ def services(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
             airflow, "books", dict.fromkeys(ENRICHMENTS), max_attempts=1, requests_per_second=3, timeout=900
         ) as databases,
     ):
+        unknown = {"message": "Not Found", "error_message": "There is no such book."}
         for database in databases.values():
             database.state.books_rate = NoLimit()
-        servers = {**platforms, **databases}
-        for name, mishaps in MISHAPS.items():
-            for mishap in mishaps:
-                servers[name].state.faults.arm(mishap)
-        yield servers
+            database.state.faults.arm(StatusFault(service="books", status=404, path=f"/{MISSING}", body=unknown))
+        yield {**platforms, **databases}
 
 
 @pytest.fixture(scope="module")
@@ -132,29 +102,8 @@ def run_id(airflow: WatchedAirflow, services: dict[str, SandboxServer], output: 
 
 
 @pytest.fixture(scope="module")
-def kill(services: dict[str, SandboxServer], run_id: str, output: Path) -> Kill:
-    """Kill the process of a task when it has saved a third of its answers, and waits for others."""
-    assert run_id
-
-    def asked(*, answered: bool) -> list[str]:
-        requests = list(services[KILLED].state.requests)
-        return [isbn_of(request) for request in requests if (request.status is not None) is answered]
-
-    def saved() -> int:
-        return staged_rows(output / "clears" / f"{KILLED}.jsonl")
-
-    wait_for(
-        lambda: saved() == len(asked(answered=True)) == A_THIRD and bool(asked(answered=False)), "a third is saved"
-    )
-    psutil.Process(int((output / f"{KILLED}.pid").read_text())).kill()
-    services[KILLED].state.faults.clear()
-    return Kill(asked(answered=True), asked(answered=False))
-
-
-@pytest.fixture(scope="module")
-def first(airflow: WatchedAirflow, services: dict[str, SandboxServer], run_id: str, kill: Kill, output: Path) -> Phase:
+def first(airflow: WatchedAirflow, services: dict[str, SandboxServer], run_id: str, output: Path) -> Phase:
     """Wait until all that is left is to clear."""
-    assert kill.answered
 
     def at_rest() -> bool:
         states = {task.name: task.state for task in airflow.task_instances(DAG_ID, run_id)}
@@ -173,7 +122,7 @@ def second(airflow: WatchedAirflow, services: dict[str, SandboxServer], first: P
         server.state.requests.clear()
     services["export_out_of_quota"].state.settings = Settings(subscriptions=SUBSCRIPTIONS)
     services["export_finished"].state.subscriptions = Subscriptions(kind_prefix="svc", many=SUBSCRIPTIONS + 1)
-    airflow.clear(DAG_ID, first.run.run_id, [name for name in services if name != KILLED])
+    airflow.clear(DAG_ID, first.run.run_id, services)
     return phase(ended(airflow, DAG_ID, first.run.run_id), services, output)
 
 
@@ -190,11 +139,6 @@ def phase(run: Ended, services: dict[str, SandboxServer], output: Path) -> Phase
 def listed(many: int) -> list[dict[str, Any]]:
     """Give what an export of so many subscriptions holds."""
     return in_order(Subscriptions(kind_prefix="svc", many=many).of_channel(MINE) or [], "alphabetical")
-
-
-def found(*others: tuple[str, str]) -> list[tuple[str, str]]:
-    """Give the status of each book: found, except for these."""
-    return list({**dict.fromkeys(ISBNS, "found"), **dict(others)}.items())
 
 
 def statuses(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -231,46 +175,14 @@ class TestExports:
         assert f"resumed after {50 * PAGES_BEFORE} subscriptions" in second.run.log(name)
 
 
-class TestEnrichments:
-    @pytest.mark.parametrize("name", FINISHED)
-    def test_cleared_when_it_is_done_it_asks_again_and_publishes_anew(
-        self, first: Phase, second: Phase, name: str
-    ) -> None:
-        assert (first.end(name), second.end(name)) == (("success", 1), ("success", 2)), second.run.log(name)
-        assert statuses(first.rows(name)) == found((MISSING, "not_found"))
-        assert statuses(second.rows(name)) == found()
-        assert sorted(second.isbns(name)) == ISBNS
-        summary = second.summaries[name]
-        assert (summary["resumed"], summary["requests"]) == (False, len(ISBNS))
-
-    def test_failed_once_too_often_it_keeps_what_it_has(self, first: Phase) -> None:
-        assert first.end(FAILED) == ("failed", 1)
-        assert first.files[FAILED] == OLDER
-        log = first.run.log(FAILED)
-        assert "\nBadRequestError: " in log
-        assert f"Saved {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs for the next attempt." in log
-
-    def test_cleared_when_it_failed_it_asks_only_for_what_is_missing(self, first: Phase, second: Phase) -> None:
-        assert second.end(FAILED) == ("success", 2)
-        asked = second.isbns(FAILED)
-        assert len(set(asked)) == len(asked)
-        # On a busy machine, more requests were under way when it failed, whose answers it has not saved.
-        assert set(ISBNS) - set(first.isbns(FAILED)) <= set(asked)
-        assert ONE_TOO_MANY in asked
-        assert set(asked) <= set(ISBNS[ISBNS.index(ONE_TOO_MANY) :])
-        assert statuses(second.rows(FAILED)) == found((TOLERATED, "failed"))
-        summary = second.summaries[FAILED]
-        assert (summary["resumed"], summary["found"], summary["failed"]) == (True, len(ISBNS) - 1, 1)
-        assert len(asked) < summary["requests"] <= len(first.isbns(FAILED)) + len(asked)
-        assert f"Resuming after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(FAILED)
-
-    def test_killed_on_its_way_it_asks_again_only_for_what_was_under_way(self, first: Phase, kill: Kill) -> None:
-        assert first.end(KILLED) == ("success", 2)
-        assert statuses(first.rows(KILLED)) == [(isbn, "found") for isbn in MANY_ISBNS]
-        asked = Counter(first.isbns(KILLED))
-        assert (set(asked), set(asked.values())) == (set(MANY_ISBNS), {1, 2})
-        twice = {isbn for isbn, count in asked.items() if count > 1}
-        assert not twice & set(kill.answered)
-        # The last two requests may have reached the service after the death.
-        assert len(twice - set(kill.under_way)) <= 2
-        assert first.summaries[KILLED]["resumed"] is True
+@pytest.mark.parametrize("name", ENRICHMENTS)
+def test_enrichment_that_is_cleared_when_it_is_done_asks_again_and_publishes_anew(
+    first: Phase, second: Phase, name: str
+) -> None:
+    assert (first.end(name), second.end(name)) == (("success", 1), ("success", 2)), second.run.log(name)
+    found = dict.fromkeys(ISBNS, "found")
+    assert statuses(first.rows(name)) == list({**found, MISSING: "not_found"}.items())
+    assert statuses(second.rows(name)) == list(found.items())
+    assert sorted(second.isbns(name)) == ISBNS
+    summary = second.summaries[name]
+    assert (summary["resumed"], summary["requests"]) == (False, len(ISBNS))

@@ -6,7 +6,6 @@ import re
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import pytest
 
@@ -21,7 +20,6 @@ from tests.system.fab_airflow import (
     ODD,
     OF_ANOTHER_DAG,
     ROLES,
-    WAITING,
     FabAirflow,
     Instance,
 )
@@ -42,7 +40,6 @@ PAGES = {
     "report of an odd run": (ODD, "", "Work.step"),
     "report of another DAG": (OF_ANOTHER_DAG, "", "Work.step"),
     "message about a deleted file": (DELETED, "", "There is no file"),
-    "message about a waiting task": (WAITING, "", "The task has not started"),
     "message about no task instance": (UNKNOWN, "", "No such task instance"),
 }
 #: Of them, those that a role is not refused.
@@ -110,24 +107,3 @@ def test_the_list_has_what_airflow_shows(airflow: FabAirflow, sign_in: SignIn, r
     assert links == [report_url(*instance, base_url="/airflow") for instance in readable]
     assert ("cold" in answer.text) == (OF_ANOTHER_DAG in readable)
     assert len(readable) == {"everything": 5, "one_dag": 4}.get(role, 0)
-
-
-def test_no_filter_of_the_list_tells_of_others(airflow: FabAirflow, sign_in: SignIn, by: str) -> None:
-    for role, query in (("one_dag", "dag=cold"), ("no_task_instances", "dag=hot"), ("no_runs", "frame=Work")):
-        answer = sign_in(role, by).get(f"{airflow.url}{LIST_URL}?{query}", timeout=REQUEST_SECONDS)
-        assert "There is no such capture." in answer.text
-
-
-@pytest.mark.parametrize("page", [LIST_URL, *(report_url(*each) for each in (CAPTURED, DELETED, UNKNOWN))])
-def test_nothing_is_anonymous(airflow: FabAirflow, page: str) -> None:
-    import requests
-
-    with requests.Session() as nobody:
-        nobody.trust_env = False
-        for token in (None, "forged"):
-            answer = nobody.get(
-                airflow.url + page, timeout=REQUEST_SECONDS, cookies={"_token": token} if token else None
-            )
-            assert answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-            assert quote(CAPTURED.run_id) not in answer.text
-            assert "Work.step" not in answer.text

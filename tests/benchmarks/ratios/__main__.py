@@ -17,15 +17,16 @@ import os
 import statistics
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.fresh_process import environment, last_line_of
-from tests.benchmarks.ratios.comparison import MOST_WORSE, TRIES, compared
 from tests.benchmarks.ratios.measures import MEASURES
 
 RECORDED = Path(__file__).with_name("recorded.json")
 SECONDS = 600
+TRIES = 3
+#: So much worse than the recorded ratio is a failure.
+MOST_WORSE = 1.25
 # A file system in memory, if there is one: what a disk and its file system take differs from machine to machine.
 _MEMORY = Path("/dev/shm")  # noqa: S108 each process makes a folder of its own there
 
@@ -36,6 +37,15 @@ def measured(name: str) -> float:
     with tempfile.TemporaryDirectory(dir=where) as folder:
         arguments = ["--measure", name, "--folder", folder]
         return float(last_line_of(["-m", "tests.benchmarks.ratios", *arguments], environment(folder), seconds=SECONDS))
+
+
+def best_of_tries(name: str, most: float) -> float:
+    """Measure a ratio, again if it is too much worse than the recorded one; return the best."""
+    best = measured(name)
+    for _ in range(TRIES - 1):
+        if best > most:
+            best = min(best, measured(name))
+    return best
 
 
 def main() -> None:
@@ -57,11 +67,14 @@ def main() -> None:
         RECORDED.write_text(f"{json.dumps(ratios, indent=2)}\n", encoding="utf-8")
         return
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    found = compared({name: partial(measured, name) for name in MEASURES}, recorded)
-    for name, (ratio, is_good) in found.items():
-        verdict = "" if is_good else f"  <- more than {MOST_WORSE} times the recorded"
+    is_good = True
+    for name in MEASURES:
+        most = recorded[name] * MOST_WORSE
+        ratio = best_of_tries(name, most)
+        verdict = "" if ratio <= most else f"  <- more than {MOST_WORSE} times the recorded"
         sys.stdout.write(f"{ratio:7.2f}x (recorded: {recorded[name]:.2f}x)  {name}{verdict}\n")
-    if not all(is_good for _, is_good in found.values()):
+        is_good &= ratio <= most
+    if not is_good:
         sys.exit(1)
 
 

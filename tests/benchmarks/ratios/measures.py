@@ -7,25 +7,20 @@ run byte code. A peer of mere system calls beside work of mere Python is another
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work import labels
-from airflow_provider_mediaops.http.exchange import Response
-from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
-from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.benchmarks import bench_export, bench_import_time
 from tests.benchmarks.bench_hot_threads import REPORTS, text_of
 from tests.benchmarks.fresh_process import spent
-from tests.benchmarks.ratios.peers import PlainLimiter, look_up, match_lines
-from tests.benchmarks.ratios.turns import undisturbed_ratio
+from tests.benchmarks.ratios.peers import look_up, match_lines
 from tests.book_server import book_server
 from tests.page_server import A_PAGE, page_server
 
@@ -34,9 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: How much is done in a turn.
-PAGES, BOOKS, SLOTS, REPORT_SIZE = 100, 200, 50, 250_000
+PAGES, BOOKS, REPORT_SIZE = 100, 200, 250_000
 #: Turns of work that takes up to 0.2 s, and of work that takes a few milliseconds.
 FEW, MANY = 30, 300
+#: The share of the turns of each that are taken for undisturbed.
+UNDISTURBED = 0.1
 # What a DAG file imports of Airflow's own operators and sensors.
 _STANDARD = [f"airflow.providers.standard.{name}" for name in ("operators.python", "operators.bash", "sensors.python")]
 
@@ -99,29 +96,12 @@ def hot_kinds(_folder: Path) -> float:
     return undisturbed_ratio(lambda: spent(label), lambda: spent(lambda: match_lines(text)), MANY)
 
 
-def rate_store(folder: Path) -> float:
-    """Reserve slots of a key in a SQLite file, and in one of a limiter as one would write it."""
-    limiter = RateLimiter(SqliteBackend(folder / "ours.db"), "key", 1e6)
-    with closing(PlainLimiter(folder / "plain.db", 5)) as plain:
-
-        def reserve_all() -> None:
-            for _ in range(SLOTS):
-                run(limiter.acquire(), lambda _: Response(200))
-
-        def reserve_all_plain() -> None:
-            for _ in range(SLOTS):
-                plain.reserve("key")
-
-        return undisturbed_ratio(lambda: spent(reserve_all), lambda: spent(reserve_all_plain), MANY)
-
-
 MEASURES: dict[str, Callable[[Path], float]] = {
     "export, to a loop over a session": export,
     "enrichment, to httpx on an event loop": enrichment,
     "import, to operators and sensors of Airflow's own": imports,
     "parsing hot threads, to a pattern matched against each line": hot_threads,
     "parsing and labelling hot threads, to a pattern matched against each line": hot_kinds,
-    "a slot of a rate, to a plain limiter in SQLite": rate_store,
 }
 
 
@@ -154,3 +134,33 @@ def _import_in_a_fork(modules: Sequence[str]) -> float:
     if not answer:
         raise RuntimeError(f"{', '.join(modules)} cannot be imported.")
     return float(answer)
+
+
+def undisturbed_ratio(ours: Callable[[], float], peer: Callable[[], float], turns: int) -> float:
+    """
+    Do two pieces of work by turns, and compare the times that they take undisturbed.
+
+    What else a machine does makes a turn longer: another program takes the caches, or the processor slows down. Both
+    have many short turns in each state of the machine, so their fast turns are of the same state.
+
+    :param turns: how many turns each has.
+    """
+    # What is imported or opened once is no part of a turn, nor is looking through it for garbage.
+    ours()
+    peer()
+    gc.collect()
+    gc.freeze()
+    pairs: list[tuple[float, float]] = []
+    for _ in range(turns):
+        # No turn clears away what the one before has left.
+        gc.collect()
+        our_time = ours()
+        gc.collect()
+        pairs.append((our_time, peer()))
+    gc.unfreeze()
+    our_times, peer_times = zip(*pairs, strict=True)
+    return _undisturbed(our_times) / _undisturbed(peer_times)
+
+
+def _undisturbed(times: Sequence[float]) -> float:
+    return sorted(times)[int(UNDISTURBED * len(times))]

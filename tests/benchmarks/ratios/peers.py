@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sqlite3
-import threading
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,41 +42,3 @@ def look_up(base: str, isbns: Sequence[str], file: Path) -> None:
             return await asyncio.gather(*(look_up_one(client, isbn) for isbn in isbns))
 
     file.write_text("".join(f"{line}\n" for line in asyncio.run(look_up_all())), encoding="utf-8")
-
-
-class PlainLimiter:
-    """
-    Keeps the times of the latest requests of a key in a SQLite file, as JSON.
-
-    :param limit: how many requests are admitted in a second.
-    """
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self._lock = threading.Lock()
-        self._limit = limit
-        self._database = sqlite3.connect(path, isolation_level=None)
-        # As ours: to wait for the disk takes as much of the processor as the disk's driver likes.
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        self._database.execute("CREATE TABLE requests (name TEXT PRIMARY KEY, times TEXT)")
-
-    def reserve(self, name: str) -> float:
-        """Return the time of the next request, in a transaction that excludes other processes."""
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                now = time.time()
-                row = self._database.execute("SELECT times FROM requests WHERE name = ?", (name,)).fetchone()
-                times = json.loads(row[0]) if row else []
-                due: float = max(now, times[-self._limit] + 1.0) if len(times) >= self._limit else now
-                times = json.dumps([*times, due][-self._limit :])
-                self._database.execute("INSERT OR REPLACE INTO requests VALUES (?, ?)", (name, times))
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-            return due
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()

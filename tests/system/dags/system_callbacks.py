@@ -34,12 +34,11 @@ def lose_the_worker() -> None:
 
 
 def alerts() -> Iterator[DeadlineAlert]:
-    """Give alerts that come at once, in each form: two that do their work, and one whose template is wrong."""
+    """Give alerts that come at once, in each form."""
     for form, where in ((AsyncCallback, "triggerer"), (SyncCallback, "executor")):
         capture = {"destination": f"{OUTPUT}/late/{{{{ run_id }}}}/{where}.txt", "formats": ["txt"]}
         calls: list[tuple[Any, dict[str, Any]]] = [
             (PostBulletinNotifier, {"text": f"{OF_THE_RUN}: late, says the {where}."}),
-            (PostBulletinNotifier, {"text": f"{{{{ ti.task_id }}}}: late, says the {where}."}),
             (CaptureHotThreadsNotifier, capture),
         ]
         for notifier, arguments in calls:

@@ -52,22 +52,12 @@ def test_a_key_of_the_book_database(requests_mock: requests_mock.Mocker, tmp_pat
     done = command("check", "books", "--output", "json")
     assert done.code == 0
     document = done.document
-    rate = document.pop("rate")
-    assert document == {
-        "conn_id": "books",
-        "conn_type": "mediaops_books",
-        "service": "MediaOps book database",
-        "works": True,
-        "message": "The book database answers and accepts the key; 4,990 of its 5,000 requests of today are left.",
-        "addresses": [BOOKS],
-        "version": None,
-        "version_problem": None,
-        "plan": "pro",
-        "quota": {"left": 4990, "total": 5000},
-    }
+    shown = [document[name] for name in ("conn_id", "works", "addresses", "version", "plan")]
+    assert shown == ["books", True, [BOOKS], None, "pro"]
+    assert document["quota"] == {"left": 4990, "total": 5000}
+    rate = document["rate"]
     assert (rate["requests_per_second"], rate["store"]) == (5.0, f"sqlite:///{tmp_path}/rates.db")
-    assert rate["exhausted_seconds"] == 0
-    assert len(rate["fingerprint"]) == 12
+    assert (rate["exhausted_seconds"], len(rate["fingerprint"])) == (0, 12)
     # The test itself costs one request, and the check no more.
     assert requests_mock.call_count == 1
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
 
 import pytest
 
 from airflow_provider_mediaops.cli.commands import COMMANDS, Command, arguments_of
-from airflow_provider_mediaops.cli.run import main, parser
-from airflow_provider_mediaops.cli.sandbox import program_arguments
+from airflow_provider_mediaops.cli.run import main
 from airflow_provider_mediaops.sandbox import __main__ as sandbox_program
 
 each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-
-
-@each_command
-def test_the_function_of_a_command_is_there(command: Command) -> None:
-    module = importlib.import_module(f"airflow_provider_mediaops.cli.{command.name.replace('-', '_')}")
-    assert list(inspect.signature(module.run).parameters) == ["options", "terminal"]
 
 
 @each_command
@@ -56,9 +47,3 @@ def test_the_sandbox_takes_the_options_of_its_own_program(monkeypatch: pytest.Mo
     assert [name for argument in sandbox.arguments for name in argument.names] == [
         name for name in own if name not in {"-h", "--help"}
     ]
-
-
-def test_the_sandbox_is_given_what_was_given() -> None:
-    options = parser().parse_args(["sandbox", "--port", "0", "--cpu-cycle", "16"])
-    assert program_arguments(options) == ["--port=0", "--cpu-cycle=16"]
-    assert program_arguments(parser().parse_args(["sandbox"])) == []

@@ -30,50 +30,19 @@ def test_a_program_gets_all_that_is_found(listed: Path) -> None:
 
     assert ended.code == 1
     document = ended.document
-    reasons = document.pop("reasons")
-    assert [(each["rows"], each["reason"], each["example"], each["row"]) for each in reasons] == [
-        (1, "'N' does not belong in one", "no ISBN", 3),
-        (1, "its check digit does not fit the other digits, so one of them is wrong", "9780140449137", 4),
+    assert [(each["rows"], each["example"], each["row"]) for each in document["reasons"]] == [
+        (1, "no ISBN", 3),
+        (1, "9780140449137", 4),
     ]
-    facts: dict[str, object] = {
-        "columns": [],
-        "delimiter": None,
-        "encoding": "utf-8",
-        "fallback_line": None,
-        "sheet": None,
-    }
-    assert document == {
-        "files": [{"file": str(listed), "format": "txt", **facts, "rows": 6}],
-        "rows": 6,
-        "isbns": 4,
-        "missing": 0,
-        "invalid": 2,
-        "books": 2,
-        "warnings": [],
-        "first_invalid": [
-            {"line": 4, "text": "no ISBN", "reason": "'N' does not belong in one"},
-            {
-                "line": 5,
-                "text": "9780140449137",
-                "reason": "its check digit does not fit the other digits, so one of them is wrong",
-            },
-        ],
-        "first_noted": [],
-        "repeated": 1,
-        "first_repeated": [{"isbn13": "9780306406157", "times": 3, "first_line": 3, "next_line": 6}],
-        "costs": [
-            {
-                "plan": "premium",
-                "requests_per_second": 3.0,
-                "bulk": bulk,
-                "requests": requests,
-                "quota": 2,
-                "seconds": 86_400 + 1 / 3,
-                "days": 2,
-            }
-            for bulk, requests in ((False, 2), (True, 1))
-        ],
-    }
+    (file,) = document["files"]
+    assert (file["file"], file["format"], file["encoding"], file["rows"]) == (str(listed), "txt", "utf-8", 6)
+    counts = {name: document[name] for name in ("rows", "isbns", "missing", "invalid", "books", "repeated")}
+    assert counts == {"rows": 6, "isbns": 4, "missing": 0, "invalid": 2, "books": 2, "repeated": 1}
+    invalid = [(each["line"], each["text"]) for each in document["first_invalid"]]
+    assert invalid == [(4, "no ISBN"), (5, "9780140449137")]
+    assert document["first_repeated"] == [{"isbn13": "9780306406157", "times": 3, "first_line": 3, "next_line": 6}]
+    costs = [(cost["plan"], cost["bulk"], cost["requests"], cost["days"]) for cost in document["costs"]]
+    assert costs == [("premium", False, 2, 2), ("premium", True, 1, 2)]
 
 
 def test_the_books_that_are_left_out_of_a_cell_are_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -193,3 +194,9 @@ def _remove_all() -> None:
 def runs_in(html: str, runs: Collection[str]) -> list[str]:
     """Return which runs a page names, in its order."""
     return sorted((run for run in runs if run in html), key=html.index)
+
+
+def older(page: str) -> str:
+    """Return the address of the next page of the list; empty if there is none."""
+    found = re.search(r'<a href="([^"]*)" rel="next"', page)
+    return found[1].replace("&amp;", "&") if found else ""

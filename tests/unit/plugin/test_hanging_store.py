@@ -123,13 +123,6 @@ def test_page_whose_earlier_capture_is_in_a_store_that_hangs_says_so_and_shows_i
     assert "Work.step" in page.text
 
 
-async def test_the_result_or_the_error_of_the_work_comes_back() -> None:
-    pool = threads()
-    assert await pool.run("a", lambda: 42, seconds=MOST_SECONDS) == 42
-    with pytest.raises(ZeroDivisionError):
-        await pool.run("a", lambda: 1 // 0, seconds=MOST_SECONDS)
-
-
 async def test_work_that_ends_its_thread_is_an_error_and_leaves_room_for_the_next() -> None:
     # As a panic of a library in Rust does, which is no Exception.
     pool = threads(per_store=1)
@@ -149,35 +142,6 @@ async def test_a_store_that_is_stuck_is_not_asked_again_until_it_answers(gate: t
     await asyncio.gather(*hanging)
     await pool.run("a", lambda: asked.append("now"), seconds=MOST_SECONDS)
     assert asked == ["now"]
-
-
-async def test_a_store_that_has_just_answered_is_asked_again(
-    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = asyncio.get_running_loop()
-    call = loop.call_soon_threadsafe
-
-    def and_stay(*args: Any) -> asyncio.Handle:
-        """Hand a result over, and do not let the thread end."""
-        handle = call(*args)
-        if threading.current_thread().name == "mediaops-page":
-            gate.wait(MOST_SECONDS)
-        return handle
-
-    monkeypatch.setattr(loop, "call_soon_threadsafe", and_stay)
-    pool = threads(per_store=1)
-    assert [await pool.run("a", lambda: 42, seconds=MOST_SECONDS) for _ in range(2)] == [42, 42]
-
-
-async def test_a_store_that_is_only_slow_is_waited_for(gate: threading.Event) -> None:
-    pool = threads(stuck_after=MOST_SECONDS)
-    hanging = await hang(pool, gate, "a", 2)
-    third = asyncio.create_task(pool.run("a", lambda: "answer", seconds=MOST_SECONDS))
-    await asyncio.sleep(0)
-    assert not third.done()
-    gate.set()
-    assert await third == "answer"
-    await asyncio.gather(*hanging)
 
 
 async def test_too_much_waiting_work_is_refused_at_once(gate: threading.Event) -> None:

@@ -1,21 +1,28 @@
-"""The tab of a task instance: what it shows, to whom, what it never reads, and that it leaves nothing behind."""
+"""The tab of a task instance: what it shows, to whom, what it never reads, and its address."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
-from tests.unit.garbage import garbage_of
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from airflow_provider_mediaops.plugin import report_page
+from airflow_provider_mediaops.report_urls import report_url, tab_url
+from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.plugin.airflow_world import LIST_URL, START, rendered, text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.unit.plugin.airflow_world import World
 
@@ -76,10 +83,6 @@ class TestReport:
     def test_a_task_that_is_not_mapped_is_found_by_airflows_placeholder(self, world: World) -> None:
         url = world.add(written=text())
         assert "Work.step" in world.get(url.replace("/-1/", "/{MAP_INDEX}/")).text
-
-    def test_the_id_of_a_run_may_hold_slashes_and_plus_signs(self, world: World) -> None:
-        url = world.add(run_id="manual/2026-11-22T12:00:00+00:00", written=text())
-        assert "manual/2026-11-22T12:00:00+00:00" in world.get(url).text
 
 
 class TestOrigin:
@@ -160,12 +163,6 @@ class TestComparison:
         assert "What changed" not in page
         assert "Is.hot" in page
 
-    def test_earlier_capture_that_was_deleted_says_so_and_leaves_the_page(self, world: World, later: str) -> None:
-        (world.folder / "earlier" / "capture.txt").unlink()
-        page = world.get(later, before="earlier").text
-        assert "The capture of earlier cannot be shown: There is no file" in page
-        assert "Is.hot" in page
-
 
 class TestReaders:
     @pytest.mark.airflow(">=3.1.1")
@@ -210,20 +207,14 @@ class TestWhatIsRead:
         ("destination", "said"),
         [
             ("/captures/../../etc/passwd", "contains “..”"),
-            ("file:///captures/%2e%2e/../etc/passwd", "contains “..”"),
             ("etc/passwd", "relative to the folder of the worker"),
-            ("file://etc/passwd", "relative to the folder of the worker"),
             ("file://user:word@etc/passwd", "The destination file://user:***@etc/passwd is relative"),
-            ("file:////etc/passwd", "relative to the folder of the worker"),
             ("http://169.254.169.254/latest/meta-data.txt", "no place that a capture can be written to"),
             ("simplecache::file:///etc/passwd", "no place that a capture can be written to"),
             ("/a\nb.txt", "characters that no path of a capture has"),
-            ("/a\x00b.txt", "characters that no path of a capture has"),
-            ("/captures/", "path of a file"),
             ("s3://***@bucket/key.txt", "masked a part"),
             ("Truncated. You can change this behaviour in [core]max_templated_field_length. '/captures", "beginning"),
             ({"a": 1}, "stored no destination"),
-            ("", "stored no destination"),
         ],
     )
     def test_a_destination_that_no_capture_has_is_not_followed(self, world: World, destination: Any, said: str) -> None:
@@ -238,12 +229,6 @@ class TestWhatIsRead:
         page = world.get(world.add(destination=str(tmp_path / "id_rsa"))).text
         assert SECRET not in page
         assert "id_rsa.txt" in page
-
-    def test_a_text_that_is_no_report_is_not_shown(self, world: World) -> None:
-        response = world.get(world.add(written=SECRET))
-        assert response.status_code == 200
-        assert "is no report of hot threads" in response.text
-        assert SECRET not in response.text
 
     def test_the_fields_of_another_operator_are_not_followed(self, world: World, tmp_path: Path) -> None:
         (tmp_path / "export.txt").write_text(text())
@@ -327,32 +312,97 @@ class TestNothingToShow:
             assert world.get(world.add(fields=fields)).status_code == 200
 
 
-def test_a_report_and_a_comparison_leave_nothing(world: World) -> None:
-    before = START - timedelta(days=1)
-    world.add(run_id="earlier", written=text(at=before), ended=before)
-    later = world.add(run_id="later", written=text())
-    with world.reader("*") as browser:
-        assert garbage_of(lambda: browser.get(later)) == set()
-        assert "for comparison." in browser.get(later, params={"before": "earlier"}).text
-        assert garbage_of(lambda: browser.get(later, params={"before": "earlier"})) == set()
+def write_tasks(file: Path, tasks: RunningTasks | None) -> None:
+    """Write the JSON file of a capture, with the tasks that ran meanwhile."""
+    file.write_bytes(Capture(text(), running_tasks=tasks).content("json"))
 
 
-def test_the_list_leaves_nothing(world: World) -> None:
-    world.add(written=text())
-    with world.reader("*") as browser:
-        assert garbage_of(lambda: browser.get(LIST_URL)) == set()
+def make_old(file: Path) -> None:
+    os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
-def test_a_page_without_a_report_leaves_nothing(world: World) -> None:
-    url = world.add(run_id="r")
-    with world.reader("*") as browser:
-        assert "There is no report to show" in browser.get(url).text
-        assert garbage_of(lambda: browser.get(url)) == set()
+class TestTasks:
+    """Those that ran meanwhile, read from the JSON file beside the text."""
+
+    NOT_SHOWN = "The tasks that ran meanwhile are not shown"
+
+    def test_each_capture_of_a_series_has_its_own(self, world: World) -> None:
+        destination = str(world.folder / "c.txt")
+        url = world.add(run_id="r", running_tasks=True, destination=destination, captures=2, every=1)
+        for number in (1, 2):
+            (world.folder / f"c.{number}.txt").write_text(text())
+            write_tasks(
+                world.folder / f"c.{number}.json", RunningTasks(nodes=(replace(NODE, node=f"node-of-{number}"),))
+            )
+        page = world.get(url).text
+        assert "Who was behind it" in page
+        assert "node-of-1, capture 1" in page
+        assert "node-of-2, capture 2" in page
+        assert self.NOT_SHOWN not in page
+
+    def test_the_file_of_a_task_that_did_not_ask_for_them_is_not_read(self, world: World) -> None:
+        url = world.add(run_id="r", written=text())
+        write_tasks(world.folder / "r" / "capture.json", TASKS)
+        page = world.get(url).text
+        assert "Who was behind it" not in page
+        assert self.NOT_SHOWN not in page
+
+    @pytest.mark.parametrize(
+        ("spoil", "said"),
+        [
+            (Path.unlink, "There is no file {file}"),
+            (make_old, "{file} is older than the text beside it"),
+            (lambda file: write_tasks(file, None), "{file} holds no tasks."),
+            (lambda file: file.write_text(SECRET), ""),
+        ],
+        ids=["missing", "of an earlier capture", "without tasks", "of something else"],
+    )
+    def test_file_that_cannot_be_used_is_named_and_the_report_shown(
+        self, world: World, spoil: Callable[[Path], object], said: str
+    ) -> None:
+        url = world.add(run_id="r", written=text(), running_tasks=True)
+        file = world.folder / "r" / "capture.json"
+        write_tasks(file, TASKS)
+        spoil(file)
+        page = self.refused(world, url)
+        assert said.format(file=file) in page
+        assert SECRET not in page
+
+    def test_a_task_that_writes_no_json_says_so(self, world: World) -> None:
+        url = world.add(run_id="r", written=text(), running_tasks=True, formats=["txt", "html"])
+        assert "Add json to formats." in self.refused(world, url)
+
+    def test_more_than_a_page_reads_is_left_out(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(report_page, "MAX_START_BYTES", 1_000)
+        url = world.add(run_id="r", written=text(), running_tasks=True)
+        write_tasks(world.folder / "r" / "capture.json", TASKS)
+        assert "says more about tasks than this page reads" in self.refused(world, url)
+
+    def refused(self, world: World, url: str) -> str:
+        page = world.get(url).text
+        assert "Work.step" in page
+        assert "Who was behind it" not in page
+        assert self.NOT_SHOWN in page
+        return page
 
 
-def test_an_earlier_capture_that_is_gone_leaves_nothing(world: World) -> None:
-    world.add(run_id="earlier", ended=START - timedelta(days=1))
-    later = world.add(run_id="later", written=text())
-    with world.reader("*") as browser:
-        assert "cannot be shown: There is no file" in browser.get(later, params={"before": "earlier"}).text
-        assert garbage_of(lambda: browser.get(later, params={"before": "earlier"})) == set()
+class TestAddresses:
+    def test_a_report_is_named_by_its_task_instance(self) -> None:
+        run = "manual__2026-11-22T18:00:00+00:00"
+        assert unquote(report_url("hot", run, "group.capture", 3)) == (
+            f"/mediaops/hot-threads/report/hot/group.capture/3/{run}"
+        )
+
+    def test_names_cannot_leave_their_place(self) -> None:
+        url = urlsplit(report_url("a/b?c#d", "r?x=1/2", "t+ü"))
+        assert [unquote(part) for part in url.path.split("/")][4:] == ["a/b?c#d", "t+ü", "-1", "r?x=1/2"]
+        assert (url.query, url.fragment) == ("", "")
+
+    @pytest.mark.parametrize("base", ["https://airflow.example.com/prefix", "https://airflow.example.com/prefix/"])
+    def test_airflow_may_have_a_path_of_its_own(self, base: str) -> None:
+        path = "https://airflow.example.com/prefix"
+        assert report_url("d", "r", "t", base_url=base) == f"{path}/mediaops/hot-threads/report/d/t/-1/r"
+        assert tab_url("d", "r", "t", base_url=base) == f"{path}/dags/d/runs/r/tasks/t/plugin/mediaops-hot-threads"
+
+    def test_the_tab_of_a_mapped_task_names_its_index(self) -> None:
+        assert tab_url("d", "r/1", "t", 0) == "/dags/d/runs/r%2F1/tasks/t/mapped/0/plugin/mediaops-hot-threads"

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_mediaops.plugin.app import build_app
 from airflow_provider_mediaops.report_urls import URL_PREFIX, report_url
-from tests.unit.plugin.airflow_world import DAG_ONLY, LIST_URL, START, Readers, runs_in, text
+from tests.unit.plugin.airflow_world import DAG_ONLY, LIST_URL, START, Readers, older, runs_in, text
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -132,13 +132,6 @@ class TestList:
         assert not older(second)
         assert "their" not in (first + second).replace("the DAGs whose task instances", "")
 
-    def test_a_reader_of_no_task_instance_is_offered_no_older_ones(self, world: World) -> None:
-        for number in range(25):
-            world.add(run_id=f"run-{number}", ended=START + timedelta(minutes=number), written=text())
-        page = world.get(LIST_URL, f"{DAG_ONLY}hot").text
-        assert "There is no capture yet." in page
-        assert not older(page)
-
     @pytest.mark.parametrize("name", ["dag", "cluster", "frame"])
     def test_no_filter_finds_those_that_may_not_be_read(self, world: World, name: str) -> None:
         world.add("theirs", cluster_conn_id="theirs", written=text("org.x.theirs.run"))
@@ -155,12 +148,6 @@ class TestList:
             with TestClient(app, headers={"Authorization": f"Bearer {world.token(reader)}"}) as browser:
                 pages.append("Work.step" in browser.get(LIST_URL.removeprefix(URL_PREFIX)).text)
         assert pages == [True, False, True]
-
-
-def older(page: str) -> str:
-    """Return the address of the next page; empty if there is none."""
-    found = re.search(r'<a href="([^"]*)" rel="next"', page)
-    return found[1].replace("&amp;", "&") if found else ""
 
 
 class TestAirflowsOwnRoles:

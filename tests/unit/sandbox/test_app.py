@@ -1,18 +1,19 @@
-"""What holds for every address: whose host names it has, its manual, and how unknown ones are refused."""
+"""What holds for every address: whose host names it has, how unknown ones are refused, and what the manual shows."""
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
-
-from airflow_provider_mediaops.sandbox.app import create_app
-from airflow_provider_mediaops.sandbox.faults import Fault
-from airflow_provider_mediaops.sandbox.state import SandboxState
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text(encoding="utf-8")
+CURL = re.compile(r"^\$ curl (-X DELETE )?\"?\$SANDBOX(/_sandbox/[^ \"\n]+)\"?(?: --json '(.+)')?$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8900", "localhost:8900", "localhost", "sandbox.test"])
@@ -25,17 +26,6 @@ async def test_its_own_host_names_are_served(sandbox: Sandbox, host: str) -> Non
 async def test_other_host_names_are_refused(sandbox: Sandbox, host: str, path: str) -> None:
     assert (await sandbox.get(path, headers={"Host": host})).status_code == 400
     assert not sandbox.state.requests
-
-
-async def test_the_manual_describes_every_parameter_and_fault(sandbox: Sandbox) -> None:
-    described = (await sandbox.get("/openapi.json")).json()
-
-    assert "/openapi.json" in (await sandbox.get("/docs")).text
-    hot_threads = described["paths"]["/cluster/_nodes/{node_list}/hot_threads"]["get"]["parameters"]
-    assert {parameter["name"] for parameter in hot_threads} == {
-        *("node_list", "ignore_idle_threads", "interval", "snapshots", "threads", "master_timeout", "timeout", "type")
-    }
-    assert {kind.__name__ for kind in Fault.__args__} <= described["components"]["schemas"].keys()
 
 
 def _cluster_refusal(reason: str) -> dict[str, Any]:
@@ -71,7 +61,15 @@ async def test_an_unknown_address_is_refused_as_its_service_refuses(
     assert (reply.status_code, reply.json()) == (status, body)
 
 
-async def test_the_name_on_which_it_listens_is_its_own() -> None:
-    transport = httpx.ASGITransport(create_app(SandboxState(), host="media.example"))
-    async with httpx.AsyncClient(transport=transport) as client:
-        assert (await client.get("http://media.example:8900/docs")).status_code == 200
+async def test_every_command_on_the_page_works(sandbox: Sandbox) -> None:
+    commands = CURL.findall(PAGE)
+    assert len(commands) == PAGE.count("$ curl ")
+
+    for delete, address, body in commands:
+        if delete:
+            reply = await sandbox.delete(address)
+        elif body:
+            reply = await sandbox.post(address, json=json.loads(body))
+        else:
+            reply = await sandbox.get(address)
+        assert reply.is_success, (address, body, reply.text)

@@ -9,7 +9,6 @@ import pytest
 from airflow_provider_mediaops.sandbox.books import routes as books
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.video import tokens
 from tests.unit.sandbox.credentials import BEARER, FORM, OPERATOR
 
@@ -55,16 +54,6 @@ async def test_a_status_comes_in_the_service_s_own_shape_once(sandbox: Sandbox, 
         assert (await ask(sandbox, service)).status_code == 200
 
 
-async def test_a_status_can_bring_a_body_of_one_s_own(sandbox: Sandbox) -> None:
-    for body in ("<h1>Sign in</h1>", "cut", {"why": ["unknown"]}):
-        await arm(sandbox, service="cluster", kind="status", status=200, body=body, retry_after=90)
-
-    page, text, json = [await ask(sandbox, "cluster") for _ in range(3)]
-    assert (page.text, page.headers["Content-Type"]) == ("<h1>Sign in</h1>", "text/html; charset=utf-8")
-    assert (text.text, text.headers["Content-Type"]) == ("cut", "text/plain; charset=utf-8")
-    assert (json.json(), json.headers["Retry-After"]) == ({"why": ["unknown"]}, "90")
-
-
 @pytest.mark.parametrize(
     ("point", "posted_at"), [("before_work", "2025-03-01T12:00:12.500Z"), ("before_reply", "2025-03-01T12:00:00.000Z")]
 )
@@ -92,20 +81,6 @@ async def test_the_limit_is_said_as_the_service_says_it(sandbox: Sandbox, servic
     assert said in reply.text
 
 
-async def test_faults_come_in_the_order_in_which_they_were_armed(sandbox: Sandbox) -> None:
-    await arm(sandbox, service="cluster", kind="status", status=500, count=2)
-    await arm(sandbox, service="cluster", kind="status", status=503)
-
-    assert [(await ask(sandbox, "cluster")).status_code for _ in range(4)] == [500, 500, 503, 200]
-
-
-async def test_a_fault_can_let_requests_pass_first(sandbox: Sandbox) -> None:
-    await arm(sandbox, service="cluster", kind="status", status=500, after=2)
-    await arm(sandbox, service="cluster", kind="status", status=503)
-
-    assert [(await ask(sandbox, "cluster")).status_code for _ in range(4)] == [503, 200, 500, 200]
-
-
 async def test_a_fault_befalls_its_service_and_path_only(sandbox: Sandbox) -> None:
     await arm(sandbox, service="video", kind="status", status=500, path="/activities")
 
@@ -127,34 +102,6 @@ async def test_armed_faults_are_shown_with_what_is_left_and_can_be_disarmed(sand
     assert (await sandbox.delete("/_sandbox/faults")).status_code == 204
     assert (await sandbox.get("/_sandbox/faults")).json() == []
     assert (await ask(sandbox, "books")).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("fault", "field"),
-    [
-        ({"service": "cluster", "kind": "explode"}, "kind"),
-        ({"service": "cluster"}, "kind"),
-        ({"service": "weather", "kind": "limit"}, "service"),
-        ({"service": "cluster", "kind": "status", "status": 600}, "status"),
-        ({"service": "cluster", "kind": "limit", "count": 0}, "count"),
-        ({"service": "cluster", "kind": "limit", "seconds": 3}, "seconds"),
-    ],
-)
-async def test_a_wrong_fault_is_refused_with_its_field_named(
-    sandbox: Sandbox, fault: dict[str, Any], field: str
-) -> None:
-    reply = await sandbox.post("/_sandbox/faults", json=fault)
-
-    assert reply.status_code == 422
-    assert field in reply.text
-    assert sandbox.state.faults.armed == []
-
-
-async def test_a_server_that_cannot_drop_connections_says_so(sandbox: Sandbox) -> None:
-    sandbox.state.faults.arm(DropFault(service="cluster"))
-
-    with pytest.raises(ConnectionResetError, match="SandboxServer"):
-        await ask(sandbox, "cluster")
 
 
 async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> None:
@@ -182,13 +129,3 @@ async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> No
     assert seen[4]["query"] == {"Authorization": "***"}
     for secret in (*FORM.values(), tokens.BEARER_TOKEN, tokens.API_KEY, cluster.PASSWORD, books.PRO.key):
         assert secret == "refresh_token" or secret not in reply.text
-
-
-async def test_requests_are_shown_by_service_and_can_be_forgotten(sandbox: Sandbox) -> None:
-    for service in SERVICES:
-        await ask(sandbox, service)
-
-    of_books = (await sandbox.get("/_sandbox/requests", params={"service": "books"})).json()
-    assert [entry["path"] for entry in of_books] == [f"/books/pro/book/{KNOWN_ISBNS[0]}"]
-    assert (await sandbox.delete("/_sandbox/requests")).status_code == 204
-    assert (await sandbox.get("/_sandbox/requests")).json() == []

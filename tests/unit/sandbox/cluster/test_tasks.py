@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks.replies import shard_times, single_task, task_list, thread_pools
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
@@ -41,28 +39,6 @@ async def test_a_search_uses_the_cpu_of_the_hottest_thread(sandbox: Sandbox) -> 
     assert "80.0% (400ms out of 500ms) cpu usage by thread 'opensearch[sandbox-2][search][T#5]'" in report
 
 
-async def test_a_report_says_when_it_began_so_that_tasks_can_be_compared(sandbox: Sandbox) -> None:
-    began = datetime.fromtimestamp(sandbox.clock.seconds, tz=timezone.utc)
-    text = (await sandbox.get(f"/cluster/_nodes/{NODE}/hot_threads", auth=OPERATOR)).text
-    assert sandbox.clock.seconds == pytest.approx(began.timestamp() + 0.5)
-    assert parse(text).nodes[0].timestamp == began
-
-
-async def test_a_search_uses_no_more_and_no_less_than_the_node_whatever_its_curve(sandbox: Sandbox) -> None:
-    cluster = sandbox.state.cluster
-    (before, _), load = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1])
-    rounds = 0
-    for _ in range(80):
-        sandbox.clock.seconds += 0.5
-        (search, _), rising = (await ask(sandbox, task_list([NODE]))).tasks, cluster.load(NODES[1]) - load
-        load += rising
-        rounds += search.task_id != before.task_id
-        if search.task_id == before.task_id:
-            assert search.cpu_ms - before.cpu_ms == pytest.approx(5 * (load - rising / 2), abs=10)
-        before = search
-    assert rounds == 2
-
-
 async def test_the_query_is_that_of_the_task_that_started_it(sandbox: Sandbox) -> None:
     (search, _) = (await ask(sandbox, task_list([NODE]))).tasks
     parent = await ask(sandbox, single_task(search.parent_id))
@@ -77,18 +53,3 @@ async def test_pools_and_indices_work(sandbox: Sandbox) -> None:
     sandbox.clock.seconds += 1
     after = (await ask(sandbox, shard_times([NODE])))[NODE]["sandbox-events"]
     assert after.query_ms - before.query_ms == 1_000.0
-
-
-async def test_a_node_that_rests_runs_nothing(sandbox: Sandbox) -> None:
-    sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=0))
-    assert (await ask(sandbox, task_list([NODE]))).tasks == ()
-    assert (await ask(sandbox, thread_pools([NODE])))[NODE] == ()
-
-
-# Only a star is special in the name of an action.
-@pytest.mark.parametrize("actions", ["indices:data/write/*", "no:such,indices:data/write/bulk[s]"])
-async def test_actions_and_descriptions_are_as_asked_for(sandbox: Sandbox, actions: str) -> None:
-    reply = await sandbox.get("/cluster/_tasks", params={"actions": actions}, auth=OPERATOR)
-    (task,) = reply.json()["nodes"][NODE]["tasks"].values()
-    assert task["action"] == "indices:data/write/bulk[s]"
-    assert "description" not in task

@@ -40,23 +40,16 @@ BAD, LIMIT = "badRequest", "userRateLimitExceeded"
 REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
     (400, BAD, "bulletinTextRequired"): [
         posting({"snippet": {}}),
-        posting({"snippet": {"description": " \n"}}),
-        posting({"snippet": {"description": None}}),
         posting({"contentDetails": {}}),
-        posting({"contentDetails": {"bulletin": {}}, "snippet": {}}),
     ],
     (400, BAD, "invalidMetadata"): [
         attaching("svc#video", playlistId=PLAYLIST),
-        attaching("svc#playlist", videoId=VIDEO),
         attaching("svc#video", videoId=VIDEO, playlistId=PLAYLIST),
-        attaching("svc#video"),
-        attaching(None, videoId=VIDEO),
         attaching("svc#channel", videoId=VIDEO),
         attaching("youtube#video", videoId=VIDEO),
     ],
     (400, BAD, "missingPart"): [
         posting(TEXT, "snippet,contentDetails"),
-        posting(TEXT | {"contentDetails": None}, "snippet,contentDetails"),
     ],
     (400, BAD, "unexpectedPart"): [posting(TEXT, "contentDetails"), posting(TEXT | {"contentDetails": {}}, "snippet")],
     (400, BAD, "unknownPart"): [
@@ -73,28 +66,21 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
     ],
     (400, BAD, "invalid"): [
         posting({"snippet": {"description": 5}}),
-        posting({"snippet": {"title": "no such field"}}),
         posting(TEXT | {"status": {}}, "snippet"),
-        posting({"contentDetails": []}, "snippet"),
         posting([], "snippet"),
     ],
     (400, BAD, "missingRequiredParameter"): [
         {**listing(), "params": {"mine": "true"}},
-        {**posting(TEXT), "params": {}},
         listing(),
-        listing(mine="false"),
     ],
     (400, BAD, "incompatibleParameters"): [
         listing(mine="true", channelId=FEW),
-        listing(mine="false", id="SUB-few-000001"),
     ],
     (400, BAD, "unexpectedParameter"): [listing(mine="true", channel_id=FEW)],
     (400, BAD, "invalidParameter"): [
         listing(mine="yes"),
-        listing(channelId=""),
         *(listing(mine="true", maxResults=size) for size in ("51", "-1")),
         listing(mine="true", order="date"),
-        listing(mine="true", pageToken=""),
     ],
     (400, BAD, "invalidPageToken"): [
         listing(mine="true", pageToken=token)
@@ -111,11 +97,9 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
     ],
     (401, "unauthorized", "authError"): [
         posting(TEXT, headers=by("Bearer unheard-of")),
-        posting(TEXT, headers=by(f"Basic {tokens.BEARER_TOKEN}")),
     ],
     (403, "forbidden", "insufficientPermissions"): [
         posting(TEXT, headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")),
-        posting([], "nothing", headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")),
     ],
     **{(403, "forbidden", reason): [listing(channelId=name)] for name, reason in subscriptions.WITHHELD.items()},
     (404, "notFound", "videoNotFound"): [attaching("svc#video", videoId="x")],
