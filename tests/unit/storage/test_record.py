@@ -115,7 +115,8 @@ def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
 def test_version_that_another_client_has_written_is_read_although_this_one_caches_lists(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, real, cached = record_at(STORED), store.ls, [[]]
+    record, real = record_at(STORED), store.ls
+    cached: list[list[Any]] = [[]]
     monkeypatch.setattr(store, "ls", lambda path, **options: cached[0] if cached else real(path, **options))
     monkeypatch.setattr(store, "invalidate_cache", cached.clear)
     store.pipe_file("/bucket/top/record/0001.json", b'{"n": 1}')
