@@ -49,6 +49,13 @@ class TestSameFile:
         # Also one that does not exist yet.
         assert is_same_file(str(tmp_path / "folder" / "new.csv"), str(tmp_path / "real" / "new.csv"))
 
+    # Airflow 3.1 knows no home folders in paths.
+    @pytest.mark.airflow(">=3.2")
+    def test_the_home_folder_is_one_too(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        assert is_same_file("~/a.csv", str(tmp_path / "a.csv"))
+
     @pytest.mark.parametrize(
         ("one", "other", "same"),
         [

@@ -72,6 +72,8 @@ def test_next_attempt_goes_on_where_the_last_commit_left_off(place: Place, batch
 def test_discarded_records_are_in_no_dataset_and_those_since_are(place: Place) -> None:
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
     with stopped(), place.dataset().staging(owner()) as staging:
+        staging.commit(rows(4), {"batch": 4})
+        staging.flush()
         staging.discard()
         assert found_in(staging) == NOTHING
         raise StoppedError
