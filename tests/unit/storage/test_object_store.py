@@ -77,12 +77,13 @@ class TestCommits:
         ):
             staging.commit(rows(0), 1)
             staging.flush()
+            staging.commit(rows(2), 2)
             monkeypatch.setattr(StoreBackend, "hold_bytes", 1)
             monkeypatch.setattr(store, "ls", refuse_once)
-            staging.commit(rows(2), 2)
+            staging.commit(rows(4), 3)
 
         retry = attempt(bucket.dataset(), owner(), stop=True)
-        assert (retry.rows, retry.state) == (2, 1)
+        assert (retry.rows, retry.state) == (4, 2)
 
     def test_a_state_that_is_changed_after_its_commit_is_saved_as_it_was(self, bucket: Place) -> None:
         state = {"counts": [1]}
