@@ -31,7 +31,7 @@ from tests.unit.sensor_forms import first_event, made_again
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.faults.behaviours import Slow
+    from tests.faults.behaviours import Fault, Slow
 
 #: The columns of the table: what the work does with the service.
 Kind = Literal["read", "write", "report", "listing", "books", "waiting", "watching", "digest"]
@@ -102,6 +102,22 @@ class Action:
     def label(self) -> str:
         """Its name in the report of the tests."""
         return f"{self.name}{f'({self.auth})' if self.auth else ''}-{self.form}"
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether it waits out what is temporary."""
+        return self.kind in ("waiting", "watching")
+
+    def can_meet(self, fault: Fault) -> bool:
+        """Return whether it can meet a fault at all."""
+        if self.kind == "digest" or (fault.only_json and self.reads_text):
+            # A digest asks no service.
+            return False
+        if self.is_patient and fault.once:
+            # A wait outlasts more than one of them.
+            return False
+        is_refreshing = "refreshing" in fault.only and self.auth == "refresh_token"
+        return not fault.only or self.kind in fault.only or is_refreshing
 
     @property
     def receipts(self) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
+import re
 import signal
 import traceback
 from contextlib import ExitStack
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
@@ -24,8 +25,8 @@ from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.certificates import make_certificate
 from tests.faults import canaries
 from tests.faults.actions import Desk, connection
-from tests.faults.cells import outcome_of
-from tests.faults.made_up_time import MadeUpTime
+from tests.faults.made_up_time import MadeUpTime, StillWaitingError
+from tests.faults.outcomes import NOTHING, RECOVERED, WAITS
 from tests.faults.services import Cell, Services, running
 from tests.memory_rates import forget_rates
 from tests.unit.conftest import Supervisor
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 
     from tests.faults.actions import Action
     from tests.faults.behaviours import Fault
-    from tests.faults.cells import Outcome
     from tests.unit.loopback import Peer
 
 # It bounds a hang; no cell waits for it.
 _LONGEST_SECONDS = 240
+_LOGGED = re.compile(r"failed, and the run goes on: (\w+): (.*)", re.DOTALL)
+_CUT_SHORT = "The service cut the listing short"
 # Their objects log by structlog, which Airflow sets up in its own processes only.
 _WRITERS: tuple[type[Any], ...] = (
     *(ServiceHook, ServiceNotifier, ServiceSensor, TaskTrigger, HighCpuTrigger),
@@ -102,13 +104,10 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
             "certificate of another name": tls["good"].base.replace("127.0.0.1", "localhost"),
             "unknown authority": tls["unknown"].base,
         }
-        before = os.environ.get("REQUESTS_CA_BUNDLE")
         # One authority is loaded faster than those of the machine.
-        os.environ["REQUESTS_CA_BUNDLE"] = str(folder / "authority.pem")
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("REQUESTS_CA_BUNDLE", str(folder / "authority.pem"))
         yield Addresses(services, plain.base, others)
-        os.environ.pop("REQUESTS_CA_BUNDLE")
-        if before:
-            os.environ["REQUESTS_CA_BUNDLE"] = before
 
 
 @pytest.fixture(autouse=True)
@@ -195,6 +194,38 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     assert not made.found(*capfd.readouterr())
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """
+    How an action ended.
+
+    :param error: the name of the error's class; empty if the action succeeded, and where no class is shown.
+    :param message: what the error, the log or the page says.
+    """
+
+    error: str = ""
+    message: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the action did what it is for."""
+        return str(self) in (RECOVERED, NOTHING) or self.error == "Warning"
+
+    def __str__(self) -> str:
+        return f"{self.error}: {self.message}" if self.message else self.error or RECOVERED
+
+    def is_as(self, expected: str, *, shows_class: bool = True) -> None:
+        """
+        Compare with an outcome of the table.
+
+        :param shows_class: whether the class of an error can be seen.
+        """
+        cls, _, advice = expected.partition(": ")
+        assert advice in self.message, f"{expected!r} is due, not: {self}"
+        if shows_class or not advice:
+            assert (self.error or RECOVERED) == cls, f"{expected!r} is due, not: {self}"
+
+
 @dataclass
 class Bench:
     """What the test of a cell needs."""
@@ -217,8 +248,31 @@ class Bench:
         self.supervisor.connect(f"mediaops_{action.service}_default", made)
 
     def outcome_of(self, action: Action) -> Outcome:
-        """Carry the action out, and return how it ended."""
-        return outcome_of(action, self.desk, self.guard)
+        """Carry the action out, and return how it ended; the guard sees all of it."""
+        logged = len(self.guard.witness.lines)
+        try:
+            value = action.run(self.desk)
+        except StillWaitingError:
+            return Outcome(WAITS)
+        except Exception as error:  # noqa: BLE001 any error is the outcome
+            self.guard.see_error(error)
+            # Below Airflow 3.3, a permanent error is the cause of Airflow's own.
+            cause = error.__cause__ if isinstance(error.__cause__, MediaOpsError) else error
+            if isinstance(cause, MediaOpsError):
+                self.guard.see(cause.to_dict())
+            return Outcome(type(cause).__name__, str(cause))
+        finally:
+            self.guard.see(self.desk.rows)
+        self.guard.see(value)
+        if action.shown == "answered":
+            works, said = value
+            return Outcome() if works else Outcome(message=said)
+        if action.shown == "logged":
+            found = [match for line in self.guard.witness.lines[logged:] if (match := _LOGGED.search(line))]
+            return Outcome(found[0][1], found[0][2]) if found else Outcome()
+        if warnings := [line for line in self.guard.witness.lines[logged:] if _CUT_SHORT in line]:
+            return Outcome("Warning", warnings[0])
+        return Outcome(NOTHING) if value is None and action.name == "key_usage" else Outcome()
 
 
 @pytest.fixture

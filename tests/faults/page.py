@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tests.faults.actions import ACTIONS
 from tests.faults.behaviours import LASTING, ONCE
-from tests.faults.cells import can_meet
 from tests.faults.outcomes import CUT_SHORT, JOURNAL, RATE_STORE, RECOVERED, STORAGE, TABLE, WAITS
 from tests.page_tables import NOTHING, table
 
@@ -49,7 +48,7 @@ def _services(faults: Iterable[Fault]) -> Iterable[list[str]]:
 
 def _is_met(kind: str, fault: Fault) -> bool:
     kinds = _READING if kind == "read" else (kind,)
-    return any(action.kind in kinds and can_meet(action, fault) for action in ACTIONS)
+    return any(action.kind in kinds and action.can_meet(fault) for action in ACTIONS)
 
 
 def _storage() -> Iterable[list[str]]:

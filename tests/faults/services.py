@@ -106,8 +106,6 @@ class Cell:
     asked: list[Asked] = field(default_factory=list)
     #: How many writes the service has carried out.
     written: int = 0
-    #: How many requests of a write it has read.
-    writes: int = 0
     #: The most bytes that it could send of one body.
     most_sent: int = 0
     #: How many tokens it has issued.
@@ -122,7 +120,6 @@ class Cell:
             self.asked.append(asked)
             is_hit = self.befall is not None and self.after <= number < self.after + self.times
             if asked.is_write:
-                self.writes += 1
                 self.written += self.acts if is_hit else 1
             return is_hit
 

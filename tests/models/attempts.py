@@ -15,23 +15,17 @@ import math
 import os
 import tempfile
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import asgiref.sync
 
-from airflow_provider_mediaops import hooks
-from airflow_provider_mediaops.books.batch import runner
-from airflow_provider_mediaops.enrichment.attempt import Attempt as EnrichmentAttempt
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
-from airflow_provider_mediaops.http.runner import arun
 from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.storage import claims, local, log
 from airflow_provider_mediaops.storage.dataset import Dataset
@@ -44,19 +38,12 @@ from tests.unit.storage.places import START
 from tests.unit.virtual_time import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+    from collections.abc import Callable, Coroutine
 
     import pytest
-    from airflow.sdk import BaseOperator
 
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
-    from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import CallFlow, Request, Response, Wait
-
-T = TypeVar("T", bound="BaseOperator")
+    from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 
 _STEP_SECONDS = 0.1
 _SYNCS = ("fsync", "fdatasync")
@@ -89,15 +76,6 @@ class MadeUpClock:
     def sleep(self, wait: Wait) -> None:
         self.now += wait.seconds
 
-    @contextmanager
-    def in_this_thread(self) -> Iterator[None]:
-        """Let this thread have this time."""
-        before, _current.now = _current.now, self
-        try:
-            yield
-        finally:
-            _current.now = before
-
 
 class Attempt(Paced):
     """
@@ -119,27 +97,15 @@ class Attempt(Paced):
         self.result: Any = None
         #: Whether the death cuts a write in half.
         self.tears = False
+        #: Whether it was told to end, and had the time to let go of what it holds.
+        self.was_cancelled = False
+        #: Whether it waits, and holds neither a destination nor a lease meanwhile.
+        self.holds_nothing = False
         super().__init__()
 
     def work(self) -> None:
-        _current.attempt = self
-        with self.clock.in_this_thread():
-            self.result = self._act()
-
-    @property
-    def was_cancelled(self) -> bool:
-        """Whether it was told to end, and had the time to let go of what it holds."""
-        return False
-
-    @property
-    def holds_nothing(self) -> bool:
-        """Whether it waits, and holds neither a destination nor a lease meanwhile."""
-        return False
-
-    @property
-    def beginnings(self) -> int:
-        """How often it has begun to write: after a wait during which it held nothing, it begins anew."""
-        return 1
+        _current.attempt, _current.now = self, self.clock
+        self.result = self._act()
 
     def may_wait(self, _seconds: float) -> bool:
         """Return whether its event loop may wait so long now."""
@@ -149,14 +115,6 @@ class Attempt(Paced):
     def succeeded(self) -> bool:
         """Whether it came to its end."""
         return self.ended and self.outcome is None and not self.is_dead
-
-
-def rendered(task: T, **fields: Any) -> T:
-    """Return a task as one of its tries has it: Airflow parses a task once, then copies it and renders its fields."""
-    copy = task.prepare_for_execution()
-    for name, value in fields.items():
-        setattr(copy, name, value)
-    return copy
 
 
 def take_turn() -> str:
@@ -198,21 +156,10 @@ def _now() -> datetime:
 CLOCK = Clock(monotonic=seconds, now=_now, uniform=lambda low, high: (low + high) / 2)
 
 
-#: The functions that read a clock unless they are given one, and the names of the parameter.
-_CLOCKS: dict[Any, tuple[str, ...]] = {
-    Dataset.__init__: ("clock",),
-    EnrichmentAttempt.__init__: ("clock", "now"),
-    runner.lookup_batch: ("clock",),
-}
-
-
 def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     """Let datasets, clients and files be of the made-up time, and each call that changes a file be a step."""
     patch.setattr(tempfile, "tempdir", str(scratch))
-    for made, clocks in _CLOCKS.items():
-        # A default of another name would be ignored, and the real time would count.
-        assert set(clocks) <= set(made.__kwdefaults__), f"{made.__qualname__} reads another clock"
-        patch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, **dict.fromkeys(clocks, seconds)})
+    patch.setattr(Dataset.__init__, "__kwdefaults__", {**(Dataset.__init__.__kwdefaults__ or {}), "clock": seconds})
     # After five seconds a commit is synced as well, which is a step more.
     patch.setattr(local, "time", SimpleNamespace(monotonic=seconds, sleep=_wait_for_the_lock))
     patch.setattr(log, "time", SimpleNamespace(monotonic=seconds))
@@ -240,8 +187,6 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServiceHook, "sleep", lambda _, wait: current_attempt().clock.sleep(wait))
     patch.setattr(ServiceHook, "aservice", _aservice)
     patch.setattr(RequestThreads, "send", lambda _threads, _transport, _user, request: _asend(request))
-    patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
-    patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
     patch.setattr(asgiref.sync, "sync_to_async", _at_once)
     # A trigger that finds its destination in use tries again. Each try takes steps, and shows nothing new.
     patch.setattr(dataset, "_RETRY_SECONDS", 60.0)
@@ -284,33 +229,6 @@ class AttemptLoop(VirtualTimeLoop):
             return
         # So many seconds since 1970 are rounded, which must not keep the time from coming.
         clock.now = math.nextafter(max(seconds, clock.now), math.inf)
-
-
-def _batch_in_made_up_time(
-    hook: BookDatabaseHook,
-    rows: Iterable[IsbnRow],
-    options: BatchOptions | None = None,
-    *,
-    resume: ResumePoint | None = None,
-    bulk: bool = False,
-) -> Generator[BatchUpdate, None, None]:
-    """Look up a list on an event loop in this thread."""
-
-    async def sleep(wait: Wait) -> None:
-        await asyncio.sleep(wait.seconds)
-
-    def run(flow: CallFlow[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(flow, _asend, sleep, in_thread=asyncio.to_thread)
-
-    loop = AttemptLoop()
-    batch = hook._batch(hook.service.client, rows, run, options, resume, bulk=bulk)  # noqa: SLF001
-    try:
-        while (update := loop.run_until_complete(anext(batch, None))) is not None:
-            yield update
-    finally:
-        loop.run_until_complete(batch.aclose())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
 
 
 def _step(call: Callable[..., Any], *, is_write: bool) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Response, Transport
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
-from tests.models.attempts import Attempt, current_attempt, take_turn
+from tests.models.attempts import Attempt, current_attempt, store_turn, take_turn
 from tests.models.machine import TaskMachine
 from tests.models.places import CreationPlace, DiskPlace, StorePlace
 from tests.unit.task_state import KeptState
@@ -46,30 +46,20 @@ class PacedState(KeptState):
     """A task's state store whose calls are steps."""
 
     def get(self, key: str) -> Any:
-        self._request()
+        store_turn()
         return super().get(key)
 
     def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
-        lost = self._request()
+        is_lost = store_turn()
         super().set(key, value, retention=retention)
-        _lose(lost)
+        if is_lost:
+            raise TimeoutError("the reply was lost")
 
     def delete(self, key: str) -> None:
-        lost = self._request()
+        is_lost = store_turn()
         super().delete(key)
-        _lose(lost)
-
-    @staticmethod
-    def _request() -> bool:
-        fault = take_turn()
-        if fault == "refused":
-            raise ConnectionError("the network is gone")
-        return fault == "reply lost"
-
-
-def _lose(lost: bool) -> None:  # noqa: FBT001
-    if lost:
-        raise TimeoutError("the reply was lost")
+        if is_lost:
+            raise TimeoutError("the reply was lost")
 
 
 @dataclass

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.hooks.base import ServiceHook
-from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from tests.models.attempts import make_up_time, use_made_up_services
@@ -38,7 +37,7 @@ def made_up_world(monkeypatch: pytest.MonkeyPatch, scratch: Path) -> None:
         "airflow.sdk.execution_time.task_runner.SUPERVISOR_COMMS", Supervisor(monkeypatch), raising=False
     )
     silent = logging.Logger("models", logging.CRITICAL)  # noqa: LOG001
-    for writer in (ExportSubscriptionsOperator, PostBulletinOperator, EnrichIsbnsOperator, DatasetTrigger, ServiceHook):
+    for writer in (ExportSubscriptionsOperator, PostBulletinOperator, DatasetTrigger, ServiceHook):
         monkeypatch.setattr(writer, "log", silent, raising=False)
     make_up_time(monkeypatch, scratch)
     use_made_up_services(monkeypatch)

@@ -32,8 +32,6 @@ _WAIT_SECONDS = 1.0
 _LONG_WAIT_SECONDS = 600.0
 #: The time limit of the tasks.
 EXECUTION_TIMEOUT = timedelta(hours=3)
-# What Airflow's scheduler puts in the place of the method that resumes a task whose deferral has timed out.
-_FAILING, _FAILURE = "__fail__", {"error": "Trigger timeout"}
 
 
 @dataclass(eq=False)
@@ -44,7 +42,6 @@ class Deferral:
     :param row: the class and the arguments of its trigger, as JSON.
     :param method: the name of the method that resumes it.
     :param arguments: the arguments of the method, as JSON.
-    :param expires: the time at which it times out, in seconds since 1970.
     :param event: the payload of the first event of its trigger; None before.
     :param is_disturbed: whether something has disturbed the attempts that made it, or that sent its event.
     """
@@ -52,32 +49,22 @@ class Deferral:
     row: str
     method: str
     arguments: str
-    expires: float
     event: Any = None
     is_disturbed: bool = False
 
     @classmethod
-    def of(cls, deferred: TaskDeferred, now: float) -> Deferral:
+    def of(cls, deferred: TaskDeferred) -> Deferral:
         """Keep what the database does."""
         row, arguments = json.dumps(deferred.trigger.serialize()), json.dumps(deferred.kwargs or {})
         limit = deferred.timeout
         assert limit is not None, "a deferral without a time limit"
         assert timedelta(0) < limit <= EXECUTION_TIMEOUT, f"a deferral of {limit}"
-        return cls(row, deferred.method_name, arguments, now + limit.total_seconds())
-
-    @property
-    def is_expired(self) -> bool:
-        """Whether Airflow has found that it took too long."""
-        return self.method == _FAILING
+        return cls(row, deferred.method_name, arguments)
 
     @property
     def waits(self) -> bool:
         """Whether it waits for the event of its trigger."""
-        return self.event is None and not self.is_expired
-
-    def expire(self) -> None:
-        """Let the task fail when it is resumed, as Airflow's scheduler does."""
-        self.method, self.arguments = _FAILING, json.dumps(_FAILURE)
+        return self.event is None
 
     def trigger(self) -> BaseTrigger:
         """Make the trigger again, as a triggerer does."""
@@ -90,9 +77,7 @@ class Deferral:
 
     def resume(self, task: BaseOperator, context: Any) -> dict[str, Any]:
         """Resume the task with the event, as a worker does."""
-        arguments = json.loads(self.arguments)
-        if not self.is_expired:
-            arguments["event"] = self.event
+        arguments = {**json.loads(self.arguments), "event": self.event}
         summary: dict[str, Any] = task.resume_execution(self.method, arguments, context)
         return summary
 
@@ -112,29 +97,13 @@ class Triggerer(Attempt):
         deferral: Deferral,
     ) -> None:
         self.deferral, self.began = deferral, clock.now
-        self._was_cancelled = self._holds_nothing = False
-        self._beginnings = 1
         super().__init__(clock, task, client, send, self._event)
-
-    @property
-    def was_cancelled(self) -> bool:
-        """Whether Airflow has told the trigger to end."""
-        return self._was_cancelled
-
-    @property
-    def holds_nothing(self) -> bool:
-        """Whether the trigger waits between two attempts."""
-        return self._holds_nothing
-
-    @property
-    def beginnings(self) -> int:
-        """How often the trigger has begun to write."""
-        return self._beginnings
 
     def pause(self) -> str:
         fault = super().pause()
         if fault == CANCELLED:
-            self._cancel()
+            self.was_cancelled = True
+            self._trigger.cancel()
             return ""
         return fault
 
@@ -142,21 +111,15 @@ class Triggerer(Attempt):
         """Let others go on before a wait; return whether it still begins, because nobody has ended the trigger."""
         if seconds < _WAIT_SECONDS or self.is_dead:
             return True
-        was_cancelled, self._holds_nothing = self._was_cancelled, seconds >= _LONG_WAIT_SECONDS
+        was_cancelled, self.holds_nothing = self.was_cancelled, seconds >= _LONG_WAIT_SECONDS
         try:
             take_turn()
         except DeathError:
             # What it still does, to its end, changes nothing.
             self._trigger.cancel()
             return False
-        if self._holds_nothing:
-            self._beginnings += 1
-        self._holds_nothing = False
-        return self._was_cancelled == was_cancelled
-
-    def _cancel(self) -> None:
-        self._was_cancelled = True
-        self._trigger.cancel()
+        self.holds_nothing = False
+        return self.was_cancelled == was_cancelled
 
     def _event(self) -> Any:
         loop = AttemptLoop()
@@ -166,12 +129,3 @@ class Triggerer(Attempt):
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-
-
-class Expiry(Attempt):
-    """A worker that resumes a task whose deferral has timed out: the task fails, and touches nothing."""
-
-    @property
-    def holds_nothing(self) -> bool:
-        """Whether it holds neither a destination nor a lease, as ever."""
-        return True

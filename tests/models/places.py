@@ -64,16 +64,16 @@ class DiskPlace(ModelPlace):
 class StorePlace(ModelPlace):
     """A folder in an object store that checks conditions; its requests are steps, by the made-up time."""
 
+    kind: type[FakeStore] = FakeStore
+    is_conditional = True
+
     def __init__(self, clock: MadeUpClock) -> None:
         super().__init__(clock)
-        self.store = self._store()
+        self.store = self.kind(clock=seconds, conditional=self.is_conditional)
         self.store.on_request = lambda _name, _path: store_turn()
         self.store.on_block, self.store.on_written = store_turn, self._note
         self.folder = "memory://models@bucket"
         attach("memory", "models", fs=self.store)
-
-    def _store(self) -> FakeStore:
-        return FakeStore(clock=seconds)
 
     def _note(self, path: str, content: bytes) -> None:
         name = path.removeprefix(_BUCKET)
@@ -90,5 +90,4 @@ class StorePlace(ModelPlace):
 class CreationPlace(StorePlace):
     """A folder in an object store that checks conditions of creation alone."""
 
-    def _store(self) -> FakeStore:
-        return CreationOnly(clock=seconds, conditional=False)
+    kind, is_conditional = CreationOnly, False

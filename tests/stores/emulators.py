@@ -47,8 +47,8 @@ class Cloud:
     """
 
     scheme: str
-    package: str
     port: int
+    package: str
     connection: Callable[[str, bool], dict[str, Any]]
     no_right: Answer
     expired: Answer
@@ -140,11 +140,10 @@ def _google_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FB
     return connection
 
 
-def azure(port: int) -> Cloud:
-    return Cloud(
-        "abfs",
+#: Of each scheme: the package, the connection, and what a store answers to a key without the right and an expired one.
+_CLOUDS = {
+    "abfs": (
         "apache-airflow-providers-microsoft-azure",
-        port,
         _azure_connection,
         _xml(403, "AuthorizationPermissionMismatch", "This request is not authorized to perform this operation."),
         _xml(
@@ -153,29 +152,20 @@ def azure(port: int) -> Cloud:
             "Server failed to authenticate the request.",
             "Signature not valid in the specified time frame",
         ),
-    )
-
-
-def google(port: int) -> Cloud:
-    return Cloud(
-        "gs",
+    ),
+    "gs": (
         "apache-airflow-providers-google",
-        port,
         _google_connection,
         _json(403, "right@books.iam.gserviceaccount.com does not have storage.objects.create access."),
         _json(401, "Invalid Credentials: the token has expired"),
-    )
-
-
-def amazon(port: int) -> Cloud:
-    return Cloud(
-        "s3",
+    ),
+    "s3": (
         "apache-airflow-providers-amazon[s3fs]",
-        port,
         _s3_connection,
         _xml(403, "AccessDenied", "Access Denied"),
         _xml(400, "ExpiredToken", "The provided token has expired."),
-    )
+    ),
+}
 
 
 def _programs_of(scheme: str) -> list[Path]:
@@ -225,7 +215,7 @@ def started(scheme: str, folder: Path) -> Iterator[Cloud]:
                 if time.monotonic() > deadline or process.poll() is not None:
                     raise RuntimeError((folder / "output.txt").read_text()[-1500:]) from None
                 time.sleep(0.1)
-        cloud = {"abfs": azure, "gs": google, "s3": amazon}[scheme](port)
+        cloud = Cloud(scheme, port, *_CLOUDS[scheme])
         yield cloud
         for guard in cloud.guards:
             guard.end()

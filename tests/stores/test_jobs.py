@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk._shared.module_loading import import_string
+from airflow.sdk.io.store import _STORE_CACHE
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
+from tests.airflow_names import TaskDeferred
 from tests.stores.emulators import BUCKET, is_write
 from tests.stores.one_task import context_of
+from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,21 +35,13 @@ if TYPE_CHECKING:
     from tests.stores.guard import Answer
 
 TASK_SECONDS = 240
-EXPORT = "airflow_provider_mediaops.operators.video.ExportSubscriptionsOperator"
-ENRICH = "airflow_provider_mediaops.operators.books.EnrichIsbnsOperator"
 
 
-def start(operator: str, number: int = 1, run: str = "run", **arguments: Any) -> subprocess.Popen[bytes]:
-    """Start a task in a process of its own."""
-    command = [sys.executable, "-m", "tests.stores.one_task", operator, json.dumps(arguments), str(number), run]
+def start_export(place: Place, number: int) -> subprocess.Popen[bytes]:
+    """Start an export in a process of its own."""
+    arguments = json.dumps({"destination": f"{place.folder}/d.jsonl", "mine": True, "page_size": 10})
+    command = [sys.executable, "-m", "tests.stores.one_task", arguments, str(number)]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def summary_of(task: subprocess.Popen[bytes]) -> dict[str, Any]:
-    printed, said = task.communicate(timeout=TASK_SECONDS)
-    assert task.returncode == 0, said.decode()[-3000:]
-    summary: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return summary
 
 
 def lines(place: Place, name: str) -> list[dict[str, Any]]:
@@ -126,19 +120,6 @@ def test_a_retry_after_success_returns_the_result(place: Place) -> None:
     assert not [method for method in place.guard.methods[before:] if method in {"PUT", "PATCH", "DELETE"}]
 
 
-def test_a_list_in_a_cloud_is_enriched_row_by_row(place: Place) -> None:
-    isbns = sample_isbns(9)
-    place.write("list.csv", "\n".join(["isbn,shelf", *(f"{isbn},{at}" for at, isbn in enumerate(isbns))]).encode())
-
-    task = EnrichIsbnsOperator(
-        task_id="task", source=f"{place.folder}/list.csv", isbn_column="isbn", destination=f"{place.folder}/d.csv"
-    )
-    assert task.execute(context_of(1))["rows"] == 9
-
-    rows = place.read("d.csv").decode().splitlines()[1:]
-    assert [isbn in row for isbn, row in zip(isbns, rows, strict=True)] == [True] * 9
-
-
 def test_captures_in_a_cloud_become_a_digest(place: Place) -> None:
     for hour in range(2):
         task = CaptureHotThreadsOperator(
@@ -156,38 +137,7 @@ def test_captures_in_a_cloud_become_a_digest(place: Place) -> None:
     assert len(without_staging(place)) == 2 * 4 + len(digest["paths"])
 
 
-def test_of_many_tasks_with_one_journal_at_once_one_posts(place: Place, sandbox: SandboxServer) -> None:
-    arguments: dict[str, Any] = {"text": "New", "journal": f"{place.folder}/journal", "once_per": "2026-11-25"}
-    together, outcomes = threading.Barrier(4), list[str]()
-    assert place.fs  # is opened once
-
-    def post(name: str) -> None:
-        task = PostBulletinOperator(task_id=name, **arguments)
-        together.wait(60)
-        try:
-            outcomes.append(task.execute(context_of(1, name, name))["id"])
-        except Exception as error:  # noqa: BLE001 the test looks at it
-            outcomes.append(type(error).__name__)
-
-    threads = [threading.Thread(target=post, args=(f"task{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(TASK_SECONDS)
-
-    posted = {bulletin["id"] for bulletin in sandbox.state.bulletins}
-    assert len(posted) == 1, outcomes
-    assert set(outcomes) - posted <= {"DestinationInUseError"}, outcomes
-
-
-JOBS: dict[str, tuple[str, dict[str, Any]]] = {
-    "export": (EXPORT, {"mine": True, "page_size": 10}),
-    "enrichment": (ENRICH, {"isbns": sample_isbns(12)}),
-}
-
-
-@pytest.mark.parametrize("job", JOBS)
-def test_a_task_killed_at_a_write_is_finished_by_the_next_try(new_place: Callable[..., Place], job: str) -> None:
+def test_an_export_killed_at_a_write_is_finished_by_the_next_try(new_place: Callable[..., Place]) -> None:
     writes = 0
     victims: list[int] = []
 
@@ -200,30 +150,32 @@ def test_a_task_killed_at_a_write_is_finished_by_the_next_try(new_place: Callabl
         return None
 
     place = new_place(kill)
-    operator, arguments = JOBS[job]
-    victim = start(operator, destination=f"{place.folder}/d.jsonl", **arguments)
+    victim = start_export(place, number=1)
     victims.append(victim.pid)
     victim.communicate(timeout=TASK_SECONDS)
     assert victim.returncode == -signal.SIGKILL
 
-    summary = summary_of(start(operator, 2, destination=f"{place.folder}/d.jsonl", **arguments))
-    whole = import_string(operator)(task_id="task", destination=f"{place.folder}/whole.jsonl", **arguments)
-    assert summary["rows"] == whole.execute(context_of(1, "another"))["rows"]
-    both = [
-        [{name: value for name, value in row.items() if name != "fetched_at"} for row in lines(place, name)]
-        for name in ("d.jsonl", "whole.jsonl")
-    ]
-    assert both[0] == both[1]
+    second = start_export(place, number=2)
+    printed, said = second.communicate(timeout=TASK_SECONDS)
+    assert second.returncode == 0, said.decode()[-3000:]
+    assert json.loads(printed.splitlines()[-1])["rows"] == 120
+    ids = [row["id"] for row in lines(place, "d.jsonl")]
+    assert len(ids) == len(set(ids)) == 120
 
 
-def test_two_runs_at_one_destination_at_once_leave_one_whole_file(place: Place) -> None:
-    arguments: dict[str, Any] = {"destination": f"{place.folder}/d.jsonl", "mine": True, "page_size": 10}
-    tasks = [start(EXPORT, run=f"run {number}", **arguments) for number in range(2)]
+@pytest.mark.parametrize(("operator", "rows"), [(ExportSubscriptionsOperator, 120), (EnrichIsbnsOperator, 9)])
+def test_deferred_task_writes_every_row(place: Place, operator: Any, rows: int) -> None:
+    place.write("list.txt", "\n".join(sample_isbns(9)).encode())
+    what = {"mine": True} if operator is ExportSubscriptionsOperator else {"source": f"{place.folder}/list.txt"}
+    task = operator(task_id="task", destination=f"{place.folder}/d.jsonl", deferrable=True, **what)
+    with pytest.raises(TaskDeferred) as raised:
+        task.execute(context_of(1))
+    deferred = raised.value
+    # The triggerer is another process, so it opens the store itself.
+    _STORE_CACHE.clear()
 
-    ends = [(task, *task.communicate(timeout=TASK_SECONDS)) for task in tasks]
+    event = asyncio.run(first_event(made_again(deferred.trigger)))
 
-    assert 0 in [task.returncode for task, _, _ in ends]
-    for task, _, said in ends:
-        assert task.returncode == 0 or re.search(rb"Destination(InUse|Replaced)Error", said), said[-2000:]
-    assert len({row["id"] for row in lines(place, "d.jsonl")}) == 120
-    assert len(lines(place, "d.jsonl")) == 120
+    resume = getattr(task, deferred.method_name)
+    assert resume(context_of(1), event=event, **(deferred.kwargs or {}))["rows"] == rows
+    assert len(set(place.read("d.jsonl").splitlines())) == rows

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import re
 import sys
 from datetime import datetime, timedelta, timezone
@@ -22,7 +20,7 @@ from tests.stores.test_jobs import export
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.stores.conftest import Place
     from tests.stores.emulators import Cloud
@@ -120,19 +118,17 @@ def test_a_key_that_may_not_even_read_has_no_right(new_place: Callable[..., Plac
         assert "cannot be read: the key of the connection has no right" in refusal_of(place, run)
 
 
-@pytest.mark.parametrize("job", ["export", "enrichment"])
 def test_a_key_that_may_not_delete_is_told_once_how_many_objects_it_leaves(
-    new_place: Callable[..., Place], cloud: Cloud, job: str, caplog: pytest.LogCaptureFixture
+    new_place: Callable[..., Place], cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = new_place(lambda *request: cloud.no_right if is_deletion(*request) else None)
-    run = export_of(place) if job == "export" else enrich
-    assert run(place.folder)["rows"]
+    assert export(place, "d.jsonl")["rows"]
 
     # Its last frame and the manifest are to stay.
     left = [name for name in place.names() if "/" in name and not name.endswith(("last", "manifest.json"))]
     [text] = [record.getMessage() for record in caplog.records if "right to delete" in record.getMessage()]
-    assert f"d.jsonl is written, but {len(left)} staged object(s)" in text
     assert left
+    assert f"d.jsonl is written, but {len(left)} staged object(s)" in text
     assert place.read("d.jsonl")
 
 
@@ -167,33 +163,6 @@ def test_export_whose_key_expires_resumes_with_a_new_one(new_place: Callable[...
     assert len({json.loads(line)["id"] for line in place.read("d.jsonl").splitlines()}) == 120
 
 
-@only("s3")
-def test_export_whose_store_is_gone_resumes_when_it_is_back(
-    new_place: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writes = iter(range(1_000_000))
-    state = "there"
-
-    def stop(method: str, path: str, _: bytes) -> None:
-        nonlocal state
-        if state == "there" and is_write(method, path) and next(writes) >= 4:
-            state = "gone"
-        if state == "gone":
-            raise ConnectionAbortedError
-
-    place = new_place(stop)
-    # The client would try each request again for a minute.
-    connection = json.loads(os.environ[place.variable])
-    connection["extra"]["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
-    monkeypatch.setenv(place.variable, json.dumps(connection))
-    text = refusal_of(place, export_of(place), OSError)
-    assert re.search(r"next attempt goes on after [1-9]\d* rows", text)
-
-    state = "back"
-    assert export(place, "d.jsonl", number=2)["rows"] == 120
-    assert len({json.loads(line)["id"] for line in place.read("d.jsonl").splitlines()}) == 120
-
-
 @pytest.mark.parametrize("run", [*TASKS.values(), read_list], ids=[*TASKS, "source"])
 def test_a_missing_package_is_named(place: Place, cloud: Cloud, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if it were not installed; nothing has opened this place's store yet.
@@ -210,33 +179,6 @@ def test_a_connection_that_does_not_exist_is_named(cloud: Cloud, run: Any) -> No
     with pytest.raises(permanent(InvalidConnectionError)) as raised:
         run(folder)
     assert "there is no connection 'nobody'. Create it" in said_by(raised.value, folder)
-
-
-@pytest.fixture
-def azure_lines() -> Iterator[list[str]]:
-    """The lines that Azure's client logs, from a logger without a level."""
-    client, lines = logging.getLogger("azure"), list[str]()
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    before, root = client.level, logging.getLogger().level
-    client.setLevel(logging.NOTSET)
-    logging.getLogger().setLevel(logging.INFO)
-    client.addHandler(handler)
-    yield lines
-    client.removeHandler(handler)
-    client.setLevel(before)
-    logging.getLogger().setLevel(root)
-
-
-@only("abfs")
-@pytest.mark.parametrize("level", ["", "azure=INFO"])
-def test_the_lines_of_azures_client_come_back_by_the_setting(
-    place: Place, azure_lines: list[str], level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", level)
-    export(place, "d.jsonl")
-    assert bool(azure_lines) is bool(level)
-    assert not any(ACCOUNT_KEY in line for line in azure_lines)
 
 
 def use_signature(place: Place, monkeypatch: pytest.MonkeyPatch, rights: str) -> None:

@@ -199,11 +199,3 @@ def test_all_jobs_together_need_the_rights_of_google_that_are_listed(
         step()
         used |= seen.rights
     assert used == set(re.findall(r"^storage\.objects\.\w+$", LISTED_OF_GOOGLE, re.MULTILINE))
-
-
-@only("s3")
-def test_a_bucket_that_does_not_exist_is_not_created(new_place: Callable[..., Place], seen: Seen) -> None:
-    place = new_place(seen.note_s3, bucket="misspelt")
-    with pytest.raises(FileNotFoundError, match="misspelt"):
-        capture(place)
-    assert seen.rights == {"s3:PutObject"}

@@ -35,6 +35,7 @@ from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.log import ClaimLog, over_below, read_logs
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner
+from tests.unit.storage.dying import DeathError
 from tests.unit.storage.fake_store import FakeStore, store_of
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in m
 _SCRATCH = str(_MEMORY) if _MEMORY.is_dir() else None
 _MAIN = getcurrent()
 _VIEW = FlatView(columns={"by": str}, flatten=lambda record: record)
-
-
-class Died(BaseException):
-    """The process of an attempt was killed."""
 
 
 class Broken(AssertionError):  # noqa: N818
@@ -72,7 +69,7 @@ def pause(label: str) -> Attempt | None:
         attempt.label = label
         _MAIN.switch()
     if attempt.dead:
-        raise Died
+        raise DeathError
     return attempt
 
 
@@ -92,7 +89,7 @@ class _PacedOs:
         if attempt and attempt.torn:
             os.pwrite(descriptor, bytes(data)[: max(1, len(data) // 2)], offset)
             attempt.dead = True
-            raise Died
+            raise DeathError
         return os.pwrite(descriptor, data, offset)
 
     def fsync(self, descriptor: int) -> None:
@@ -184,14 +181,12 @@ class Plan:
     :param fresh: whether it was cleared after a success, so that it must not use what was there before.
     :param fingerprint: a digest of the content; empty for that of who has written which page.
     :param by: what the records say instead of who has asked for them, so that two runs make the same file.
-    :param spaced: whether another version of the package writes the file, in other bytes.
     """
 
     pages: tuple[int, ...] = (1, 1)
     fresh: bool = False
     fingerprint: str = ""
     by: str = ""
-    spaced: bool = False
 
 
 TWO_PAGES = Plan()
@@ -242,15 +237,11 @@ class Attempt:
             steps -= 1
         return self
 
-    def until(self, word: str, occurrence: int = 1) -> bool:
+    def until(self, word: str) -> bool:
         """Run up to an operation with this word in its name; return whether it comes."""
-        while not self.over:
-            if self.started and word in self.label:
-                occurrence -= 1
-                if not occurrence:
-                    return True
+        while not (self.over or (self.started and word in self.label)):
             self.step()
-        return False
+        return not self.over
 
     def kill(self) -> None:
         """End it where it stands."""
@@ -263,7 +254,7 @@ class Attempt:
     def _run(self) -> None:
         try:
             self.result = self._export()
-        except Died:
+        except DeathError:
             pass
         except (MediaOpsError, OSError) as error:
             self.error = error
@@ -283,10 +274,8 @@ class Attempt:
             by = writers_of(staging.records())
             staging.summary = {"by": by}
             staging.digest = plan.fingerprint or f"of {by}"
-            if plan.spaced:
-                vars(staging)["_converted"] = lambda new: new.append(_text_of(staging.lines(), plan)) or new.size
             if made.changes:
-                staging.changes = lambda file: _write_changes(file, staging, plan)
+                staging.changes = lambda file: _write_changes(file, staging)
         summary: dict[str, Any] = staging.summary
         return summary
 
@@ -301,16 +290,11 @@ def identity_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def _text_of(lines: Iterable[bytes], plan: Plan) -> bytes:
-    end = b" \n" if plan.spaced else b"\n"
-    return b"".join(line + end for line in lines)
-
-
-def _write_changes(file: Path, staging: Any, plan: Plan) -> None:
+def _write_changes(file: Path, staging: Any) -> None:
     before = None
     if staging.replaced:
         before = identity_of("".join(f"{record}\n" for record in staging.replaced_records()).encode())
-    after = identity_of(_text_of(staging.lines(), plan))
+    after = identity_of(b"".join(line + b"\n" for line in staging.lines()))
     file.write_bytes(json.dumps({"from": before, "to": after}).encode())
 
 
@@ -320,10 +304,9 @@ class World:
 
     :param kind: ``disk``, or which conditions a store checks.
     :param changes: where changes go: a path for each owner (``own``), one for all (``shared``), or nowhere (None).
-    :param old: whether there is a file of an earlier run.
     """
 
-    def __init__(self, kind: str, changes: str | None = "own", *, old: bool = True) -> None:
+    def __init__(self, kind: str, changes: str | None = "own") -> None:
         self.kind, self.changes = kind, changes
         self.is_exact = kind in ("disk", "conditions")
         #: How often a store without conditions has let one replace the file of another.
@@ -343,9 +326,9 @@ class World:
         else:
             self.root = "memory://schedules@bucket"
             self._attach(store_of(cast("Kind", kind)))
-        if old:
-            self.lone(OLD, "old", Plan(pages=(1,), fingerprint="same"))
-            self.attempts.clear()
+        # There is a file of an earlier run.
+        self.lone(OLD, "old", Plan(pages=(1,), fingerprint="same"))
+        self.attempts.clear()
 
     def _attach(self, store: FakeStore) -> None:
         self.store = store

@@ -1,31 +1,33 @@
+"""What a dataset holds: records as they came, tables of them, and records of any length."""
+
 from __future__ import annotations
 
 import csv
-import io
+import dataclasses
 import json
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import ObjectStoragePath
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage import formats, sources
 from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.formats import FlatView, write_table
+from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.formats import FORMATS, FlatView, json_line, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.source_file import DATASET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
-    from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from tests.unit.storage.conftest import Store
+    from airflow_provider_mediaops.storage.formats import CsvFormulas, Format
 
-FORMATS = ("jsonl", "csv", "parquet")
 SCHEMA = {"name": "string", "pages": "int64", "price": "double"}
 
 
@@ -37,9 +39,8 @@ OWNER = Owner("dag/run/task/-1", "parameters")
 VIEW = FlatView(columns={"name": str, "pages": int, "price": float}, flatten=flatten)
 
 
-def write(destination: str | Path | ObjectStoragePath, *pages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    target = str(destination) if isinstance(destination, Path) else destination
-    with Dataset(target, view=VIEW, **options).staging(OWNER) as staging:
+def write(destination: Path, *pages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    with Dataset(str(destination), view=VIEW, **options).staging(OWNER) as staging:
         for page in pages:
             staging.commit(page, None)
     return staging.summary
@@ -63,57 +64,31 @@ def test_json_lines_hold_the_records_as_they_came(tmp_path: Path) -> None:
     assert lines[-1] == ""
 
 
-def test_json_lines_keep_half_a_surrogate_pair_as_an_escape(tmp_path: Path) -> None:
-    record = {"name": "a\ud800Ä"}
-    with Dataset(str(tmp_path / "d.jsonl"), view=VIEW).staging(OWNER) as staging:
-        staging.commit([record], None)
-        assert list(staging.records()) == [record]
-
-    assert (tmp_path / "d.jsonl").read_bytes() == b'{"name":"a\\ud800\xc3\x84"}\n'
-
-
-def test_number_that_json_does_not_have_is_null(tmp_path: Path) -> None:
-    records: list[dict[str, Any]] = [
-        {"price": float("nan"), "pages": None},
-        {"price": float("-inf")},
-        {"name": "NaN", "price": None},
-        {"name": "half a pair \ud800", "price": float("nan")},
-    ]
-    write(tmp_path / "d.jsonl", records)
-
-    lines = (tmp_path / "d.jsonl").read_text(encoding="utf-8").splitlines()
-    assert lines == [
-        '{"price":null,"pages":null}',
-        '{"price":null}',
-        '{"name":"NaN","price":null}',
-        '{"name":"half a pair \\ud800","price":null}',
-    ]
-
-
 CELLS = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+VALUES = {"t": CELLS, "n": st.none() | st.integers(), "x": st.none() | st.floats(), "f": st.none() | st.booleans()}
 
 
 @pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
-@given(cells=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
-@example(cells=[("a\rb", "\r"), ("\r\n", "\n"), ('"', ",")])
-@example(cells=[("=1+1", "-1"), ("\t=1", "\r=1"), ("\uff1d1", "@x")])
-def test_csv_gives_back_the_cells_whatever_text_they_hold(
-    tmp_path_factory: pytest.TempPathFactory,
-    cells: list[tuple[str | None, str | None]],
-    csv_formulas: CsvFormulas,
+@given(records=st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=5))
+@example(records=[{"t": text} for text in ("a\rb", "\r", "\r\n", "\n", '"', ",", "=1+1", "\t=1", "\uff1d1", "@x")])
+def test_csv_gives_back_the_cells_whatever_they_hold(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], csv_formulas: CsvFormulas
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "d.csv"
-    view = FlatView(columns={"a": str, "b": str}, flatten=lambda record: record)
-    write_table("csv", path, view, [{"a": a, "b": b} for a, b in cells], csv_formulas)
+    view = FlatView(columns={"t": str, "n": int, "x": float, "f": bool}, flatten=lambda record: record)
+    write_table("csv", path, view, records, csv_formulas)
 
-    def expected(cell: str | None) -> str:
-        is_formula = csv_formulas == "escape" and (cell or "").startswith(tuple("=+-@\t\r\n＝＋－＠"))  # noqa: RUF001
-        return f"'{cell}" if is_formula else cell or ""
+    def expected(cell: object) -> str:
+        if not isinstance(cell, str):
+            return {"None": "", "True": "true", "False": "false"}.get(str(cell), str(cell))
+        is_formula = csv_formulas == "escape" and cell.startswith(tuple("=+-@\t\r\n＝＋－＠"))  # noqa: RUF001
+        return f"'{cell}" if is_formula else cell
 
-    assert csv_rows(path) == [["a", "b"], *([expected(a), expected(b)] for a, b in cells)]
+    rows = [[expected(cell) for cell in row] for row in zip(*view.cells(records), strict=True)]
+    assert csv_rows(path) == [list(view.columns), *rows]
     # The same by a reader that ends a line at any line break.
     with path.open(encoding="utf-8") as file:
-        assert len(list(csv.reader(file))) == 1 + len(cells)
+        assert len(list(csv.reader(file))) == 1 + len(records)
 
 
 def test_a_row_of_one_empty_cell_is_no_empty_line(tmp_path: Path) -> None:
@@ -121,28 +96,6 @@ def test_a_row_of_one_empty_cell_is_no_empty_line(tmp_path: Path) -> None:
     write_table("csv", tmp_path / "d.csv", view, [{"a": None}, {"a": ""}, {"a": "b"}])
 
     assert csv_rows(tmp_path / "d.csv") == [["a"], [""], [""], ["b"]]
-
-
-VALUES = {"t": CELLS, "n": st.none() | st.integers(), "x": st.none() | st.floats(), "f": st.none() | st.booleans()}
-
-
-@given(records=st.lists(st.fixed_dictionaries(VALUES), max_size=5))
-def test_csv_is_written_as_the_writer_of_python_does(
-    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, str | int | float | None]]
-) -> None:
-    path = tmp_path_factory.mktemp("csv") / "d.csv"
-    view = FlatView(columns={"t": str, "n": int, "x": float, "f": bool}, flatten=lambda record: record)
-    write_table("csv", path, view, records)
-
-    def line(row: Sequence[object]) -> str:
-        file = io.StringIO(newline="")
-        # Below Python 3.13 the writer quotes only those of the two that end its lines.
-        csv.writer(file, lineterminator="\r\n").writerow(row)
-        return f"{file.getvalue()[:-2]}\n"
-
-    words = {None: None, False: "false", True: "true"}
-    rows = [line([*row[:3], words[row[3]]]) for row in zip(*view.cells(records), strict=True)]
-    assert path.read_bytes().decode() == "".join([line(list(view.columns)), *rows])
 
 
 # What no column takes as it is, beside what all of them do.
@@ -185,11 +138,6 @@ def test_formulas_are_escaped_in_texts_of_csv_only_and_only_if_asked_for(tmp_pat
     assert csv_rows(tmp_path / "escape.csv")[1] == ["'=1+1", "-3", "-1.5"]
     assert json.loads((tmp_path / "d.jsonl").read_bytes()) == record
     assert pq.read_table(tmp_path / "d.parquet").to_pylist() == [record]
-
-
-def test_an_unknown_way_with_formulas_is_refused() -> None:
-    with pytest.raises(ValueError, match="csv_formulas is keep or escape; not 'drop'"):
-        Dataset("d.csv", view=VIEW, csv_formulas="drop")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -262,20 +210,16 @@ def test_an_unknown_suffix_is_refused(destination: str) -> None:
         Dataset(destination, view=VIEW)
 
 
-def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="format is one of jsonl, csv, parquet; not 'xlsx'"):
-        Dataset("d.csv", view=VIEW, format="xlsx")
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_dataset_goes_to_an_object_store_by_its_connection(tmp_path: Path, store: Store, format_: str) -> None:
-    write(tmp_path / f"d.{format_}", [{"name": "a"}])
-    write(ObjectStoragePath(f"memory://shelf@bucket/day/d.{format_}"), [{"name": "a"}])
-    write(f"memory://shelf@bucket/text.{format_}", [{"name": "a"}])
-
-    names = [f"/bucket/day/d.{format_}", f"/bucket/text.{format_}"]
-    assert [name for name in store.names if "/." not in name] == names
-    assert {store.cat_file(name) for name in names} == {(tmp_path / f"d.{format_}").read_bytes()}
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "xlsx"}, "format is one of jsonl, csv, parquet; not 'xlsx'"),
+        ({"csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
+    ],
+)
+def test_an_unknown_option_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Dataset("d.csv", view=VIEW, **options)
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,3 +229,60 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
         write(tmp_path / "d.parquet")
 
     assert list(tmp_path.iterdir()) == []
+
+
+LIMIT = 10_000
+
+
+@pytest.fixture
+def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lines have 10,000 bytes, and the files of datasets what follows from that."""
+    factor = DATASET.max_row_bytes // formats.MAX_LINE_BYTES
+    monkeypatch.setattr(formats, "MAX_LINE_BYTES", LIMIT)
+    monkeypatch.setattr(sources, "DATASET", dataclasses.replace(DATASET, max_row_bytes=factor * LIMIT))
+
+
+def longest(value: str | list[Any]) -> dict[str, Any]:
+    """Return the longest record of such values that can be written."""
+    count = (LIMIT - 20) // (len(json_line(value)) + 1)
+    while len(json_line({"value": value * (count + 1)})) <= LIMIT:
+        count += 1
+    return {"value": value * count}
+
+
+@pytest.mark.usefixtures("short_lines")
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("value", ["x", '"', "\n", '","\n', "\1", "ä", "\ud800", [1e16], ["", '"'], [1]], ids=ascii)
+def test_the_longest_record_is_read_again(tmp_path: Path, format_: Format, value: Any) -> None:
+    record = longest(value)
+    # A field is a column, too, as in the views of the package.
+    view = FlatView(
+        columns={"value": str, "record": str},
+        flatten=lambda record: {"value": "; ".join(map(str, record["value"])), "record": json_line(record).decode()},
+    )
+    with Dataset(str(tmp_path / "d"), view=view, format=format_).staging(OWNER) as staging:
+        staging.commit([record, {"value": "next"}], None)
+
+    read = sources.read_records(path_of(str(tmp_path / "d")), format_)
+
+    assert list(map(json.loads, read)) == [record, {"value": "next"}]
+
+
+@pytest.mark.usefixtures("short_lines")
+def test_a_longer_record_is_refused_and_what_was_committed_stays(tmp_path: Path) -> None:
+    dataset = Dataset(str(tmp_path / "d.jsonl"), view=VIEW)
+    short, too_long = {"value": "x" * (LIMIT // 2)}, {"value": "x" * LIMIT}
+    with dataset.staging(OWNER) as staging:
+        staging.commit([short, short, short], 1)
+        with pytest.raises(PermanentError, match="row of the dataset has 10,012 bytes"):
+            staging.commit([short, too_long], 2)
+
+        assert (staging.rows, staging.state) == (3, 1)
+
+
+def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "DATASET", dataclasses.replace(DATASET, max_row_bytes=1 << 20))
+    (tmp_path / "d.jsonl").write_bytes(b"x" * (3 << 20))
+
+    with pytest.raises(ValueError, match=r"d\.jsonl: the next line is longer than 1 MB"):
+        list(sources.read_records(path_of(str(tmp_path / "d.jsonl")), "jsonl"))

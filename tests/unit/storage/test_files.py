@@ -11,7 +11,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io.store import _STORE_CACHE, ObjectStore
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.files import beside, path_of, target_of, write_whole
+from airflow_provider_mediaops.storage.files import beside, path_of, write_whole
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
@@ -105,16 +105,6 @@ def test_a_destination_that_is_a_named_pipe_is_refused_and_stays(tmp_path: Path,
     assert names_in(tmp_path) == ["link", "pipe"]
 
 
-def test_a_destination_that_leads_to_an_open_pipe_is_refused() -> None:
-    reader, writer = os.pipe()
-    try:
-        with pytest.raises(FileExistsError, match="it is a named pipe"):
-            target_of(ObjectStoragePath(f"file:///proc/self/fd/{writer}"))
-    finally:
-        os.close(reader)
-        os.close(writer)
-
-
 # Airflow 3.1 knows no home folders in paths, and looks for the scheme only when the file is opened.
 SINCE_3_2 = pytest.mark.airflow(">=3.2")
 
@@ -122,51 +112,31 @@ SINCE_3_2 = pytest.mark.airflow(">=3.2")
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        pytest.param(
-            "~nosuchuser/c.txt",
-            "'~nosuchuser/c.txt' is no path of a file: there is no such home folder. Write the abs",
-            marks=SINCE_3_2,
-        ),
-        pytest.param(
-            "file://~nosuchuser/c.txt",
-            "~nosuchuser/c.txt' is no path of a file: there is no such home folder",
-            marks=SINCE_3_2,
-        ),
-        ("file:///a\0b.txt", r"a\\x00b.txt' is no path of a file: it holds a NUL byte"),
-        pytest.param(
-            "nosuchproto://x/c.txt", r"'nosuchproto://x/c.txt' is no path .* Use file://, s3:// or", marks=SINCE_3_2
-        ),
+        pytest.param("~nosuchuser/c.txt", "no such home folder", marks=SINCE_3_2),
+        pytest.param("file://~nosuchuser/c.txt", "no such home folder", marks=SINCE_3_2),
+        ("file:///a\0b/c.txt", "NUL byte"),
+        pytest.param("nosuchproto://x/c.txt", "Use file://, s3:// or", marks=SINCE_3_2),
         # Its package is missing.
-        pytest.param("gdrive://folder/c.txt", r"'gdrive://folder/c.txt' is no path .*gdrive_fs", marks=SINCE_3_2),
+        pytest.param("gdrive://folder/c.txt", "gdrive_fs", marks=SINCE_3_2),
     ],
 )
 def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
+    refusal = f"c.txt' is no path of a file: .*{message}"
+    with pytest.raises(InvalidArgumentError, match=refusal):
         path_of(path)
     if path.startswith(("~", "file:")):
-        with pytest.raises(InvalidArgumentError, match=message):
+        with pytest.raises(InvalidArgumentError, match=refusal):
             write_whole(ObjectStoragePath(path), b"")
-
-
-def test_an_object_is_written_with_one_put(store: Store) -> None:
-    write_whole(ObjectStoragePath(f"{BUCKET}/a/c.txt"), b"content")
-
-    assert store.cat_file("/bucket/a/c.txt") == b"content"
-    assert store.puts == ["/bucket/a/c.txt"]
 
 
 @pytest.mark.parametrize(
     ("refusal", "kind", "message"),
     [
-        (PermissionError("Access Denied"), PermissionError, r"bucket/c\.txt cannot be written: Access Denied"),
-        (OSError(28, "No space left"), OSError, r"bucket/c\.txt cannot be written: No space left"),
-        (
-            HTTPError("https://store", 503, "", Message(), None),
-            OSError,
-            r"bucket/c\.txt cannot be written: HTTP Error 503",
-        ),
+        (PermissionError("Access Denied"), PermissionError, "Access Denied"),
+        (OSError(28, "No space left"), OSError, "No space left"),
+        (HTTPError("https://store", 503, "", Message(), None), OSError, "HTTP Error 503"),
         # Some clients have errors of their own for a lost network.
-        (KeyError("no endpoint"), OSError, r"bucket/c\.txt cannot be written: KeyError: 'no endpoint'"),
+        (KeyError("no endpoint"), OSError, "KeyError: 'no endpoint'"),
     ],
 )
 def test_a_store_that_refuses_is_named_and_the_older_object_stays(
@@ -175,7 +145,7 @@ def test_a_store_that_refuses_is_named_and_the_older_object_stays(
     store.pipe_file("/bucket/c.txt", b"older")
     store.refusal = refusal
 
-    with pytest.raises(kind, match=message):
+    with pytest.raises(kind, match=rf"bucket/c\.txt cannot be written: {message}"):
         write_whole(ObjectStoragePath(f"{BUCKET}/c.txt"), b"newer")
 
     assert store.cat_file("/bucket/c.txt") == b"older"

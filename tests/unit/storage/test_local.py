@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from airflow_provider_mediaops.storage import local
-from airflow_provider_mediaops.storage.dataset import Dataset
-from tests.unit.storage.places import VIEW, Place, attempt, local_place, owner, rows
+from tests.unit.storage.places import Place, attempt, local_place, owner, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +35,10 @@ def log_of(place: Place) -> Path:
     return file
 
 
+def fail(*_: object) -> int:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 class TestPowerFailure:
     def test_of_records_that_never_reached_the_disk_no_commit_counts(self, here: Place) -> None:
         """The file has its length, and its end is zeros: the log was lost, the names were kept."""
@@ -54,26 +57,6 @@ class TestPowerFailure:
             for each in log.parent.iterdir():
                 if each != log:
                     each.unlink()
-
-    def test_a_log_that_is_kept_publishes_again_what_was_lost_at_the_destination(
-        self, here: Place, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fail(*_: object) -> Path:
-            raise OSError(errno.EIO, "the power failed")
-
-        attempt(here.dataset(), owner("old"), rows(7))
-        with monkeypatch.context() as patch:
-            # A rename that never reached the disk leaves the same behind.
-            patch.setattr(Path, "replace", fail)
-            with pytest.raises(OSError, match="the power failed"):
-                attempt(here.dataset(), owner(), rows(0), rows(2))
-        assert here.lines() == rows(7)
-        assert b'"kind":"done"' in log_of(here).read_bytes()
-
-        retry = attempt(here.dataset(), owner())
-
-        assert (retry.resumed, retry.summary["rows"]) == (True, 4)
-        assert here.lines() == rows(0, 4)
 
     def test_a_log_is_brought_to_the_disk_every_5_seconds(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         now, syncs = [100.0], list[float]()
@@ -124,16 +107,14 @@ class TestFullDisk:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return real(descriptor, bytes(data)[:left], offset)
 
-        def commit_all() -> None:
-            nonlocal committed
-            with here.dataset().staging(owner()) as staging:
-                monkeypatch.setattr(os, "pwrite", write)
-                for number in range(10):
-                    staging.commit(rows(2 * number), {"batch": 2 * number})
-                    committed = 2 * number + 2
-
-        with pytest.raises(OSError, match=r"d\.jsonl cannot be written: No space left on device\. What is") as caught:
-            commit_all()
+        with (  # noqa: PT012
+            pytest.raises(OSError, match=r"d\.jsonl cannot be written: No space left on device\. What is") as caught,
+            here.dataset().staging(owner()) as staging,
+        ):
+            monkeypatch.setattr(os, "pwrite", write)
+            for number in range(10):
+                staging.commit(rows(2 * number), {"batch": 2 * number})
+                committed = 2 * number + 2
         monkeypatch.setattr(os, "pwrite", real)
 
         assert caught.value.errno == errno.ENOSPC
@@ -142,35 +123,16 @@ class TestFullDisk:
         assert here.lines() == rows(0, committed + 2)
 
     def test_nothing_is_appended_after_a_write_that_failed(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object) -> int:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-        def write() -> None:
-            with here.dataset().staging(owner()) as staging:
-                with monkeypatch.context() as patch:
-                    patch.setattr(os, "pwrite", refuse)
-                    with pytest.raises(OSError, match="Input/output error"):
-                        staging.commit(rows(0), 1)
-                staging.commit(rows(2), 2)
-
-        with pytest.raises(OSError, match="an earlier write of this attempt has failed"):
-            write()
+        with (  # noqa: PT012
+            pytest.raises(OSError, match="an earlier write of this attempt has failed"),
+            here.dataset().staging(owner()) as staging,
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "pwrite", fail)
+                with pytest.raises(OSError, match="Input/output error"):
+                    staging.commit(rows(0), 1)
+            staging.commit(rows(2), 2)
         assert here.visible() == []
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
-    def test_a_destination_that_becomes_a_folder_keeps_the_stage(self, here: Place, tmp_path: Path, name: str) -> None:
-        def write() -> None:
-            with here.dataset(name).staging(owner()) as staging:
-                if not staging.resumed:
-                    staging.commit(rows(0), None)
-                    (tmp_path / name).mkdir()
-
-        with pytest.raises(Exception, match=rf"{name} "):
-            write()
-        (tmp_path / name).rmdir()
-
-        write()
-        assert here.dataset(name).published(owner())
 
     def test_an_attempt_that_cannot_begin_leaves_no_file_open(
         self, here: Place, monkeypatch: pytest.MonkeyPatch
@@ -178,11 +140,8 @@ class TestFullDisk:
         attempt(here.dataset(), owner(), rows(0), stop=True)
         before = psutil.Process().num_fds()
 
-        def refuse(*_: object) -> int:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
         with monkeypatch.context() as patch:
-            patch.setattr(os, "pread", refuse)
+            patch.setattr(os, "pread", fail)
             with pytest.raises(OSError, match="Input/output error"):
                 here.dataset().staging(owner()).__enter__()
         assert psutil.Process().num_fds() == before
@@ -208,15 +167,6 @@ class TestPaths:
 
         assert here.dataset(f"a/b/{name}").published(owner())
         assert f"a/b/{name}" in here.names()
-
-    # The paths of Airflow 3.1 know no home folder, neither to read nor to write.
-    @pytest.mark.airflow(">=3.3")
-    def test_a_tilde_is_the_home_folder(self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        with Dataset("~/d.jsonl", view=VIEW).staging(owner()) as staging:
-            staging.commit(rows(0), None)
-
-        assert here.lines() == rows(0)
 
     def test_a_link_stays_and_leads_to_the_new_content(self, here: Place, tmp_path: Path) -> None:
         (tmp_path / "data").mkdir()

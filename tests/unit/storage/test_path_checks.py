@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import re
@@ -9,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
+from airflow_provider_mediaops.storage import errors
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import format_of
-from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file, warn_if_deferred_to_local
+from airflow_provider_mediaops.storage.path_checks import (
+    check_changes_path,
+    check_store,
+    is_same_file,
+    warn_if_deferred_to_local,
+)
 from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 class TestSameFile:
@@ -75,33 +82,40 @@ class TestCheck:
         check_store(path_of("memory://shelf@bucket/a.csv"), "source")
         check_store(path_of("/tmp/a.csv"), "source")  # noqa: S108 nothing is opened
 
-    def test_a_provider_without_its_extra_is_named_as_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def missing(_: str | None) -> Any:
-            raise ImportError("requires the s3fs library")
+    @pytest.mark.parametrize(
+        ("path", "raised", "kind", "message"),
+        [
+            ("s3://b/a.csv", ImportError("requires s3fs"), PermanentError, r"\(requires s3fs\)\. Install .*\[s3fs\]"),
+            (
+                "s3://b/a.csv",
+                ValueError("the region is wrong"),
+                InvalidConnectionError,
+                "no connection.*region is wrong",
+            ),
+            (
+                "s3://mine@b/a.csv",
+                ValueError("the region is wrong"),
+                InvalidConnectionError,
+                "the connection 'mine' is not complete or .*region is wrong",
+            ),
+        ],
+        ids=["no package", "no connection", "a connection that cannot be used"],
+    )
+    def test_a_store_that_cannot_be_opened_is_named_with_what_it_lacks(
+        self, monkeypatch: pytest.MonkeyPatch, path: str, raised: Exception, kind: type[Exception], message: str
+    ) -> None:
+        def refuse(_: str | None) -> Any:
+            raise raised
 
-        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": missing})
+        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": refuse})
         monkeypatch.setattr("airflow.sdk.io.store._STORE_CACHE", {})
 
-        with pytest.raises(PermanentError, match=r"source s3://.* \(requires the s3fs library\)\. Install .*\[s3fs\]"):
-            check_store(path_of("s3://bucket/a.csv"), "source")
-
-    def test_a_connection_that_cannot_be_used_is_no_missing_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refused(_: str | None) -> Any:
-            raise ValueError("the region is wrong")
-
-        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": refused})
-        monkeypatch.setattr("airflow.sdk.io.store._STORE_CACHE", {})
-
-        with pytest.raises(InvalidConnectionError, match=r"source s3://bucket/a.csv .* no connection.*region is wrong"):
-            check_store(path_of("s3://bucket/a.csv"), "source")
-        with pytest.raises(InvalidConnectionError, match=r"the connection 'mine' is not complete or .*region is wrong"):
-            check_store(path_of("s3://mine@bucket/a.csv"), "source")
+        with pytest.raises(kind, match=f"source {path} .*{message}"):
+            check_store(path_of(path), "source")
 
     @pytest.mark.parametrize("path", ["memory://list.csv", "hdfs://host/list.csv"])
     def test_a_scheme_that_no_provider_registers_is_answered_with_those_that_work(self, path: str) -> None:
-        with pytest.raises(
-            PermanentError, match=r"Put the file on s3://, gs://, abfs:// or sftp://, or on a disk"
-        ) as told:
+        with pytest.raises(PermanentError, match=r"Put the file on s3://, gs://, abfs://") as told:
             check_store(path_of(path), "source")
         assert "install" not in str(told.value).lower()
 
@@ -151,9 +165,7 @@ class TestAddressesOfAzure:
     )
     def test_path_that_is_refused_is_shown_without_its_secret(self, path: str) -> None:
         # Airflow 3.1 knows an unknown scheme only once the store is opened.
-        with pytest.raises(
-            (InvalidArgumentError, PermanentError), match=r"is no path of a file|cannot be opened"
-        ) as told:
+        with pytest.raises((InvalidArgumentError, PermanentError), match=r"no path of a file|cannot be opened") as told:
             check_store(path_of(path), "source")
         assert "hidden" not in str(told.value)
 
@@ -161,22 +173,27 @@ class TestAddressesOfAzure:
         assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
 
 
-class TestLogLevel:
-    @pytest.fixture(autouse=True)
-    def _level_kept(self) -> Iterator[None]:
-        client = logging.getLogger("azure")
-        before = client.level
-        client.setLevel(logging.NOTSET)
-        yield
+@pytest.mark.parametrize(
+    ("setting", "own", "level"),
+    [
+        ("", logging.NOTSET, logging.WARNING),
+        ("a=INFO, azure=debug", logging.NOTSET, logging.DEBUG),
+        ("", logging.INFO, logging.INFO),
+    ],
+    ids=["usual", "setting of Airflow", "level of the user"],
+)
+def test_azures_client_logs_warnings_unless_the_user_wants_more(
+    monkeypatch: pytest.MonkeyPatch, setting: str, own: int, level: int
+) -> None:
+    client = logging.getLogger("azure")
+    monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", setting)
+    before = client.level
+    client.setLevel(own)
+    try:
+        path_of("abfs://mine@books/a/b.csv")
+        assert client.getEffectiveLevel() == level
+    finally:
         client.setLevel(before)
-
-    def test_of_azures_client_is_warning_unless_the_user_has_set_one(self) -> None:
-        path_of("abfs://mine@books/a/b.csv")
-        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.WARNING
-
-        logging.getLogger("azure").setLevel(logging.INFO)
-        path_of("abfs://mine@books/a/b.csv")
-        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.INFO
 
 
 @pytest.mark.parametrize(
@@ -190,3 +207,55 @@ def test_a_deferred_task_is_warned_of_a_destination_on_a_local_disk(destination:
     for warning in warnings:
         assert warning.startswith(f"destination {destination} is on a local disk")
         assert "triggerer" in warning
+
+
+@pytest.mark.parametrize(
+    ("path", "destination", "message"),
+    [
+        ("/out/d.jsonl?sig=hush-hush", "/out/d.jsonl?sig=hush-hush", "changes and destination are one file"),
+        ("file:///out/d.jsonl", "/out/d.jsonl", "changes and destination are one file"),
+        ("/out/../out/d.jsonl", "/out/d.jsonl", "changes and destination are one file"),
+        ("/out/d.jsonl/c.jsonl?sig=hush-hush", "/out/d.jsonl", "cannot both be files"),
+        ("/out", "/out/d.jsonl", "cannot both be files"),
+        ("/out/.c.jsonl?sig=hush-hush", "/out/d.jsonl", "changes is a hidden file"),
+        ("s3://me:hush-hush@b/c.jsonl", "/out/d.jsonl", "is on another storage"),
+        ("/out/c.jsonl", "s3://me:hush-hush@b/d.jsonl", "is on another storage"),
+        ("s3://two@b/e.jsonl", "s3://one@b/d.jsonl", "is on another storage"),
+        ("gs://one@b/e.jsonl", "s3://one@b/d.jsonl", "is on another storage"),
+    ],
+)
+def test_a_path_of_changes_that_cannot_be_published_is_refused_without_its_secret(
+    path: str, destination: str, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message) as told:
+        check_changes_path("changes", path, destination)
+    assert "hush-hush" not in str(told.value)
+
+
+@pytest.mark.parametrize("path", ["s3://b/e.jsonl", "s3://one@other/e.jsonl"])
+def test_changes_may_be_anywhere_on_the_storage_of_their_dataset(path: str) -> None:
+    check_changes_path("changes", path, "s3://one@b/d.jsonl")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [made for name, made in vars(errors).items() if name.endswith("_error") and inspect.isfunction(made)],
+    ids=lambda made: made.__name__,
+)
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("s3://me:hush-hush@bucket/d.csv", "s3://me:***@bucket/d.csv"),
+        ("gs://bucket/d.csv?signature=hush-hush", "gs://bucket/d.csv "),
+    ],
+)
+def test_error_of_a_destination_shows_neither_its_password_nor_its_query(
+    made: Callable[..., Exception], path: str, shown: str
+) -> None:
+    _, *others = inspect.signature(made).parameters.values()
+    needed: dict[str, Any] = {each.name: "1" for each in others if each.default is each.empty}
+
+    error = made(path, **needed)
+
+    assert shown in str(error)
+    assert "hush-hush" not in repr(error) + str(error)

@@ -1,14 +1,21 @@
-"""What does not fit into memory is on the disk under no name, so nobody else finds it."""
+"""What does not fit into memory: scratch files and databases under no name, and sets of any number of texts."""
 
 from __future__ import annotations
 
+import gc
 import os
+import sqlite3
 import tempfile
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_mediaops.storage.scratch import ScratchFile, scratch_database
+from airflow_provider_mediaops.storage.seen_set import SeenSet
+from tests.unit.full_disk import fill_the_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,14 +45,14 @@ def test_a_scratch_file_has_no_name_and_is_read_at_any_place_while_it_grows(
     assert not file.close.alive
 
 
-def test_a_disk_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_for_a_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     file = ScratchFile()
     monkeypatch.setattr(os, "pwrite", refuse)
 
-    with pytest.raises(OSError, match=r"The folder for temporary files, .* cannot hold what does not fit into memory"):
+    with pytest.raises(OSError, match=f"The folder for temporary files, {tempfile.gettempdir()}, cannot hold"):
         file.append(b"data")
 
 
@@ -56,3 +63,61 @@ def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: py
     with pytest.raises(OSError, match=r"temporary files cannot hold .*No usable temp.*/nowhere") as found:
         ScratchFile()
     assert "None" not in str(found.value)
+
+
+@pytest.mark.parametrize("in_memory", [0, 10, 150_000])
+@given(batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20))
+def test_set_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
+    seen, known = SeenSet(in_memory), set[str]()
+    for batch in batches:
+        expected = []
+        for text in batch:
+            expected.append(text not in known)
+            known.add(text)
+        assert seen.add(batch) == expected
+    assert len(seen) == len(known)
+
+
+def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
+    seen = SeenSet(in_memory=1_000)
+    tracemalloc.start()
+    try:
+        for at in range(0, 100_000, 50):
+            seen.add([f"UC-{number}" for number in range(at, at + 50)])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # 100,000 hashes in a set take 7 MB. SQLite's cache is bounded by itself.
+    assert most < 400_000
+
+
+def test_set_that_is_gone_has_closed_its_database() -> None:
+    seen = SeenSet(in_memory=10)
+    seen.add(map(str, range(1_000)))
+    database = seen._database  # noqa: SLF001
+    assert database
+
+    del seen
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
+
+
+def test_set_without_a_folder_for_temporary_files_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    seen = SeenSet(in_memory=10)
+    texts = [f"UC-{number}" for number in range(1_000)]
+
+    assert all(seen.add(texts))
+    assert not any(seen.add(texts))
+
+
+def test_a_disk_that_is_full_for_a_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_the_disk(monkeypatch)
+    seen = SeenSet(in_memory=1)
+    seen.add(["a", "b"])
+
+    with pytest.raises(OSError, match=f"temporary files, {tempfile.gettempdir()}, .*: database or disk is full"):
+        seen.add(["c"])

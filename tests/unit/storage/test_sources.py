@@ -1,3 +1,5 @@
+"""Lists of every format, the rows and lines of them that cannot be read, and files that are something else."""
+
 from __future__ import annotations
 
 import gzip
@@ -7,34 +9,58 @@ import sys
 import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFile
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.storage import source_lines
 from airflow_provider_mediaops.storage.source_columns import places_of, read_keep
-from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile, SourceRow
 from airflow_provider_mediaops.storage.source_list import ListSource
-from tests.unit.storage.source_files import GZIPPED, count_rows, file_of, read_rows, table_of, texts
+from airflow_provider_mediaops.storage.sources import rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from airflow_provider_mediaops.storage.source_columns import Keep
     from tests.unit.storage.conftest import Store
+
+GZIPPED = gzip.compress(b"a\n" * 99, mtime=0)
+
+
+def file_of(tmp_path: Path, name: str, content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    return (tmp_path / name).as_uri()
+
+
+def table_of(tmp_path: Path, column: Any, *, a_group: int = 1_000) -> str:
+    pq.write_table(pa.table({"id": list(range(len(column))), "isbn": column}), tmp_path / "s.parquet", a_group)
+    return (tmp_path / "s.parquet").as_uri()
+
+
+def read_rows(source: str, column: str | None = "isbn", *, keep: Keep = False) -> Iterator[SourceRow]:
+    return iter(ListSource([source], column and [column]).read(keep))
+
+
+def texts(source: str) -> list[str]:
+    rows = list(read_rows(source))
+    assert [row.error for row in rows if row.error] == []
+    return [row.text for row in rows]
 
 
 def version_of(source: str) -> str:
     return ListSource([source]).version()
 
 
-LINES = "a\n\n  b \r\nc"
-
-
-TABLE = 'id;x,isbn,note\n1,a,"two\nlines"\n2,,x\n\n3,,\n4,b,n\n'
-
-
-OBJECTS = '{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn":9780131103627.0}\n{"isbn":["x"]}\n'
+LINES = "\ufeffa\n\n  b \r\nc"
+TABLE = '\ufeffid;x, isbn ,note\n1,a,"two\nlines"\n2,,x\n\n3,,\n4,b,n\n'
+OBJECTS = '\ufeff{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn":9780131103627.0}\n{"isbn":["x"]}\n'
 
 
 @pytest.mark.parametrize("packed", ["", ".gz", ".GZ"])
@@ -49,22 +75,7 @@ OBJECTS = '{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn":97801
 def test_each_format_gives_a_text_a_row(
     tmp_path: Path, name: str, content: str, expected: list[str], packed: str
 ) -> None:
-    source = file_of(tmp_path, name + packed.lower(), content)
-    if packed.isupper():
-        (tmp_path / f"{name}.gz").rename(tmp_path / f"{name}{packed}")
-    source = source.removesuffix(".gz") + packed if packed else source
-
-    assert texts(source) == expected
-    assert count_rows(source, "isbn") == len(expected)
-
-
-@pytest.mark.parametrize(("name", "content"), [("s.txt", "a"), ("s.csv", "isbn\na"), ("s.jsonl", '{"isbn":"a"}')])
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, name: str, content: str) -> None:
-    assert texts(file_of(tmp_path, name, b"\xef\xbb\xbf" + content.encode())) == ["a"]
-
-
-def test_blanks_around_the_names_of_columns_do_not_matter(tmp_path: Path) -> None:
-    assert texts(file_of(tmp_path, "s.csv", "id , isbn \n1,a\n")) == ["a"]
+    assert texts(file_of(tmp_path, name + packed, content)) == expected
 
 
 def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp_path: Path) -> None:
@@ -106,123 +117,80 @@ def test_array_of_json_in_one_line_is_read_in_parts_however_long(tmp_path: Path)
 
 
 def test_a_file_is_read_as_its_rows_are_asked_for(tmp_path: Path) -> None:
-    rows = read_rows(file_of(tmp_path, "s.csv", b"isbn\n" + b"a\n" * 2_000 + b"x" * 20_000_000), "isbn")
+    rows = read_rows(file_of(tmp_path, "s.csv", b"isbn\n" + b"a\n" * 2_000 + b"x" * 20_000_000))
 
     assert next(rows) == SourceRow("a")
 
 
-# Airflow 3.1 knows no home folders in paths, and looks for the scheme only when the file is opened.
-SINCE_3_2 = pytest.mark.airflow(">=3.2")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "file:///a\0b.txt",
-        pytest.param("~nosuchuser/s.txt", marks=SINCE_3_2),
-        pytest.param("nosuchproto://x/s.txt", marks=SINCE_3_2),
-    ],
-)
-def test_a_path_that_can_never_name_a_file_is_refused(source: str) -> None:
-    for read in (
-        lambda: next(read_rows(source, "isbn")),
-        lambda: count_rows(source, "isbn"),
-        lambda: version_of(source),
-    ):
-        with pytest.raises(InvalidArgumentError, match="is no path of a file"):
-            read()
-
-
 class TestParquet:
     @pytest.mark.parametrize(
-        ("column", "types"),
+        ("column", "expected"),
         [
-            (["a", None, "b"], {}),
-            (["a", None, "b"], {"type": pa.large_string()}),
-            ([b"a", None, b"b"], {}),
+            (["a", None, "b"], ["a", "", "b"]),
+            (pa.array(["a", None, "b"], pa.large_string()), ["a", "", "b"]),
+            ([b"a", None, b"b"], ["a", "", "b"]),
+            (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
+            ([9780131103627, None], ["9780131103627", ""]),
+            ([9780131103627.0, None], ["9780131103627", ""]),
+            ([Decimal(9780131103627), None], ["9780131103627", ""]),
+            ([Decimal("9780131103627.00"), None], ["9780131103627", ""]),
         ],
+        ids=["texts", "large texts", "bytes", "dictionary", "integers", "floats", "decimals", "decimals with a point"],
     )
-    def test_texts_are_read_from_a_column(self, tmp_path: Path, column: list[Any], types: dict[str, Any]) -> None:
-        assert texts(table_of(tmp_path, column, **types)) == ["a", "", "b"]
+    def test_texts_and_numbers_of_a_column_are_texts(self, tmp_path: Path, column: Any, expected: list[str]) -> None:
+        assert texts(table_of(tmp_path, column)) == expected
 
     @pytest.mark.parametrize(
-        "value", [9780131103627, 9780131103627.0, Decimal(9780131103627), Decimal("9780131103627.00")]
+        ("name", "column", "message"),
+        [
+            ("isbn", pa.array([b"\xff"]).view(pa.string()), "column 'isbn' .* cannot be read"),
+            ("isbn", pa.array([2**62], pa.duration("s")), "column 'isbn' .* cannot be read"),
+            (
+                "when",
+                pa.array([0], pa.timestamp("us", "Nowhere/Never")),
+                "Nowhere/Never.* cannot be kept .*keep_columns",
+            ),
+        ],
+        ids=["no UTF-8", "longer than Python has", "unknown time zone"],
     )
-    def test_numbers_are_texts_of_digits(self, tmp_path: Path, value: Any) -> None:
-        assert texts(table_of(tmp_path, [value, None])) == ["9780131103627", ""]
+    def test_values_that_cannot_be_read_are_named(self, tmp_path: Path, name: str, column: Any, message: str) -> None:
+        pq.write_table(pa.table({"isbn": ["a"], name: column}), tmp_path / "s.parquet")
 
-    def test_words_of_a_dictionary_are_texts(self, tmp_path: Path) -> None:
-        file = tmp_path / "s.parquet"
-        pq.write_table(pa.table({"isbn": pa.array(["a", "b", "a"]).dictionary_encode()}), file)
-
-        assert texts(file.as_uri()) == ["a", "b", "a"]
-
-    @pytest.mark.parametrize(
-        "column",
-        [pa.array([b"\xff"]).view(pa.string()), pa.array([2**62], pa.duration("s"))],
-        ids=["no UTF-8", "longer than Python has"],
-    )
-    def test_values_that_cannot_be_read_are_named(self, tmp_path: Path, column: Any) -> None:
-        pq.write_table(pa.table({"isbn": column}), tmp_path / "s.parquet")
-
-        with pytest.raises(InvalidSourceError, match=r"s\.parquet: column 'isbn' has values of type .* cannot be read"):
-            list(read_rows((tmp_path / "s.parquet").as_uri(), "isbn"))
-
-    def test_a_time_zone_that_is_not_known_is_named(self, tmp_path: Path) -> None:
-        times = pa.array([0], pa.timestamp("us", "Nowhere/Never"))
-        pq.write_table(pa.table({"isbn": ["a"], "when": times}), tmp_path / "s.parquet")
-
-        with pytest.raises(InvalidSourceError, match=r"column 'when' .*Nowhere/Never.* cannot be kept .* keep_columns"):
-            list(read_rows((tmp_path / "s.parquet").as_uri(), "isbn", keep=True))
+        with pytest.raises(InvalidSourceError, match=message):
+            list(read_rows((tmp_path / "s.parquet").as_uri(), keep=True))
 
     def test_all_groups_of_rows_are_read(self, tmp_path: Path) -> None:
         column = [f"text {number}" for number in range(2_500)]
-        source = table_of(tmp_path, column, a_group=1_100)
 
-        assert count_rows(source, "isbn") == 2_500
-        assert texts(source) == column
+        assert texts(table_of(tmp_path, column, a_group=1_100)) == column
 
     def test_a_table_without_the_column_is_named_with_those_it_has(self, tmp_path: Path) -> None:
-        source = table_of(tmp_path, ["a"])
-        twice = tmp_path / "twice.parquet"
-        pq.write_table(pa.table([["a"], ["b"]], names=["isbn", "isbn"]), twice)
-
-        with pytest.raises(InvalidSourceError, match="there are 2 columns 'isbn'; give them different names"):
-            count_rows(twice.as_uri(), "isbn")
-        for use in (lambda: list(read_rows(source, "ean")), lambda: [count_rows(source, "ean")]):
-            with pytest.raises(
-                InvalidSourceError, match=f"source {source}: there is no column 'ean', but 'id', 'isbn'"
-            ):
-                use()
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: there is no column 'ean', but 'id', 'isbn'"):
+            list(read_rows(table_of(tmp_path, ["a"]), "ean"))
 
     @pytest.mark.parametrize("content", [b"", b"isbn\na\n", b"PAR1" + b"x" * 99])
     def test_a_file_that_is_something_else_is_named(self, tmp_path: Path, content: bytes) -> None:
         with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file"):
-            list(read_rows(file_of(tmp_path, "s.parquet", content), "isbn"))
+            list(read_rows(file_of(tmp_path, "s.parquet", content)))
 
     def test_without_pyarrow_the_error_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         source = table_of(tmp_path, ["a"])
         monkeypatch.setitem(sys.modules, "pyarrow", None)
 
         with pytest.raises(PermanentError, match="extra 'parquet'"):
-            list(read_rows(source, "isbn"))
+            list(read_rows(source))
 
 
 class TestVersion:
-    def test_version_stays_while_the_file_does(self, tmp_path: Path) -> None:
+    def test_version_stays_until_the_size_or_the_time_changes(self, tmp_path: Path) -> None:
         source = file_of(tmp_path, "s.txt", "a")
-
-        assert version_of(source) == version_of(source)
-
-    def test_another_size_or_time_is_another_version(self, tmp_path: Path) -> None:
-        source = file_of(tmp_path, "s.txt", "a")
-        versions = [version_of(source)]
+        versions = [version_of(source), version_of(source)]
         (tmp_path / "s.txt").write_text("ab")
         versions.append(version_of(source))
         os.utime(tmp_path / "s.txt", ns=(1, 1))
         versions.append(version_of(source))
 
-        assert len(set(versions)) == 3
+        assert [versions.index(each) for each in versions] == [0, 0, 2, 3]
 
     def test_memory_of_a_client_does_not_count(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         tags = {"known": "old", "true": "new"}
@@ -234,8 +202,7 @@ class TestVersion:
         assert version_of("memory://shelf@bucket/s.txt") != now
 
     def test_the_tag_of_a_store_counts_before_its_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        store.pipe_file("/bucket/s.txt", b"a")
-        known = json.loads('{"type": "file", "size": 1, "ETag": "one", "LastModified": "monday"}')
+        known: dict[str, Any] = {"type": "file", "size": 1, "ETag": "one", "LastModified": "monday"}
         monkeypatch.setattr(store, "info", lambda _: known)
         first = version_of("memory://shelf@bucket/s.txt")
 
@@ -271,17 +238,25 @@ class TestGzip:
 
         assert texts((tmp_path / "s.txt.gz").as_uri()) == ["a", "b", "c"]
 
-    def test_an_empty_file_has_no_rows(self, tmp_path: Path) -> None:
-        (tmp_path / "s.txt.gz").touch()
+    @pytest.mark.parametrize(
+        "data",
+        [
+            *(GZIPPED + end for end in (b"x", b"\0x", GZIPPED[:5], GZIPPED[:-1], b"\0" * 9_000 + GZIPPED[:-8])),
+            b"plain\n",
+            GZIPPED[:-9],
+            GZIPPED[:10] + b"\xff" * 9,
+            GZIPPED[:5],
+        ],
+        ids=[
+            *("text after it", "text after padding", "head after it", "member without end", "member without checksum"),
+            *("no gzip", "cut", "overwritten", "cut in its head"),
+        ],
+    )
+    def test_anything_else_is_refused(self, tmp_path: Path, data: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(data)
 
-        assert texts((tmp_path / "s.txt.gz").as_uri()) == []
-
-    @pytest.mark.parametrize("end", [b"x", b"\0x", GZIPPED[:5], GZIPPED[:-1], b"\0" * 9_000 + GZIPPED[:-8]])
-    def test_anything_else_after_a_member_is_refused(self, tmp_path: Path, end: bytes) -> None:
-        (tmp_path / "s.txt.gz").write_bytes(GZIPPED + end)
-
-        with pytest.raises(InvalidSourceError, match="no whole gzip file"):
-            count_rows((tmp_path / "s.txt.gz").as_uri(), "isbn")
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is no whole gzip file"):
+            texts((tmp_path / "s.txt.gz").as_uri())
 
     @pytest.mark.parametrize("size", [1, 8_191, 8_192, 8_193, 262_143, 262_144, 262_145, 1_000_000])
     @pytest.mark.parametrize("level", [0, 9])
@@ -303,22 +278,15 @@ class TestGzip:
     ) -> None:
         store.pipe_file("/bucket/s.txt.gz", data)
         reads: list[int] = []
-        opened = store.open
+        real = MemoryFile.read
 
-        def opening(*args: Any, **options: Any) -> Any:
-            file = opened(*args, **options)
-            read = file.read
+        def read(file: MemoryFile, size: int = -1) -> bytes:
+            reads.append(size)
+            return bytes(real(file, size))
 
-            def counting(size: int = -1) -> bytes:
-                reads.append(size)
-                return bytes(read(size))
+        monkeypatch.setattr(MemoryFile, "read", read)
 
-            file.read = counting
-            return file
-
-        monkeypatch.setattr(store, "open", opening)
-
-        assert count_rows("memory://shelf@bucket/s.txt.gz", "isbn") == 99
+        assert len(texts("memory://shelf@bucket/s.txt.gz")) == 99
         assert 1 < len(reads) < 200
 
 
@@ -341,3 +309,237 @@ class TestKeep:
     def test_anything_else_is_refused(self, value: object) -> None:
         with pytest.raises(InvalidArgumentError, match="keep_columns"):
             read_keep(value)
+
+
+class TestRowsThatCannotBeRead:
+    @pytest.mark.parametrize(
+        ("name", "content", "row"),
+        [
+            (
+                "s.csv",
+                b"n,isbn\n,a\n,b\n1\n,d\n",
+                SourceRow("", "Line 4: it has 1 of 2 columns, and 'isbn' is not among them."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
+                SourceRow('{"isbn":', "Line 3: it is no JSON (Expecting value: line 2 column 1 (char 9))."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n[1,2]\n{"isbn":"d"}\n',
+                SourceRow("[1, 2]", "Line 3: it has 2 values without names."),
+            ),
+            ("s.jsonl", b'{"isbn":"a"}\n{"isbn":"b"}\n{"id":1}\n{"isbn":"d"}\n', SourceRow("")),
+            (
+                "s.csv",
+                b"n,isbn\n,a\n,b\n1,2,3\n,d\n",
+                SourceRow(
+                    "2",
+                    "Line 4: it has 3 cells, but the header names 2 columns, so which is which is not known.",
+                ),
+            ),
+        ],
+    )
+    def test_one_bad_row_is_a_row_with_its_line_and_spoils_no_other(
+        self, tmp_path: Path, name: str, content: bytes, row: SourceRow
+    ) -> None:
+        source = file_of(tmp_path, name, content)
+
+        assert list(read_rows(source)) == [SourceRow("a"), SourceRow("b"), row, SourceRow("d")]
+
+    def test_row_that_is_nested_too_deep_spoils_no_other(self, tmp_path: Path) -> None:
+        deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
+        rows = list(read_rows(file_of(tmp_path, "s.jsonl", f'{{"isbn":"a"}}\n{deep}\n{{"isbn":"b"}}\n')))
+
+        assert [row.text for row in rows] == ["a", deep, "b"]
+        assert str(rows[1].error).startswith("Line 2: it is no JSON (")
+
+    @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+    def test_row_that_is_nested_as_deep_as_may_be_is_kept(self, tmp_path: Path, begin: str, end: str) -> None:
+        row = f'{{"isbn":"a","x":{begin * 690}1{end * 690}}}'
+
+        [found] = read_rows(file_of(tmp_path, "s.jsonl", row), keep=True)
+
+        assert (found.text, found.error) == ("a", None)
+        assert json.dumps(found.columns, separators=(",", ":")) == f'{{"x":{begin * 690}1{end * 690}}}'
+
+    @pytest.mark.parametrize("levels", [800, 900, 100_000])
+    def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(
+        self, tmp_path: Path, levels: int
+    ) -> None:
+        deep = f'{{"isbn":{"[" * levels}{"]" * levels}}}'
+
+        with pytest.raises(InvalidSourceError, match=r"s\.json, line 3: it is no JSON \(it is nested too deep\)"):
+            list(read_rows(file_of(tmp_path, "s.json", f'[\n{{"isbn":"a"}},\n{deep}]')))
+
+    def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
+        assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
+
+
+# Within quotes, a row may have many lines.
+LONG_ROW = ",".join(f'"{"a" * 99_000}\n"' for _ in range(200))
+
+
+class TestFilesThatAreSomethingElse:
+    def test_a_row_is_as_long_as_a_line_at_the_most(self, tmp_path: Path) -> None:
+        long = "a" * 131_072
+        assert [row.text for row in read_rows(file_of(tmp_path, "s.csv", f"isbn\n{long}"))] == [long]
+        with pytest.raises(InvalidSourceError, match=r"s\.csv, line 3: .*a cell has more than 131,072 characters"):
+            list(read_rows(file_of(tmp_path, "s.csv", f"isbn\nb\n{long}a")))
+
+        with pytest.raises(InvalidSourceError, match=r"line \d+: the row is longer than 16 MB, so it is no list"):
+            list(read_rows(file_of(tmp_path, "long.csv", f"isbn,more\n{LONG_ROW}")))
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("s.csv", "id,ISBN13\n1,a\n", "line 1: there is no column 'isbn', but 'id', 'ISBN13'"),
+            ("s.csv", b"x,\xfcber\n", "line 1: there is no column 'isbn', but 'x', '\xfcber'"),
+            (
+                "s.csv",
+                "9780439023481,One\n",
+                "line 1: .*, but '9780439023481', 'One'. Its first line is no header: add",
+            ),
+            (
+                "s.csv",
+                ",".join("abcdefghijklmnopqrstuvwxyz"),
+                "line 1: there is no column 'isbn', but .*'t' and 6 more",
+            ),
+            ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 39}…'"),
+            ("s.csv", "isbn,ean,isbn\na,b,c\n", "line 1: there are 2 columns 'isbn'; give them different names"),
+            ("s.csv", 'n,isbn\n,a\n"x,b\n,c\n,d\n', "line 3: it is no CSV .a quote is opened there and never closed"),
+            ("s.csv", 'n,isbn\n,a\n,b\n,"', "line 4: it is no CSV .a quote is opened there and never closed"),
+            ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
+            ("s.jsonl", '{"isbn":', "line 1: it is no JSON"),
+            ("s.json", '[\n{"isbn": 1},\n{"isbn": 2\n', "line 3: it is no JSON"),
+            ("s.json", '[{"isbn": 1},\n', "line 2: it is no JSON .its end is missing"),
+            ("s.txt", b"a\0b\n", r"line 1: it is no text \(it holds NUL bytes\)"),
+            ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
+            ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
+            ("s.csv", '"isbn","a\rb"\ra,b\r', "line 1: its lines end in CR alone"),
+            ("s.jsonl", '{"isbn":1}\r{"isbn":2}\r', "line 1: its lines end in CR alone"),
+            ("s.csv", "\ufeffisbn\na\n\ud800".encode("utf-16-le", "surrogatepass"), "line 3: it is no text in utf-16"),
+            ("s.txt", GZIPPED, "line 1: it is no text but compressed with gzip; let its name end in .gz"),
+            ("s.csv", b"%PDF-1.7\n", "line 1: it is no text but a PDF"),
+            ("s.csv", b"\n<!DOCTYPE html>\n<p>", "line 1: it is a web page; download the file itself"),
+            ("s.csv", b"\xd0\xcf\x11\xe0rest", "line 1: it is no text but a workbook of Excel in its old form"),
+            ("s.csv", b"PK\x03\x04rest", "line 1: it is no text but a ZIP archive or a workbook"),
+            ("s.txt", b"PAR1rest", "line 1: it is no text but Parquet"),
+        ],
+    )
+    def test_a_file_that_is_something_else_is_named_with_what_it_is(
+        self, tmp_path: Path, name: str, content: str | bytes, message: str
+    ) -> None:
+        source = file_of(tmp_path, name, content)
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}, {message}"):
+            list(read_rows(source))
+
+    @pytest.mark.parametrize("name", ["s.csv", "s.csv.gz"])
+    def test_an_empty_table_is_named(self, tmp_path: Path, name: str) -> None:
+        source = file_of(tmp_path, name, "")
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}: it is empty, without even a first line"):
+            texts(source)
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
+    def test_file_without_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is no list"):
+            texts(file_of(tmp_path, name, b"x" * (17 << 20)))
+
+    def test_a_parquet_file_with_a_damaged_name_of_a_column_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.parquet"
+        pq.write_table(pa.table({"isbn": ["9780131103627"], "pages": ["9"]}), file, store_schema=False)
+        file.write_bytes(file.read_bytes().replace(b"pages", b"page\xff"))
+
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file \('utf-8' codec"):
+            list(read_rows(file.as_uri()))
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.parquet", "s.xlsx"])
+    def test_a_missing_file_is_named(self, tmp_path: Path, name: str) -> None:
+        source = (tmp_path / name).as_uri()
+        for use in (lambda: list(read_rows(source, "isbn")), lambda: ListSource([source]).version()):
+            with pytest.raises(FileNotFoundError, match=rf"source {source} cannot be read: No such file"):
+                use()
+
+    @pytest.mark.usefixtures("store")
+    def test_a_missing_object_is_named(self) -> None:
+        with pytest.raises(FileNotFoundError, match=r"bucket/s\.txt cannot be read: there is no such file"):
+            list(read_rows("memory://shelf@bucket/s.txt"))
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("s.xls", "is in the old form of Excel; save it as .xlsx or as .csv"),
+            ("s.zip", "is an archive; unpack it first"),
+            ("s.txt.bz2", "is compressed with bzip2; unpack it"),
+            *(
+                (name, r"ends in none of \.txt, .*\(each also with \.gz\), \.parquet and \.xlsx")
+                for name in ("s", "txt")
+            ),
+        ],
+    )
+    def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(self, source: str, message: str) -> None:
+        with pytest.raises(InvalidSourceError, match=message):
+            ListSource([source]).files()
+
+
+class TestEmptyLines:
+    """64 kB of gzip hold 64 million empty lines: none of them is a row, and reading them takes time."""
+
+    @pytest.mark.parametrize(
+        ("name", "head"), [("s.txt", b"a\n"), ("s.csv.gz", b"isbn\na\n"), ("s.jsonl", b'{"isbn":"a"}\n')]
+    )
+    @pytest.mark.parametrize(
+        "blank",
+        [
+            b"\n",
+            b"\r\n",
+            b" \t\n",
+            b"\x1c\n",
+            b"\x1f\r\n",
+            *(f"{char}\n".encode() for char in "\x85\xa0\u2000\u2028\u3000"),
+        ],
+    )
+    def test_in_every_format(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
+    ) -> None:
+        monkeypatch.setattr(source_lines, "_BLANK_LINES", 1_000)
+        most = 1_000 + 10 * head.count(b"\n")
+        assert texts(file_of(tmp_path, name, head + blank * most))
+        source = file_of(tmp_path, name, head + blank * (most + 1))
+        with pytest.raises(InvalidSourceError, match=f"{most + 1:,} of the lines up to here are empty"):
+            texts(source)
+
+    def test_ten_of_them_beside_each_row_are_read_however_many(self, tmp_path: Path) -> None:
+        rows = 110_000
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 10 + b"a\n") * rows)
+
+        assert len(texts(source)) == rows
+
+    def test_more_than_that_are_refused_though_rows_stand_between(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 100_000 + b"a\n") * 20)
+
+        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
+            texts(source)
+
+
+@pytest.mark.parametrize(
+    ("format", "content"),
+    [
+        ("csv", b"a,b\n1,2\n"),
+        ("json", b"{"),
+        ("jsonl", b"PK\3\4"),
+        ("parquet", b"PAR1"),
+        ("txt", b"a\0b\n"),
+        ("xlsx", b"PK\3\4"),
+    ],
+)
+def test_error_of_a_list_does_not_show_the_signature_in_its_path(tmp_path: Path, format: str, content: bytes) -> None:
+    path = unquote(file_of(tmp_path, f"list.{format}?signature=hush-hush", content))
+
+    with pytest.raises(InvalidSourceError, match=rf"/list\.{format}[,: ]") as raised:
+        list(rows_of(SourceFile(path, format, LIST, ReadOptions(["isbn"]))))
+
+    assert "hush-hush" not in str(raised.value)

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import os
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, DestinationReplacedError, PermanentError
-from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
+from airflow_provider_mediaops.exceptions import DestinationReplacedError, InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.storage.formats import FORMATS
+from airflow_provider_mediaops.storage.local import LocalBackend
+from airflow_provider_mediaops.storage.object_store import StoreBackend
+from tests.unit.storage.places import Place, StoppedError, attempt, local_place, owner, rows, stopped
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.ownership import Owner
 
-FORMATS = ("jsonl", "csv", "parquet")
+OLD, NEW = rows(0), rows(5, 3)
+MANIFEST = ".d.jsonl.staging/manifest.json"
+
+
+#: What an attempt finds that begins anew.
+NOTHING: Any = (False, 0, None, [])
+
+
+def found_in(staging: Staging) -> tuple[bool, int, Any, list[Any]]:
+    """Return whether an earlier attempt is resumed, and the rows, the state and the records so far."""
+    return staging.resumed, staging.rows, staging.state, list(staging.records())
 
 
 def test_commits_are_published_when_the_block_ends(place: Place) -> None:
     with place.dataset().staging(owner()) as staging:
-        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        assert found_in(staging) == NOTHING
         staging.commit(rows(0), {"token": "T1"})
         staging.commit([], ["any", 1, None])
         staging.commit(rows(2), {"token": None})
-        assert (staging.rows, staging.state, list(staging.records())) == (4, {"token": None}, rows(0, 4))
+        assert found_in(staging) == (False, 4, {"token": None}, rows(0, 4))
         assert place.visible() == []
         staging.summary["pages"] = 3
 
@@ -35,46 +54,39 @@ def test_commits_are_published_when_the_block_ends(place: Place) -> None:
     assert place.is_settled()
 
 
-def test_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
-    attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
+@pytest.mark.parametrize(("batches", "state"), [([rows(0), rows(2)], {"batch": 2}), ([[]], {"batch": 0})])
+def test_next_attempt_goes_on_where_the_last_commit_left_off(place: Place, batches: list[Any], state: Any) -> None:
+    attempt(place.dataset(), owner(), *batches, stop=True)
+    committed = [row for batch in batches for row in batch]
     assert place.visible() == []
 
     with place.dataset().staging(owner()) as staging:
-        assert (staging.resumed, staging.rows, staging.state) == (True, 4, {"batch": 2})
-        assert list(staging.records()) == rows(0, 4)
-        staging.commit(rows(4), {"batch": 4})
+        assert found_in(staging) == (True, len(committed), state, committed)
+        staging.commit(rows(9), None)
 
-    assert place.lines() == rows(0, 6)
+    assert place.lines() == [*committed, *rows(9)]
     assert place.visible() == ["d.jsonl"]
     assert place.is_settled()
 
 
 def test_discarded_records_are_in_no_dataset_and_those_since_are(place: Place) -> None:
-    attempt(place.dataset(), owner("dag/yesterday/task/-1"), rows(9))
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
     with stopped(), place.dataset().staging(owner()) as staging:
-        assert staging.resumed
+        staging.commit(rows(4), {"batch": 4})
+        staging.flush()
         staging.discard()
-        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        assert found_in(staging) == NOTHING
         raise StoppedError
     with stopped(), place.dataset().staging(owner()) as staging:
-        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        assert found_in(staging) == NOTHING
         staging.commit(rows(7), {"batch": 1})
         raise StoppedError
-    assert place.lines() == rows(9)
 
     with place.dataset().staging(owner()) as staging:
-        assert (staging.resumed, list(staging.records()), staging.state) == (True, rows(7), {"batch": 1})
+        assert found_in(staging) == (True, 2, {"batch": 1}, rows(7))
 
     assert place.lines() == rows(7)
     assert place.is_settled()
-
-
-def test_a_state_without_records_is_gone_on_with(place: Place) -> None:
-    attempt(place.dataset(), owner(), [], stop=True)
-
-    with place.dataset().staging(owner()) as staging:
-        assert (staging.resumed, staging.rows, staging.state) == (True, 0, {"batch": 0})
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -104,84 +116,50 @@ def test_another_run_or_other_parameters_start_anew(place: Place, other: Owner) 
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
 
     with place.dataset().staging(other) as staging:
-        assert (staging.resumed, staging.rows, staging.state) == (False, 0, None)
+        assert found_in(staging) == NOTHING
         staging.commit(rows(7), None)
 
     assert place.lines() == rows(7)
     assert place.visible() == ["d.jsonl"]
 
 
-class TestOthers:
-    def test_an_older_attempt_of_the_same_task_ends_at_its_next_commit(self, place: Place) -> None:
-        def commit_twice() -> None:
-            with place.dataset().staging(owner()) as first:
-                first.commit(rows(0), 1)
-                first.flush()
-                attempt(place.dataset(), owner(), rows(2), stop=True)
-                first.commit(rows(9), 2)
-                first.flush()
+def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(place: Place) -> None:
+    attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
 
-        with pytest.raises(DestinationInUseError, match=r"d\.jsonl is being written by a newer attempt") as caught:
-            commit_twice()
+    with pytest.raises(PermanentError, match=r"d\.jsonl is the dataset of dag/run/task/0, .*ti\.map_index"):
+        attempt(place.dataset(), owner("dag/run/task/1", "other"), rows(9))
 
-        assert caught.value.temporary
-        attempt(place.dataset(), owner())
-        assert place.lines() == rows(0, 4)
+    assert place.lines() == rows(0)
+    assert place.dataset().published(owner("dag/run/task/0"))
 
-    def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
-        attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
 
-        with pytest.raises(PermanentError, match=r"d\.jsonl is the dataset of dag/run/task/0, .*ti\.map_index"):
-            attempt(place.dataset(), owner("dag/run/task/1", "other"), rows(9))
+def publish(
+    place: Place, records: list[dict[str, Any]], who: Owner, *, name: str = "d.jsonl", **given: Any
+) -> dict[str, Any]:
+    """Publish records, and changes that count them if their path is given; return the summary."""
+    digest = given.pop("digest", None)
+    with place.dataset(name, **given).staging(who) as staging:
+        staging.commit(records, None)
+        staging.digest = digest
+        if given:
+            staging.changes = lambda file: _write(file, f"{len(records)} records")
+    return staging.summary
 
-        assert place.lines() == rows(0)
-        assert place.dataset().published(owner("dag/run/task/0"))
-        assert place.visible() == ["d.jsonl"]
 
-    @pytest.mark.parametrize(
-        "later",
-        [
-            owner("dag/next/task/1", "other"),
-            owner("dag/run/elsewhere/1", "other"),
-            owner("dag/run/task/-1", "other"),
-            owner("dag/run/task/1", "other", clears=1),
-            owner("dag/run/task/0", "other"),
-            owner("dag/run/task/1"),
-        ],
-    )
-    def test_but_any_other_does(self, place: Place, later: Owner) -> None:
-        attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
-        attempt(place.dataset(), later, rows(2))
-
-        assert place.lines() == rows(2)
-
-    def test_neighbours_do_not_meet(self, place: Place) -> None:
-        with place.dataset("a.jsonl").staging(owner("one")) as one, place.dataset("b.jsonl").staging(owner()) as two:
-            one.commit(rows(0), None)
-            two.commit(rows(2), None)
-
-        assert (place.lines("a.jsonl"), place.lines("b.jsonl")) == (rows(0), rows(2))
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
 
 
 class TestDigest:
-    def publish(
-        self, place: Place, digest: str | None, *, who: Owner | None = None, first: int = 0, name: str = "d.jsonl"
-    ) -> dict[str, Any]:
-        with place.dataset(name).staging(who or owner(f"task of {place.now}")) as staging:
-            staging.commit(rows(first), None)
-            staging.digest = digest
-            place.now += 1
-        return staging.summary
-
     @pytest.mark.parametrize("format_", FORMATS)
     def test_same_content_leaves_the_file_as_it_is_and_makes_it_the_latest_tasks(
         self, place: Place, format_: str
     ) -> None:
         name = f"d.{format_}"
-        first = self.publish(place, "same", name=name)
+        first = publish(place, rows(0), owner("first"), name=name, digest="same")
         attempt(place.dataset(name), owner("fails"), rows(0), stop=True)
         content = place.read(name)
-        second = self.publish(place, "same", who=owner("mine"), first=2, name=name)
+        second = publish(place, rows(2), owner("mine"), name=name, digest="same")
 
         assert (first["changed"], second["changed"]) == (True, False)
         assert {**second, "changed": True} == first
@@ -190,24 +168,209 @@ class TestDigest:
         assert place.dataset(name).published(owner("mine")) == second
 
     def test_other_content_other_parameters_and_a_file_of_another_origin_are_replaced(self, place: Place) -> None:
-        self.publish(place, "one")
-        assert self.publish(place, "two", who=owner("a", "p"), first=2)["changed"] is True
+        publish(place, rows(0), owner("a", "p"), digest="one")
+        assert publish(place, rows(2), owner("b", "p"), digest="two")["changed"] is True
         assert place.lines() == rows(2)
-        assert self.publish(place, "two", who=owner("b", "q"))["changed"] is True
+        assert publish(place, rows(0), owner("c", "q"), digest="two")["changed"] is True
 
         place.write("d.jsonl", b"of another program")
-        assert self.publish(place, "two", who=owner("c", "q"))["changed"] is True
+        assert publish(place, rows(0), owner("d", "q"), digest="two")["changed"] is True
         assert place.lines() == rows(0)
         place.remove("d.jsonl")
-        assert self.publish(place, "two", who=owner("d", "q"))["changed"] is True
-        self.publish(place, None)
-        assert self.publish(place, "two", who=owner("e", "q"))["changed"] is True
+        assert publish(place, rows(0), owner("e", "q"), digest="two")["changed"] is True
+        publish(place, rows(0), owner("f", "q"))
+        assert publish(place, rows(0), owner("g", "q"), digest="two")["changed"] is True
 
-    def test_file_that_is_removed_meanwhile_is_not_reported_as_kept(self, place: Place) -> None:
-        self.publish(place, "same")
-        with pytest.raises(DestinationReplacedError), place.dataset().staging(owner("later")) as staging:  # noqa: PT012
-            staging.commit(rows(2), None)
-            staging.digest = "same"
-            place.remove("d.jsonl")
 
-        assert self.publish(place, "same", who=owner("later"))["changed"] is True
+class TestPublished:
+    def test_task_instance_finds_what_it_has_published_until_it_is_cleared(self, place: Place) -> None:
+        assert place.dataset().published(owner()) is None
+        assert place.names() == []
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        assert place.dataset().published(owner()) is None
+
+        summary = attempt(place.dataset(), owner()).summary
+        assert [place.dataset().published(owner()) for _ in range(2)] == [summary, summary]
+        assert place.dataset("another.jsonl").published(owner()) is None
+        cleared = [owner(clears=1), owner(run_start="2026-11-24T12:00:00")]
+        for other in (owner("other"), owner(parameters="others"), *cleared):
+            assert place.dataset().published(other) is None
+
+        place.remove("d.jsonl")
+        assert place.dataset().published(owner()) == summary
+
+    def test_a_file_of_equal_size_that_another_program_has_written_is_not_ours(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def die(*_: Any) -> None:
+            raise StoppedError
+
+        with monkeypatch.context() as patch, stopped():
+            for backend in (LocalBackend, StoreBackend):
+                patch.setattr(backend, "publish", die)
+            attempt(place.dataset(), owner(), rows(0))
+        content = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows(0))
+        place.write("d.jsonl", b"?" * len(content))
+
+        assert place.dataset().published(owner()) is None
+        assert attempt(place.dataset(), owner()).summary["bytes"] == len(content)
+        assert place.read("d.jsonl") == content
+
+    @pytest.mark.parametrize(
+        "damaged",
+        [b"", b"[]", b"7", b"{}", b'{"owner":1}', b'{"owner":{"task":["a"]},"fingerprint":"","file":["1",1]}'],
+    )
+    def test_a_manifest_that_somebody_has_damaged_describes_no_file(self, place: Place, damaged: bytes) -> None:
+        attempt(place.dataset(), owner("old"), rows(0))
+        place.write(MANIFEST, damaged)
+
+        with stopped(), place.dataset().staging(owner()) as staging:
+            assert staging.replaced is None
+            assert staging.replaced_version
+            raise StoppedError
+
+    def test_a_last_frame_that_somebody_has_damaged_tells_of_nothing(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        [name] = [each for each in place.names() if each.endswith("-last")]
+        place.write(name, place.read(name).replace(b'"rows":2', b'"rows":7'))
+
+        assert place.dataset().published(owner()) is None
+        assert attempt(place.dataset(), owner(), rows(5)).summary["rows"] == 2
+        assert place.lines() == rows(5)
+
+    def test_a_log_that_somebody_has_damaged_counts_up_to_there(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        for name in place.staged():
+            content = place.read(f".d.jsonl.staging/{owner().folder}/{name}")
+            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content.replace(b'"n":0', b'"n":7'))
+        place.write(f".d.jsonl.staging/{owner().folder}/note.txt", b"?")
+
+        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
+        assert place.lines() == rows(5)
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            [2, "bbbbbbbb", 0],
+            [1, "aaaaaaaa", 0],
+            [1, "aaaaaaaa", -1],
+            [1, "cccccccc", 0],
+            [1, 2, 3],
+            [1],
+            {"a": 1},
+            "frame",
+        ],
+        ids=str,
+    )
+    def test_planted_frames_that_lead_nowhere_do_not_count(self, place: Place, before: object) -> None:
+        attempt(place.dataset(), owner(), stop=True)
+        for claim, its in (("0001-aaaaaaaa", before), ("0002-bbbbbbbb", [1, "aaaaaaaa", 0])):
+            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": its}
+            text = json.dumps(header).encode()
+            name = claim if place.prefix.startswith("/") else f"{claim}-000000"
+            content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
+            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
+
+        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
+        assert place.lines() == rows(5)
+
+    def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        [name] = [each for each in place.staged() if place.read(f".d.jsonl.staging/{owner().folder}/{each}")]
+        path = f".d.jsonl.staging/{owner().folder}/{name}"
+        content = place.read(path).replace(b'"version":1', b'"version":2')
+        place.write(path, content)
+
+        with pytest.raises(PermanentError, match=r"has version '2', which this version .* does not know.* delete it"):
+            place.dataset().staging(owner()).__enter__()
+        assert place.read(path) == content
+
+
+def changes_of(place: Place) -> str:
+    return f"{place.prefix}/changes/c.jsonl"
+
+
+def pair(place: Place) -> tuple[Any, str]:
+    """Return the published records, and what their changes say."""
+    return place.lines(), place.read("changes/c.jsonl").decode()
+
+
+class TestChanges:
+    @pytest.fixture
+    def both(self, place: Place) -> Place:
+        """Return a place of each kind in which an older task has published both files."""
+        publish(place, OLD, owner("older/run/task/-1"), changes=changes_of(place))
+        return place
+
+    def test_both_are_published_and_the_summary_names_the_changes(self, place: Place) -> None:
+        summary = publish(place, NEW, owner(), changes=changes_of(place))
+
+        assert pair(place) == (NEW, "3 records")
+        size = len(place.read("d.jsonl"))
+        assert summary == {"path": summary["path"], "rows": 3, "bytes": size, "changes": changes_of(place)}
+        assert place.dataset().published(owner()) == summary
+        assert place.is_settled()
+
+    def test_changes_that_cannot_be_written_leave_the_older_pair(self, both: Place) -> None:
+        def refuse(_: Path) -> None:
+            raise OSError("no space left")
+
+        dataset = both.dataset(changes=changes_of(both))
+        with pytest.raises(OSError, match="no space left"), dataset.staging(owner()) as staging:  # noqa: PT012
+            staging.commit(NEW, None)
+            staging.changes = refuse
+
+        assert pair(both) == (OLD, "2 records")
+        with dataset.staging(owner()) as staging:
+            staging.changes = lambda file: _write(file, "3 records")
+        assert pair(both) == (NEW, "3 records")
+
+    def test_both_stay_if_the_content_is_the_same(self, place: Place) -> None:
+        publish(place, OLD, owner("one"), digest="same", changes=changes_of(place))
+        summary = publish(place, NEW, owner("two"), digest="same", changes=changes_of(place))
+
+        assert pair(place) == (OLD, "2 records")
+        assert (summary["changed"], summary["changes"]) == (False, None)
+
+    def test_the_replaced_records_are_those_of_the_version_before(self, both: Place) -> None:
+        with both.dataset().staging(owner()) as staging:
+            assert staging.replaced is not None
+            assert staging.replaced.owner.task == "older/run/task/-1"
+            assert list(map(json.loads, staging.replaced_records())) == OLD
+
+    def test_lines_of_several_commits_and_attempts_are_found_by_their_place(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0, 3), [], rows(3, 1), stop=True)
+        attempt(place.dataset(), owner(), rows(4, 2), stop=True)
+        with place.dataset().staging(owner()) as staging:
+            staging.commit(rows(6, 2), None)
+            lines, start = list(staging.lines()), 0
+            for number, line in enumerate(lines):
+                assert staging.line(start, len(line)) == line
+                assert list(staging.lines(start)) == lines[number:]
+                start += len(line) + 1
+            assert list(staging.lines(start)) == []
+        assert place.lines() == rows(0, 8)
+
+    def test_a_version_that_is_replaced_while_it_is_read_is_not_compared_with(self, both: Place) -> None:
+        with (  # noqa: PT012
+            pytest.raises(DestinationReplacedError, match="was published by another run or program"),
+            both.dataset().staging(owner()) as staging,
+        ):
+            records = staging.replaced_records()
+            next(records)
+            both.remove("d.jsonl")
+            list(records)
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
+    def test_a_pipe_that_takes_the_place_of_the_older_version_is_not_waited_at(self, tmp_path: Path, name: str) -> None:
+        place = local_place(tmp_path)
+        publish(place, OLD, owner("older/run/task/-1"), name=name)
+
+        with stopped(), place.dataset(name).staging(owner()) as staging:
+            place.remove(name)
+            os.mkfifo(tmp_path / name)
+            with pytest.raises(InvalidArgumentError, match=f"{name} is a named pipe"):
+                next(staging.unverified_records())
+            with pytest.raises(DestinationReplacedError):
+                next(staging.replaced_records())
+            raise StoppedError
