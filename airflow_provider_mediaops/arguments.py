@@ -32,7 +32,7 @@ _TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTAL
 _MAX_SHOWN_LENGTH = 120
 # Of a web address: its scheme, user and password, host and path, query and fragment.
 _WEB_ADDRESS = re.compile(r"\s*(https?:/{1,2})(?:.*@)?([^?#]*)(?:[?#].*)?", re.DOTALL | re.IGNORECASE)
-# Of any other: a password, which is no port, and a query.
+# Of any other: a password, which is not a port, and a query.
 _PASSWORD = re.compile(r"(\w:/{1,3}[^/:]*):(?!\d{1,5}/).*@", re.DOTALL)
 _QUERY = re.compile(r"\?[^?=]*=.*", re.DOTALL)
 # The schemes of paths on the local disk.
@@ -116,7 +116,7 @@ def read_path(name: str, value: object) -> str:
     if "\0" in path:
         raise InvalidArgumentError(f"{name} holds a NUL byte: {shown(path)}. Remove that byte.")
     try:
-        # A local name that is no UTF-8 is a text with surrogates that stand for its bytes.
+        # A local name that is not UTF-8 is a text with surrogates that stand for its bytes.
         path.encode() if "://" in path and not path.startswith(_LOCAL) else os.fsencode(path)
     except UnicodeEncodeError as error:
         raise _half_a_pair(name, path, error, "no name of a file can have") from None

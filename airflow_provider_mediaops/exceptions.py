@@ -28,7 +28,7 @@ class TaskStoppedError(BaseException):
     """
     Raised to end a task that Airflow stops: it was marked or cleared, or its worker ends.
 
-    This is no ``Exception``, so that a handler of a service's errors does not take it for one of them.
+    This is not an ``Exception``, so that a handler of a service's errors does not take it for one of them.
 
     :param sent: whether any part of a request may have reached the service whose reply is missing now.
     """

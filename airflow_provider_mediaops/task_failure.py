@@ -49,7 +49,7 @@ if HAS_RETRY_POLICY:
         ) -> RetryDecision:
             """Decide on a failure; see :class:`airflow.sdk.RetryPolicy`."""
             if isinstance(exception, PERMANENT):
-                return RetryDecision.fail(reason=f"{type(exception).__name__}: another try will meet it again")
+                return RetryDecision.fail(reason=f"{type(exception).__name__}: a retry would fail in the same way")
             if isinstance(exception, MediaOpsError) and exception.retry_after:
                 asked = min(exception.retry_after, LONGEST_RETRY_AFTER_SECONDS)
                 if asked > _own_delay_seconds(context["task"] if context else None, try_number):

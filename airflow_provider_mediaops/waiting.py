@@ -293,4 +293,4 @@ def _log_failure(error: Exception, rule: Rule, progress: Progress, pause: float)
     else:
         reason = "an unexpected error:\n" + "".join(traceback.format_exception(error)).rstrip()
     # Once per kind of error: a service that is down for hours would fill the log.
-    progress.log_state(type(error), rule.level, f"The wait goes on in {pause:.0f} s: {reason}")
+    progress.log_state(type(error), rule.level, f"Trying again in {pause:.0f} s: {reason}")

@@ -3,11 +3,11 @@ Set up what every suite shares: a scratch Airflow, the files that tests read, an
 
 The suite of a test is the folder below `tests/` that holds it. `REQUIRE=all`, or a comma-separated list of
 suites, turns a skip in those suites into a failure. A test for some versions of Airflow only is marked
-`@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is no skip, another environment runs it. A test that takes
-seconds is marked `@pytest.mark.long`: `make test` leaves it to `make test-all`. A test of the documents, or one that
-tries all orders of the log's steps or of the callers of a rate, is marked `@pytest.mark.once`: no Airflow touches them,
-so the oldest leaves them out. Tests of reports that other people published (the fixture `shared_data`) are left out
-where those are not beside the checkout.
+`@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is not a skip, another environment runs it. A test that
+takes seconds is marked `@pytest.mark.long`: `make test` leaves it to `make test-all`. A test of the documents, or one
+that tries all orders of the log's steps or of the callers of a rate, is marked `@pytest.mark.once`: no Airflow touches
+them, so the oldest leaves them out. Tests of reports that other people published (the fixture `shared_data`) are left
+out where those are not beside the checkout.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class BulkReply:
     """Records of several books."""
 
     books: Sequence[Book] = field(repr=False)  # in no certain order
-    odd: bool = False  # whether it also holds something that is no record
+    odd: bool = False  # whether it also holds something that is not a record
     taken: int | None = None  # how many ISBNs it says it looked for; None if it does not say
 
 

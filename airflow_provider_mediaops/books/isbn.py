@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"[0-9]*X?")
 _MINUS = "\N{MINUS SIGN}"
 _SBN, _ISBN10, _ISBN13, _ADD_ON, _SHORTEST = 9, 10, 13, 5, 8
 _SHOWN = 40
-# A cell of millions of characters is no number, and each pattern would read all of it.
+# A cell of millions of characters is not a number, and each pattern would read all of it.
 _LONGEST = 10_000
 
 # Signs that stand for a hyphen in some exports, and letters that look like X, which ISO 2108 means.
@@ -60,13 +60,13 @@ _SHORT_NUMBER = re.compile(r"[0-9 -]+")
 
 
 class InvalidIsbnError(InvalidArgumentError):
-    """A text that is no ISBN of a book, with the reason."""
+    """A text that is not an ISBN of a book, with the reason."""
 
     def __init__(self, text: str, reason: str) -> None:
         self.text = text
         self.reason = reason
         shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-        super().__init__(f"{shown!r} is no ISBN: {reason}.")
+        super().__init__(f"{shown!r} is not an ISBN: {reason}.")
 
     def __reduce__(self) -> tuple[type[InvalidIsbnError], tuple[str, str]]:
         return InvalidIsbnError, (self.text, self.reason)
@@ -124,7 +124,7 @@ def _has_check_digit(digits: str) -> bool:
 
 
 def _isbn13_of(number: str) -> str | None:
-    """Return the thirteen digits of a number without separators; None if it is no ISBN of a book."""
+    """Return the thirteen digits of a number without separators; None if it is not an ISBN of a book."""
     if len(number) == _ISBN13:
         return number if _PLAIN.fullmatch(number) and _has_check_digit(number) else None
     if len(number) == _ISBN13 + _ADD_ON:

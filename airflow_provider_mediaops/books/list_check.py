@@ -104,7 +104,7 @@ def shortened(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InvalidText:
-    """A text that is no ISBN of a book; of several files, its line stands after the name of the file."""
+    """A text that is not an ISBN of a book; of several files, its line stands after the name of the file."""
 
     line: int | str
     text: str

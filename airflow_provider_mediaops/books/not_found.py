@@ -34,7 +34,7 @@ E = TypeVar("E", bound=MediaOpsError)
 
 #: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
-#: The probe that is no book: the call for the key's quota. It confirms a 404 in clear words only.
+#: The probe that is not a book: the call for the key's quota. It confirms a 404 in clear words only.
 KEY_CALL = "/key"
 
 #: A key and an address that were proved to work are believed to do so for this long.
@@ -113,7 +113,7 @@ AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
 }
 
 # Of a probe that this run has not found itself. A smaller catalogue may lack it; but that it says so in
-# other words than a book database is no catalogue.
+# other words than a book database is not a catalogue.
 _NOT_FOUND_IN_THIS_RUN: Mapping[Words, Meaning] = {
     Words.CLEAR: Meaning.NO_PROBE,
     Words.LIMIT: Meaning.LIMIT,

@@ -30,7 +30,7 @@ class _Reports(NamedTuple):
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """Summarize reports, or write what was asked for. A file that is no report is a problem."""
+    """Summarize reports, or write what was asked for. A file that is not a report is a problem."""
     if options.digest is not None:
         from airflow_provider_mediaops.cli.digest import run as run_digest
 

@@ -80,7 +80,7 @@ class Terminal:
         self._secrets.update(secrets)
 
     def say(self, text: str, style: Style = "plain") -> None:
-        """Write a message, which is no part of the result, to the standard error."""
+        """Write a message, which is not part of the result, to the standard error."""
         self._write(self._messages, [Line(text, style)])
 
     def confirm(self, question: str, *, yes: bool) -> bool:

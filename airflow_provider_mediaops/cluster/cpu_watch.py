@@ -111,7 +111,7 @@ class CpuWatch(Watch):
 
     def open_question(self) -> str:
         """Return why the nodes are read again soon, in words that stay the same while nothing changes."""
-        return f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
+        return f"the CPU is at {self.threshold:g} % or more, but not yet for {self.sustained_for:g} s"
 
 
 @dataclass(slots=True)

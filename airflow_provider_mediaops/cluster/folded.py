@@ -175,7 +175,7 @@ def on_one_line(text: str) -> str:
     Escape a name or a frame so that it can stand between semicolons.
 
     A semicolon becomes `\x3b`, a backslash two. Invisible characters (line ends, controls, marks that turn the
-    direction of writing) are written as Python writes them, and so is each byte that is no UTF-8: `\n` is `\x0a`.
+    direction of writing) are written as Python writes them, and so is each byte that is not UTF-8: `\n` is `\x0a`.
     """
     if _PLAIN.fullmatch(text):
         return text

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.reply import ErrorDetails
 
 #: What Amazon says of temporary credentials that are over; new ones can be fetched.
-AWS_TOKEN_EXPIRED = "The security token included in the request is expired"  # noqa: S105 it is no token
+AWS_TOKEN_EXPIRED = "The security token included in the request is expired"  # noqa: S105 it is not a token
 #: The advice for an address without the cluster's routes.
 WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
 

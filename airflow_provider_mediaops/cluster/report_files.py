@@ -48,7 +48,7 @@ def read_reports(data: bytes) -> list[FileReport]:
         if data.startswith(start):
             raise NoReportError(kind)
     if b"\0" in data[:_HEAD_BYTES]:
-        raise NoReportError("it is no text (it holds NUL bytes)")
+        raise NoReportError("it is not text (it holds NUL bytes)")
     report = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape")).report
     if not report.understood:
         raise NoReportError(_other(report.render()))

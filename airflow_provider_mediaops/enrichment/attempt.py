@@ -118,7 +118,7 @@ class Attempt:
     One attempt at an enrichment, which resumes from where the last one stopped. Every method may block.
 
     Raise OSError if the source or an earlier dataset cannot be read, or the source has changed since the task began,
-    InvalidArgumentError if a file is no dataset of an enrichment.
+    InvalidArgumentError if a file is not a dataset of an enrichment.
     """
 
     def __init__(

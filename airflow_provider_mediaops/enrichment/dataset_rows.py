@@ -112,7 +112,7 @@ def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any])
         for row in rows:
             isbn13, status, reused = row["isbn13"], row["status"], row["reused"]
             if status == "found":
-                # What an earlier dataset holds is no evidence of what this connection leads to.
+                # What an earlier dataset holds is not evidence of what this connection leads to.
                 last_found = last_found if reused else isbn13
             elif status != "not_found":
                 continue

@@ -108,7 +108,7 @@ class EarlierDataset:
             self._check_unchanged()
             reason = str(error).removeprefix(f"{DATASET.name} ")
             raise InvalidArgumentError(
-                f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
+                f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
                 "operator has written, or leave reuse out."
             ) from error
 

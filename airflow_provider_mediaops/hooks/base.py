@@ -346,7 +346,7 @@ class ServiceHook(BaseHook):
         """
         Test the connection as :meth:`test_connection` does, and ask for the version of the service.
 
-        :returns: what was found; a connection that does not work is no error.
+        :returns: what was found; a connection that does not work is not an error.
         """
         return self._test(asks_version=True)
 

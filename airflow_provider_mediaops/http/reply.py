@@ -56,7 +56,7 @@ def read_json(response: Response) -> dict[str, Any]:
     except LargeNumberError as error:
         raise InvalidReplyError(f"The reply {error}.") from None
     except ValueError as error:
-        kind = "a web page" if looks_like_html(response) else "no valid JSON"
+        kind = "a web page" if looks_like_html(response) else "not valid JSON"
         raise InvalidReplyError(f"The reply is {kind} where a JSON object was expected ({error}).") from None
     if not isinstance(value, dict):
         raise InvalidReplyError(f"The reply is a JSON {type(value).__name__} where an object was expected.")

@@ -171,7 +171,7 @@ def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
         return
     except OSError:
         variables = " or ".join(CA_VARIABLES)
-        detail = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
+        detail = f"{trust}, which the connection or {variables} names, is not a readable file of certificates (PEM)"
         failure = TransportError(Failure.CONFIGURATION, detail)
     raise failure
 

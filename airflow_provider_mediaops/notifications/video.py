@@ -70,7 +70,9 @@ class PostBulletinNotifier(ServiceNotifier):
         self._kept_by = [name for name in ("journal", "once_per") if getattr(self, name) is not None]
         check_bulletin(given_arguments(self), is_templated)
         if journal is not None and once_per is None:
-            raise InvalidArgumentError("journal needs once_per: a notifier is no task whose tries it could be kept by.")
+            raise InvalidArgumentError(
+                "journal needs once_per: a notifier is not a task whose tries it could be kept by."
+            )
         if isinstance(text, str) and text.endswith(_TEMPLATE_FILES):
             raise InvalidArgumentError(f"text names a template file, {shown(text)}. A notifier reads none.")
 

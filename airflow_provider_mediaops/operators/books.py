@@ -81,7 +81,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
         the reply leaves out is ``not_found``, with an ``error`` that says so, unless another one that it leaves out
         turns out to be there.
-    :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
+    :param on_invalid: what to do with a text that is not an ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent. An empty cell is ``missing``, not invalid.
     :param max_invalid: how many rows may hold no ISBN before the task fails, without any request: a number, a share
         such as ``"5%"``, or ``"all"``; None for no bound. More than 5 % are a warning.

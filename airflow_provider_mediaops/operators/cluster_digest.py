@@ -44,7 +44,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         of ``.html``.
     :param since: the beginning of the period: a ``datetime``, or an ISO text such as ``{{ data_interval_start }}``,
         in UTC without a time zone. The period of the same length before is compared with it. None for all captures.
-    :param until: its end, which is no part of it; None for now if there is a beginning, else for no end.
+    :param until: its end, which is not part of it; None for now if there is a beginning, else for no end.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, when the task runs.
     """
 

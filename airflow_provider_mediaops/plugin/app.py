@@ -192,7 +192,7 @@ def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
             "many (older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
         )
     if not is_capture(facts.fields):
-        raise NothingToShowError("This task captures no hot threads: it is no CaptureHotThreadsOperator.")
+        raise NothingToShowError("This task captures no hot threads: it is not a CaptureHotThreadsOperator.")
     return read_fields(facts.fields)
 
 

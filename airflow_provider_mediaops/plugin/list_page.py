@@ -54,7 +54,7 @@ class Asked:
         """Return sentences about the times that cannot be understood, which limit nothing."""
         times = {"From": self.since, "To": self.until}
         return [
-            f"“{heading}” is no time, and was left out: write 2026-11-22T18:00."
+            f"“{heading}” is not a time, and was left out: write 2026-11-22T18:00."
             for heading, text in times.items()
             if text and read_iso_time(text) is None
         ]

@@ -99,7 +99,7 @@ class ReaderThreads:
         try:
             result = job.work()
         except BaseException as raised:  # noqa: BLE001 - the waiting coroutine raises it
-            # A panic of a library in Rust is no Exception, and would end the server's loop.
+            # A panic of a library in Rust is not an Exception, and would end the server's loop.
             error = raised if isinstance(raised, Exception) else RuntimeError(f"The work ended by {raised!r}.")
         # The loop is closed if the server stopped in the meantime.
         with suppress(RuntimeError):

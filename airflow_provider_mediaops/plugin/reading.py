@@ -102,7 +102,7 @@ def _version_of(path: ObjectStoragePath) -> TextVersion:
     except Exception as error:
         raise _unreadable(name, error) from error
     if info.get("type") in ("directory", "other"):
-        raise NothingToShowError(f"{name} is no regular file, and is not read.")
+        raise NothingToShowError(f"{name} is not a regular file, and is not read.")
     return TextVersion(name, int(info.get("size") or 0), modified_time(info))
 
 

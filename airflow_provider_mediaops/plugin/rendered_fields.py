@@ -165,7 +165,7 @@ def _destination(value: object) -> str:
     if ".." in local_path.split("/"):
         raise NothingToShowError("The destination contains “..”, and is not followed. Write a path without it.")
     if name in _READ_ONLY or "::" in value:
-        raise NothingToShowError("The destination is no place that a capture can be written to.")
+        raise NothingToShowError("The destination is not a place that a capture can be written to.")
     # fsspec takes file:////a for a relative path.
     is_absolute = local_path.startswith("/") and not (scheme and local_path.startswith("//"))
     if (not scheme or name in _LOCAL) and not is_absolute:

@@ -81,7 +81,7 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
     """
     Read the captures of a task instance. May block.
 
-    :raises NothingToShowError: if there is none, or one cannot be read or is no report.
+    :raises NothingToShowError: if there is none, or one cannot be read or is not a report.
     """
     max_bytes = MAX_PAGE_BYTES
     found: list[ReadCapture] = []

@@ -72,5 +72,5 @@ def parsed(text: str, path: str) -> HotThreadsReport:
     report = parse(text)
     if not report.understood:
         # Nothing of it is shown: it may be any text, which a reader of the DAG need not be allowed to read.
-        raise NothingToShowError(f"{path} is no report of hot threads: nothing in it was understood.")
+        raise NothingToShowError(f"{path} is not a report of hot threads: nothing in it was understood.")
     return report

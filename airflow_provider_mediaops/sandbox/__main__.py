@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         first = invalid.errors()[0]
         parser.error(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}")
     if not 0 <= port <= _LAST_PORT:
-        parser.error(f"--port: {port} is no port; choose one from 0 to {_LAST_PORT}")
+        parser.error(f"--port: {port} is not a port; choose one from 0 to {_LAST_PORT}")
     stop = threading.Event()
     try:
         with SandboxServer(host=host, port=port, settings=settings) as server:

@@ -38,7 +38,7 @@ class Version:
 
     @classmethod
     def of(cls, fields: Any) -> Version | None:
-        """Return the version that a manifest or a frame names; None if that is no version."""
+        """Return the version that a manifest or a frame names; None if that is not a version."""
         match fields:
             case [str(tag), int(size)]:
                 return cls(tag, size)

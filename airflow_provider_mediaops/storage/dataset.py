@@ -167,7 +167,7 @@ class Staging:
         """
         Yield the records of the file at the destination as JSON texts, whatever has written it.
 
-        :raises InvalidSourceError: if it is no file of the format of the dataset.
+        :raises InvalidSourceError: if it is not a file of the format of the dataset.
         """
         return self._dataset.read_published()
 

@@ -24,8 +24,8 @@ def conflict_error(path: object) -> ConflictError:
 def mapped_overwrite_error(destination: object, writer: str, kind: str = "dataset") -> PermanentError:
     """Return the error for a mapped task whose destination another instance of it writes or has published."""
     return PermanentError(
-        f"{_shown(destination)} is the {kind} of {writer}, mapped beside this task in the same run, and would be lost: "
-        "give each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
+        f"{_shown(destination)} is the {kind} of {writer}, another mapped instance of this task in the same run, and "
+        "would be lost: give each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
         service="storage",
     )
 

@@ -63,14 +63,14 @@ def path_of(text: object) -> ObjectStoragePath:
         )
     if is_web_address(words):
         raise InvalidArgumentError(
-            f"{shown!r} is no path of a file but a web address. Put the file on s3://, gs://, abfs:// or sftp://, or "
+            f"{shown!r} is a web address, not the path of a file. Put the file on s3://, gs://, abfs:// or sftp://, or "
             "on a disk that the machines share."
         )
     try:
         path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
         # An ImportError names the package that a scheme needs.
-        message = f"{shown!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
+        message = f"{shown!r} is not the path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):
         _local_path_of(path)
@@ -117,7 +117,7 @@ def airflow_form(words: str) -> str:
 
 def _local_path_of(path: ObjectStoragePath) -> Path:
     if "\0" in path.path:
-        raise InvalidArgumentError(f"{str(path)!r} is no path of a file: it holds a NUL byte. Remove that byte.")
+        raise InvalidArgumentError(f"{str(path)!r} is not the path of a file: it holds a NUL byte. Remove that byte.")
     return _expanded(path.path)
 
 
@@ -126,7 +126,7 @@ def _expanded(words: str) -> Path:
         # fsspec reads "~" as the home folder, so readers of the file do, too.
         return Path(words).expanduser()
     except RuntimeError as error:
-        message = f"{words!r} is no path of a file: there is no such home folder. Write the absolute path instead."
+        message = f"{words!r} is not the path of a file: there is no such home folder. Write the absolute path instead."
         raise InvalidArgumentError(message) from error
 
 

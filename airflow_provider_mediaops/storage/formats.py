@@ -224,7 +224,7 @@ def _as(kind: type[str | int | float | bool], value: object) -> str | int | floa
     return _as_text(value) if kind is str else _as_number(kind, value)
 
 
-def _as_text(value: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
+def _as_text(value: str | int | float) -> str:  # noqa: PYI041 an int is not a float to isinstance
     return str(value).replace("\0", "").encode("utf-8", "backslashreplace").decode()
 
 
@@ -266,7 +266,7 @@ def _csv_cells(column: _Column) -> list[str]:
     return [f'"{text.replace(_QUOTE, _QUOTE * 2)}"' if _has_special(text) else text for text in texts]
 
 
-def _csv_word(cell: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
+def _csv_word(cell: str | int | float) -> str:  # noqa: PYI041 an int is not a float to isinstance
     # The words of JSON, which most readers of CSV understand.
     return ("true" if cell else "false") if isinstance(cell, bool) else str(cell)
 

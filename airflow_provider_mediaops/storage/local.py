@@ -203,7 +203,7 @@ class LocalBackend(LocalFolder):
         return found
 
     def version(self) -> Version | None:
-        """Return inode, time of the last write and size: a change of the permissions is no new version."""
+        """Return inode, time of the last write and size: a change of the permissions is not a new version."""
         with self._reading():
             return self._current()
 

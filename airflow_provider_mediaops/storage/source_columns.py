@@ -34,7 +34,7 @@ _ISBN_NAMES = (
     *("020a", "marc020a", "marc020", "isbnnumber", "isbnno", "isbnnr", "isbnnummer", "numeroisbn", "nisbn", "noisbn"),
     *("codeisbn", "isbncode", "bookisbn", "primaryisbn13", "primaryisbn10", "printisbn", "isbnprint", "eisbn"),
 )
-# A name that holds a number as long as an ISBN is no name.
+# A name that holds a number as long as an ISBN is not a name.
 _NUMBER = re.compile(r"[0-9](?:[-\s.]?[0-9]){7,11}[-\s.]?[0-9Xx]")
 # The number of columns that an error names, and the characters of each name.
 _MAX_NAMES, _MAX_NAME_LENGTH = 20, 40
@@ -84,7 +84,7 @@ def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     what = " or ".join(map(repr, wanted or ["isbn"]))
     if any(_NUMBER.search(name) for name in names):
-        listed = f"{listed}{more}. Its first line is no header: add a line with names before it"
+        listed = f"{listed}{more}. Its first line is not a header: add a line with names before it"
         return f"there is no column {what}, but {listed}"
     return f"there is no column {what}, but {listed}{more}{'' if wanted else '; name it in isbn_column'}"
 

@@ -72,7 +72,7 @@ class _Rows:
                 if self.ended:
                     # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
                     start = self.number - cells[-1].removesuffix("\n").count("\n")
-                    raise file.error("it is no CSV (a quote is opened there and never closed)", start)
+                    raise file.error("it is not valid CSV (a quote is opened there and never closed)", start)
                 if self.size > _LONGEST_CELL and file.role.is_list and max(map(len, cells)) > _LONGEST_CELL:
                     problem = f"a cell has more than {_LONGEST_CELL:,} characters; perhaps a quote is not closed before"
                     raise file.error(problem)
@@ -85,7 +85,7 @@ class _Rows:
             # The rest may be the inside of a quoted cell, so it is not known where the next row begins.
             if "field larger" in str(error):
                 error = csv.Error(f"a cell has more than {_LONGEST_CELL:,} characters")
-            raise file.error(f"it is no CSV ({error})") from None
+            raise file.error(f"it is not valid CSV ({error})") from None
 
 
 def _opened(lines: SourceLines) -> _Rows:
@@ -186,7 +186,7 @@ _SPARK: dict[str, Any] = {"escapechar": "\\", "doublequote": False}
 
 
 def _escape_of(head: list[str], delimiter: str, *, is_whole: bool) -> dict[str, Any]:
-    """Return Spark's escape if the first rows are no CSV without it, and are with it."""
+    """Return Spark's escape if the first rows are not valid CSV without it, and are with it."""
     if not any(_ESCAPED_QUOTE in line for line in head):
         return {}
     usual, escaped = (_widths(head, {"delimiter": delimiter, **more}, is_whole=is_whole) for more in ({}, _SPARK))
@@ -201,7 +201,7 @@ def _widths(lines: list[str], dialect: dict[str, Any], *, is_whole: bool) -> set
         for row in csv.reader(left, strict=True, **dialect):
             widths += [len(row)] if row else []
     except csv.Error:
-        # A row that is cut is no error.
+        # A row that is cut is not an error.
         if is_whole or next(left, None) is not None:
             return set()
     return set(widths if is_whole else widths[:-1])

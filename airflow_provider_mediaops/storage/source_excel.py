@@ -61,7 +61,7 @@ def _cells(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
 
 @contextmanager
 def _opened_workbook(file: SourceFile) -> Iterator[Any]:
-    """Open a workbook, and read it; what is no whole one, or has a password, is refused."""
+    """Open a workbook, and read it; what is not a whole one, or has a password, is refused."""
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -82,13 +82,13 @@ def _opened_workbook(file: SourceFile) -> Iterator[Any]:
         opened.seek(0)
         try:
             if problem := _too_large(opened):
-                raise file.error(f"{problem}, so it is no list; save it as .csv")
+                raise file.error(f"{problem}, so it is not a list; save it as .csv")
             with closing(load_workbook(opened, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
             raise
         except (BadZipFile, InvalidFileException, ParseError, zlib_error, KeyError, ValueError, EOFError) as error:
-            raise file.error(f"it is no whole workbook ({error})") from None
+            raise file.error(f"it is not a whole workbook ({error})") from None
 
 
 def _too_large(opened: Any) -> str | None:

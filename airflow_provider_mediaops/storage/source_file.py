@@ -30,7 +30,7 @@ _CSV_FACTOR = 4
 
 
 class InvalidSourceError(InvalidArgumentError):
-    """The file has another format, is no text, or lacks the column."""
+    """The file has another format, is not text, or lacks the column."""
 
 
 # Not frozen: to make a frozen one takes twice as long, and a list has a million.
@@ -107,8 +107,8 @@ class SourceFile:
     # Those that are read, as the file writes them; none if a line is one text.
     columns: list[str] = field(default_factory=list)
     delimiter: str | None = None  # None in a format without
-    encoding: str | None = None  # None in a format that is no text
-    fallback_line: int | None = None  # the first line that is no UTF-8 and was read as cp1252
+    encoding: str | None = None  # None in a format that is not text
+    fallback_line: int | None = None  # the first line that is not UTF-8 and was read as cp1252
     sheet: str | None = None  # of a workbook
     rows: int = 0  # how many were read
     kept: dict[str, ColumnType] = field(default_factory=dict)
@@ -184,7 +184,9 @@ class SourceFile:
 
     def too_long(self, what: str) -> InvalidSourceError:
         """Return the error of a row that is longer than any of such a file."""
-        return self.error(f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is no {self.role.noun}")
+        return self.error(
+            f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is not a {self.role.noun}"
+        )
 
     def advice(self, text: str) -> str:
         """Return an advice that applies to lists alone; nothing for a dataset."""

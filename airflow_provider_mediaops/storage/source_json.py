@@ -89,7 +89,7 @@ class _Rows:
             value = _DECODER.decode(line)
             check_depth(value, line.count("{") + line.count("["))
         except (ValueError, RecursionError) as error:
-            yield self._file.row(line.strip(), f"it is no JSON ({error})", self._nothing())
+            yield self._file.row(line.strip(), f"it is not valid JSON ({error})", self._nothing())
             return
         yield from self.each(value, self._file.line)
 
@@ -183,14 +183,14 @@ def _values(file: SourceFile, first: str, texts: Iterator[str]) -> Iterator[tupl
         try:
             value, end = _DECODER.raw_decode(text, at) if at < len(text) else (None, at)
         except RecursionError:
-            raise file.error("it is no JSON (it is nested too deep)", line) from None
+            raise file.error("it is not valid JSON (it is nested too deep)", line) from None
         except ValueError as error:
             end, problem = at, str(error)
         if end > at:
             try:
                 check_depth(value, text.count("{", at, end) + text.count("[", at, end))
             except ValueError as error:
-                raise file.error(f"it is no JSON ({error})", line) from None
+                raise file.error(f"it is not valid JSON ({error})", line) from None
             yield value, line
             line += text.count("\n", at, end)
             at = end
@@ -200,7 +200,7 @@ def _values(file: SourceFile, first: str, texts: Iterator[str]) -> Iterator[tupl
         more = _some(texts, len(left))
         if not more:
             if left or depth:
-                raise file.error(f"it is no JSON ({problem if left else 'its end is missing'})", line)
+                raise file.error(f"it is not valid JSON ({problem if left else 'its end is missing'})", line)
             return
         text, at = left + more, 0
         if len(text) > file.role.max_row_bytes * 2:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceFile
 
 GZIP = ".gz"
-#: The encoding of a line that is no UTF-8, if none is given: that of Windows in Western Europe and America.
+#: The encoding of a line that is not UTF-8, if none is given: that of Windows in Western Europe and America.
 FALLBACK = "cp1252"
 # The part of a file that is searched for signs of another format, and the part that is read at once.
 _HEAD_BYTES = 4096
@@ -108,13 +108,13 @@ class SourceLines:
     def _wrong_encoding(self, encoding: str, error: UnicodeDecodeError) -> InvalidSourceError:
         found = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "its end is missing"
         advice = "; give the encoding in which it was written, or leave encoding out to have it recognised"
-        return self.file.error(f"it is no text in {encoding} ({found}){self.file.advice(advice)}")
+        return self.file.error(f"it is not text in {encoding} ({found}){self.file.advice(advice)}")
 
     def _count_blank(self) -> None:
         self._blank += 1
         if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.file.line - self._blank):
             noun = self.file.role.noun
-            raise self.file.error(f"{self._blank:,} of the lines up to here are empty, so it is no {noun}")
+            raise self.file.error(f"{self._blank:,} of the lines up to here are empty, so it is not a {noun}")
 
     def _split(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         # The parts of the next line. To join them block by block would take quadratic time.
@@ -143,7 +143,7 @@ class SourceLines:
         try:
             yield
         except (zlib.error, EOFError) as error:
-            raise self.file.error(f"it is no whole gzip file ({error})") from None
+            raise self.file.error(f"it is not a whole gzip file ({error})") from None
 
     def _check_kind(self, head: bytes) -> None:
         for start, (kind, advice) in _NO_TEXT.items():
@@ -152,7 +152,7 @@ class SourceLines:
 
     def _check_text(self, head: str) -> None:
         if "\0" in head:
-            raise self.file.error("it is no text (it holds NUL bytes)")
+            raise self.file.error("it is not text (it holds NUL bytes)")
         # The name of a column may hold one, in quotes.
         if "\r" in _QUOTED.sub("", head.rstrip("\r\n")):
             raise self.file.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
@@ -172,11 +172,14 @@ def _wide_encoding(head: bytes) -> str | None:
 
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NO_TEXT = {
-    b"\x1f\x8b": ("no text but compressed with gzip", "let its name end in .gz"),
-    b"par1": ("no text but Parquet", "let its name end in .parquet"),
-    b"pk\x03\x04": ("no text but a ZIP archive or a workbook", "unpack it, or let the name of a workbook end in .xlsx"),
-    b"\xd0\xcf\x11\xe0": ("no text but a workbook of Excel in its old form", "save it as .xlsx or as .csv"),
-    b"%pdf-": ("no text but a PDF", "export the table as .csv"),
+    b"\x1f\x8b": ("not text but compressed with gzip", "let its name end in .gz"),
+    b"par1": ("not text but Parquet", "let its name end in .parquet"),
+    b"pk\x03\x04": (
+        "not text but a ZIP archive or a workbook",
+        "unpack it, or let the name of a workbook end in .xlsx",
+    ),
+    b"\xd0\xcf\x11\xe0": ("not text but a workbook of Excel in its old form", "save it as .xlsx or as .csv"),
+    b"%pdf-": ("not text but a PDF", "export the table as .csv"),
     b"<!doctype html": ("a web page", "download the file itself; perhaps a login is needed"),
     b"<html": ("a web page", "download the file itself; perhaps a login is needed"),
 }

@@ -146,7 +146,7 @@ class ListReading:
         if fallback:
             first, more = fallback[0], f" So are {len(fallback) - 1} more files." if len(fallback) > 1 else ""
             yield (
-                f"{first.name}, line {first.fallback_line} is no UTF-8, and such lines are read as "
+                f"{first.name}, line {first.fallback_line} is not UTF-8, and such lines are read as "
                 f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
             )
         if len(self.wanted) > 1:

@@ -94,7 +94,7 @@ def _in_microseconds(column: Any) -> Any:
 
 @contextmanager
 def _opened_parquet(file: SourceFile) -> Iterator[Any]:
-    """Open a Parquet file, and read it; what is no whole one is refused."""
+    """Open a Parquet file, and read it; what is not a whole one is refused."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -113,7 +113,7 @@ def _opened_parquet(file: SourceFile) -> Iterator[Any]:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
             if reads.error is not None:
                 raise reads.error from None
-            raise file.error(f"it is no whole Parquet file ({error})") from None
+            raise file.error(f"it is not a whole Parquet file ({error})") from None
 
 
 class _Reads:

@@ -37,7 +37,7 @@ def rows_of(file: SourceFile) -> Iterator[SourceRow]:
     Read the rows of a file lazily. What is recognised is noted in it before the first of them.
 
     Raise an OSError that names the file if it cannot be read; InvalidSourceError, which says what it is instead, if it
-    is no such file or lacks a column; PermanentError if pyarrow or openpyxl is not installed.
+    is not such a file or lacks a column; PermanentError if pyarrow or openpyxl is not installed.
     """
     # pyarrow and openpyxl are imported only for their own formats.
     if file.format == "parquet":
@@ -62,7 +62,7 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     """
     Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``.
 
-    Raise InvalidSourceError if a row of a table has no record, or if it is no regular file.
+    Raise InvalidSourceError if a row of a table has no record, or if it is not a regular file.
     """
     # To open a named pipe would wait for whoever writes to it.
     check_regular(path, DATASET.name)

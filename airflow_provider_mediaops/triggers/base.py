@@ -62,7 +62,7 @@ def reading_row() -> Iterator[None]:
     except (TypeError, InvalidArgumentError, LookupError, AttributeError) as error:
         raise TemporaryError(
             f"Another version of this provider made this trigger ({type(error).__name__}: {error}). "
-            "The next try of the task makes it anew."
+            "The next try of the task creates a new one."
         ) from error
 
 

@@ -38,7 +38,7 @@ def _read_activity(response: Response) -> Activity:
     # The document does not show that an activity has an id, so its kind will do; but one of the two it must have.
     if not (kind.lower().endswith("#activity") if kind else body.get("id") and not body.get("error")):
         raise InvalidReplyError(
-            f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
+            f"The reply is not an activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
         )
     activity = validated(Activity, body, "activity")
     try:
@@ -77,5 +77,5 @@ def _read_page(response: Response) -> SubscriptionPage:
     # Replies are seen with a capital S too, and services that share this interface have prefixes of their own.
     is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
     if not is_list:
-        raise InvalidReplyError(f"The reply is no subscription list (its kind is {shown(kind)}).")
+        raise InvalidReplyError(f"The reply is not a subscription list (its kind is {shown(kind)}).")
     return validated(SubscriptionPage, body, "subscription list")

@@ -2,7 +2,7 @@
 The changes of an export: the version that it replaces, what the service is asked once more, and what is published.
 
 Records are compared by their id and their whole content: an etag that stays the same hides no change, and a new one is
-a change, so that the older version with the changes is the newer one. The order of keys is no content.
+a change, so that the older version with the changes is the newer one. The order of keys does not count.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ class ExportChanges:
     it, and to ask for its id does not tell whether this query should have listed it.
 
     Only :meth:`look` is free of blocking work. The constructor raises an ``InvalidArgumentError`` if the file at the
-    destination is no export of subscriptions, a ``DestinationReplacedError`` if somebody else has published since this
-    attempt began, and an ``OSError`` if the older version cannot be read or the changes cannot be written.
+    destination is not an export of subscriptions, a ``DestinationReplacedError`` if somebody else has published since
+    this attempt began, and an ``OSError`` if the older version cannot be read or the changes cannot be written.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class ExportChanges:
             reason = str(error)
         if reason:
             raise InvalidArgumentError(
-                f"changes cannot be listed: destination {self._destination!r} holds a file that is no export of "
+                f"changes cannot be listed: destination {self._destination!r} holds a file that is not an export of "
                 f"subscriptions ({reason}). Move that file away, or give another destination."
             )
         self._warn(

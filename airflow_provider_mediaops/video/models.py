@@ -135,4 +135,4 @@ def validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
         fault = error.errors(include_input=False, include_url=False)[0]
     # Outside the handler: the library's error quotes the reply.
     where = ".".join(map(str, fault["loc"]))
-    raise InvalidReplyError(f"The reply is no {what}: {where}: {fault['msg']}.", service="video platform")
+    raise InvalidReplyError(f"The reply is not a {what}: {where}: {fault['msg']}.", service="video platform")

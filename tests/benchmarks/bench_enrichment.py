@@ -4,7 +4,7 @@ lists of any length.
 
 Each figure is of a fresh process against a stand-in of its own process. For the rate, the stand-in admits so many
 requests in any second, strictly; its log counts, from the first request to the last. For the memory there is no rate,
-so that a million rows take minutes and not days: `mixed` is a list of which half is no ISBN and half names one book
+so that a million rows take minutes and not days: `mixed` is a list of which half is not an ISBN and half names one book
 in fifty rows over and over; `bulk` names another book in every row, asks for a thousand at a time, and gets records of
 the usual size. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_enrichment`; `--parts`, `--rows`,
 `--kinds` and `--seconds` make it shorter.

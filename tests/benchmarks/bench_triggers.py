@@ -142,7 +142,7 @@ async def measure(form: str, address: str, triggers: int, seconds: float, interv
 
 
 async def _settled(have_started: Callable[[], bool], interval: float) -> None:
-    """Wait until all have started, and then two intervals: what they do once is no part of the figures."""
+    """Wait until all have started, and then two intervals: what they do once is not part of the figures."""
     deadline = time.monotonic() + START_SECONDS
     while not have_started():
         if time.monotonic() > deadline:

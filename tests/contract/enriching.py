@@ -33,7 +33,7 @@ class SteadyTime(datetime):
 
 
 def isbns() -> list[str]:
-    """Give the list: of each ten rows one names a missing book, one a book of another row, and one is no ISBN."""
+    """Give the list: of each ten rows one names a missing book, one a book of another row, and one is not an ISBN."""
     books = sample_isbns(ROWS)
     rows = list(books)
     rows[3::_KINDS] = [_with_check_digit(f"97910900{number:04d}") for number in range(3, ROWS, _KINDS)]

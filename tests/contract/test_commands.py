@@ -92,7 +92,7 @@ class TestBothForms:
     def test_wrong_use_is_reported_with_its_exit_code(self, form: tuple[str, ...]) -> None:
         done = fresh_python.run(*form, "sandbox", "--port", "99999999")
         assert done.returncode == 2
-        assert "99999999 is no port" in done.stderr
+        assert "99999999 is not a port" in done.stderr
         assert "Traceback" not in done.stderr
 
     @pytest.mark.usefixtures("sandbox")

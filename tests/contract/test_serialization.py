@@ -45,7 +45,7 @@ def test_a_task_survives_writing_and_reading(task: Task) -> None:
     assert again._task_module == task.kind.__module__  # noqa: SLF001 - workers go by it, nothing public shows it
     assert list(again.template_fields) == list(made.template_fields)
     for field in made.template_fields:
-        # Of what is no text, list or dictionary Airflow keeps the text; and of a tuple a list.
+        # Of what is not text, list or dictionary Airflow keeps the text; and of a tuple a list.
         value = getattr(made, field)
         assert getattr(again, field, None) in (list(value) if isinstance(value, tuple) else value, str(value))
 

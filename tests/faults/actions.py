@@ -84,7 +84,7 @@ class Action:
     :param form: in a worker or on an event loop.
     :param service: `video`, `cluster` or `books`.
     :param run: does it; returns what the user gets.
-    :param reads_text: whether the reply that it needs is no JSON.
+    :param reads_text: whether the reply that it needs is not JSON.
     :param files: the files that it leaves in the end.
     """
 

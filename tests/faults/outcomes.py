@@ -55,7 +55,7 @@ class Row:
 
     :param write: posting a bulletin; None as reading.
     :param waiting: a wait of a sensor or of a capture; None as reading.
-    :param report: a report of hot threads, which is no JSON; None as reading.
+    :param report: a report of hot threads, which is not JSON; None as reading.
     :param listing: a listing of many pages, and its export; None as reading.
     :param books: a list of ISBNs; None as reading.
     """

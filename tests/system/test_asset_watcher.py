@@ -104,7 +104,7 @@ def test_the_run_is_told_which_node_runs_hot(watch: Watch) -> None:
 
 
 def test_each_failure_is_told_once_in_the_triggerers_log(watch: Watch) -> None:
-    told = [line for line in watch.log.splitlines() if "The wait goes on in" in line]
+    told = [line for line in watch.log.splitlines() if "Trying again in" in line]
     words = ("with 401 security_exception", "gave no whole reply", "with 503")
     # Other tests' waits may have failed as well.
     ours = [line for line in told if "/_nodes/sandbox-1,sandbox-3/" in line]

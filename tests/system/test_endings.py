@@ -40,7 +40,7 @@ def test_a_permanent_error_ends_the_task_at_its_first_try(run: Ended, task_id: s
 @pytest.mark.parametrize(
     ("task_id", "decision"),
     [
-        ("inactive_key", ("fail", "AuthenticationError: another try will meet it again")),
+        ("inactive_key", ("fail", "AuthenticationError: a retry would fail in the same way")),
         ("asked_to_wait", ("retry", "RateLimitedError: no other try helps before")),
     ],
 )

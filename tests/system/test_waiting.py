@@ -80,4 +80,4 @@ def test_temporary_failures_are_waited_out(run: Ended, sandbox: SandboxServer, f
     assert [(request.fault, request.status) for request in requests] == [*LOOKS, *[(None, 200)] * again]
     pauses = gaps(requests[: len(LOOKS)])
     assert all(gap >= pause for gap, pause in zip(pauses, PAUSES[form], strict=True))
-    assert "The wait goes on" in run.log(name)
+    assert "Trying again in" in run.log(name)

@@ -29,7 +29,7 @@ from_one = partial(read_whole_number, minimum=1)
 one_to_fifty = partial(read_whole_number, minimum=1, maximum=50)
 number_in_bounds = partial(read_number, minimum=1, maximum=50.5)
 number_up_to_three = partial(read_number, maximum=3)
-# A name that is no UTF-8.
+# A name that is not UTF-8.
 NO_UTF_8 = (os.fsdecode(b"/a/\xff.jsonl"), os.fsdecode(b"file:///a/\xff.jsonl"))
 # As a text ends that was cut between the halves of a character.
 HALF = "It failed \ud83d"

@@ -52,7 +52,7 @@ def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> No
     def parse(data: bytes, frames: int) -> Any:
         return parse(data, frames - 1) if frames else parse_json(data)
 
-    # The parsers may have too little of the stack for one of them. It is no RecursionError, which no caller expects.
+    # The parsers may have too little of the stack for one of them. It is not a RecursionError, which no caller expects.
     for depth in (100, 300, 600, 690):
         # With the second number, it is looked for those that are too large.
         for number in (b"", b"1e+150"):

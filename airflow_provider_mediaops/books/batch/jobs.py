@@ -43,6 +43,6 @@ class JobResult:
 
     def asks_for_pause(self, longer_than_seconds: float) -> MediaOpsError | None:
         """Return the error of a reply that asks for a long pause (``Retry-After``)."""
-        # Without a status it is no reply: this package itself names the time at which there is room for a request.
+        # Without a status it is not a reply: this package itself names the time at which there is room for a request.
         replies = (error for error in self.failed.values() if error.temporary and error.status is not None)
         return next((error for error in replies if (error.retry_after or 0.0) > longer_than_seconds), None)

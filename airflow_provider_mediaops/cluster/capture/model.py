@@ -45,7 +45,7 @@ _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 class Capture:
     """A hot-threads report with its circumstances."""
 
-    text: str  # with a surrogate for each byte that is no UTF-8
+    text: str  # with a surrogate for each byte that is not UTF-8
     selectors: tuple[str, ...] | None = None  # the nodes that were asked for; None for all
     stats: NodeStats | None = None  # right before the report; None if the cluster did not return them
     remarks: tuple[str, ...] = ()  # sentences about how it was taken

@@ -86,7 +86,7 @@ def capture_when_hot(
             series.note(error, 1)
             pause = pace.after_failure(term.elapsed, error.retry_after)
             nodes = name_some([node.label for node in spike.nodes])
-            sentence = f"The capture of {nodes} failed, and the wait goes on: {error.message}"
+            sentence = f"The capture of {nodes} failed, and the wait continues: {error.message}"
             progress.log_state((type(error), nodes), logging.WARNING, sentence)
             if not term.left:
                 return (yield from _at_the_limit(series))
@@ -117,12 +117,12 @@ def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:
     series.timed_out = True
     if series.plan.on_timeout != "capture":
         return series.outcome()
-    series.log(logging.WARNING, "The time limit has come without a spike: capturing all the same.")
+    series.log(logging.WARNING, "The time limit has come without a spike: capturing anyway.")
     return (yield from series.all_of(series.plan.query))
 
 
 def _may_pass(error: MediaOpsError) -> bool:
-    # An empty report is no refusal: the nodes have gone, or were too slow.
+    # An empty report is not a refusal: the nodes have gone, or were too slow.
     return isinstance(error, TemporaryError) or error.reason == EMPTY_REPORT
 
 

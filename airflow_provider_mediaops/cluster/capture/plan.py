@@ -35,7 +35,7 @@ _DEFAULTS = {
 }
 # The values of these that fit all values of the others: they stand for templates until those are rendered.
 _STAND_INS = {"when_cpu_above": 0, "running_tasks": True}
-# Some thirty years: clocks and sockets overflow at longer times, and dates beyond are no dates.
+# Some thirty years: clocks and sockets overflow at longer times, and dates beyond are not dates.
 _LONGEST = 1e9
 
 

@@ -22,7 +22,7 @@ class Period:
     The time that a digest covers.
 
     :param since: its beginning in seconds since 1970; None for no beginning, and so without a period before.
-    :param until: its end, which is no part of it; None for no end.
+    :param until: its end, which is not part of it; None for no end.
     """
 
     since: float | None = None

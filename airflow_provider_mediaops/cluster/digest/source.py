@@ -27,7 +27,7 @@ _DRAWN = (".html", ".folded", ".kinds")
 _PATTERN = frozenset("*?[")
 # In a pattern, it stands for any number of folders.
 _ANY_FOLDERS = "**"
-_NO_FILE = "it is no regular file"
+_NO_FILE = "it is not a regular file"
 _CUT = "it is gzip, but cut"
 _GZIP_START = b"\x1f\x8b"
 # zlib reads the head of gzip with these window bits.

@@ -139,7 +139,7 @@ def _measure_of(match: re.Match[str]) -> dict[str, Any]:
     usage: dict[str, Any] = {"kind": shared(kind), "percent": _percent(percent)}
     usage |= {"time": shared(time), "out_of": shared(out_of)}
     if split is not None:
-        # The leading percentage is the sum with the other time, so it is no figure of CPU here.
+        # The leading percentage is the sum with the other time, so it is not a figure of CPU here.
         usage["cpu_percent"] = _percent(cpu)
         usage["kind"] = "cpu"
     elif kind == "cpu":

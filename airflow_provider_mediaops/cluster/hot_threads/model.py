@@ -61,7 +61,7 @@ class HotThread(_Part):
     :param node_name: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one.
     :param pool: the thread pool in the thread's name, or the kind of background thread.
     :param kind: the kind of sampling; None if the line was not understood.
-    :param percent: the leading percentage as printed; above 100 and below 0 occur. None if it is no number.
+    :param percent: the leading percentage as printed; above 100 and below 0 occur. None if it is not a number.
         Elasticsearch from 7.16 on prints CPU and other time together here.
     :param cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
         report on CPU. None if unknown, and in reports on waiting, blocking and memory.

@@ -2,8 +2,8 @@
 The parts of a hot-threads text: how each begins, and how a node's and a thread's own lines are read.
 
 `PARTS` is the grammar of the text. One match after the other covers it to the last character, at the speed of the
-expression: a stack, or a page that is no report, takes a few matches. Lines in the servers' form are matched apart from
-lines that only begin that way (`odd_…`). Only the latter are read one by one, to describe their faults.
+expression: a stack, or a page that is not a report, takes a few matches. Lines in the servers' form are matched apart
+from lines that only begin that way (`odd_…`). Only the latter are read one by one, to describe their faults.
 """
 
 from __future__ import annotations

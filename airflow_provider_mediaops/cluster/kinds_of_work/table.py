@@ -79,8 +79,8 @@ def read_kinds(text: str) -> tuple[KindOfWork, ...]:
     """
     Read a table of kinds.
 
-    Raise ValueError if a field is not known or a number is none, configparser.Error if it is no INI file, or a kind is
-    in it twice.
+    Raise ValueError for an unknown field or a value that is not a number, configparser.Error if it is not an INI file,
+    or a kind is in it twice.
     """
     table = ConfigParser(delimiters=("=",), interpolation=None)
     table.read_string(text)

@@ -257,7 +257,7 @@ def percent_of(amount: float, of: float) -> float:
 
 
 def _split(one: HotOne) -> str:
-    """Return the time that is no CPU, if the server prints it."""
+    """Return the time that is not CPU, if the server prints it."""
     parts = (("other", one.other_percent), ("idle", one.idle_percent))
     return ", ".join(f"{name} {percent:.1f} %" for name, percent in parts if percent is not None)
 

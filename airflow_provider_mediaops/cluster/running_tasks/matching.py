@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup
 
-# Both figures are measured some milliseconds apart, however long the window is: a larger difference is no match, ...
+# Both figures are measured some milliseconds apart, however long the window is: a larger difference is not a match, ...
 _CLAIM_MS = 5.0
 # ... and a difference up to this is a match that cannot be ruled out.
 _POSSIBLE_MS = 6.0

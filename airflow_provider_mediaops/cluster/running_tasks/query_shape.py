@@ -12,7 +12,7 @@ from pydantic_core import from_json
 #: The longest text of a query that is read, in characters.
 MAX_QUERY_CHARACTERS = 65_536
 
-#: What stands before a query that is no JSON: literals are written in another way in each language.
+#: What stands before a query that is not valid JSON: literals are written in another way in each language.
 ESQL_MARK, SQL_MARK = "ES|QL: ", "SQL: "
 
 _LITERAL = "?"

@@ -23,7 +23,7 @@ _MAX_TASK_BYTES = 1024 * 1024
 _MAX_STATISTICS_BYTES = 16 * 1024 * 1024
 # What is asked beside a report is worth no longer wait.
 _MAX_SECONDS = 2.0
-# Reads and writes of documents, and the work on indices. Background merges are no tasks.
+# Reads and writes of documents, and the work on indices. Background merges are not tasks.
 _ACTIONS = "indices:data/*,indices:admin/*"
 # Nanoseconds of some thirty thousand years.
 _LARGEST = 1e24

@@ -42,7 +42,7 @@ class ConnectionFields:
         """
         Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer.
 
-        :raises InvalidConnectionError: if ``extra`` is no JSON object, or ``port`` is no port.
+        :raises InvalidConnectionError: if ``extra`` is not a JSON object, or ``port`` is not a port.
         """
         return cls(
             conn_id=connection.conn_id or "",

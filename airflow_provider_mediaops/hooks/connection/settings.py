@@ -80,7 +80,7 @@ def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
     """
     Build the base addresses from host, scheme and port: ``scheme://host[:port][/path]``, without a slash at the end.
 
-    :raises InvalidConnectionError: if there is no host, or it is no address.
+    :raises InvalidConnectionError: if there is no host, or it is not an address.
     """
     hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
     if not hosts:
@@ -116,12 +116,12 @@ def split_address(fields: ConnectionFields, name: str, address: str) -> SplitRes
     """
     Parse the address that a field holds: it is ``http`` or ``https``, names a host and holds no credentials.
 
-    :raises InvalidConnectionError: if it is no such address.
+    :raises InvalidConnectionError: if it is not such an address.
     """
     form = "write scheme://host[:port][/path]."
     parts = _parts_of(address)
     if parts is None:
-        raise fields.error(name, f"it is no address; {form}")
+        raise fields.error(name, f"it is not an address; {form}")
     if parts.scheme not in _SCHEMES:
         raise fields.error(name, "its scheme must be http or https.")
     if not parts.hostname or parts.netloc.split() != [parts.netloc]:
@@ -216,7 +216,7 @@ def _is_proxy(address: str) -> bool:
 
 
 def _is_latin_1(text: str) -> bool:
-    # requests encodes user and password of a proxy so. unquote replaces bytes that are no UTF-8 by another character.
+    # requests encodes user and password of a proxy so. unquote replaces bytes that are not UTF-8 by another character.
     return all(ord(character) <= _LAST_LATIN_1 for character in text)
 
 

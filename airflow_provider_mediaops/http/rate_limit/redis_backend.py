@@ -190,7 +190,7 @@ def _shown(address: str) -> str:
         host = None
     if not host:
         raise ValueError(
-            "it is no address of a Redis; write redis://host[:port][/database], or rediss:// for TLS, with "
+            "it is not an address of a Redis; write redis://host[:port][/database], or rediss:// for TLS, with "
             "user:password@ before the host where it needs them."
         )
     host = f"[{host}]" if ":" in host else host

@@ -49,7 +49,7 @@ class SqliteBackend(RateBackend):
             try:
                 return self._update(name, change)
             except sqlite3.DatabaseError as error:
-                # A file that is no database at all may be somebody's, and is left where it is.
+                # A file that is not a database at all may be somebody's, and is left where it is.
                 if "malformed" not in str(error):
                     raise
                 self._path.replace(f"{self._path}.damaged")

@@ -128,7 +128,7 @@ def _import_in_a_fork(modules: Sequence[str]) -> float:
         finally:
             os._exit(0)
     os.close(writing)
-    with open(reading, encoding="ascii") as opened:  # noqa: PTH123 it is no path
+    with open(reading, encoding="ascii") as opened:  # noqa: PTH123 it is not the path
         answer = opened.read()
     os.waitpid(pid, 0)
     if not answer:
@@ -145,7 +145,7 @@ def undisturbed_ratio(ours: Callable[[], float], peer: Callable[[], float], turn
 
     :param turns: how many turns each has.
     """
-    # What is imported or opened once is no part of a turn, nor is looking through it for garbage.
+    # What is imported or opened once is not part of a turn, nor is looking through it for garbage.
     ours()
     peer()
     gc.collect()

@@ -60,7 +60,7 @@ def test_any_text_is_an_isbn_or_a_reasoned_refusal(text: str) -> None:
     except InvalidIsbnError as error:
         refused = error
     if refused:
-        assert str(refused).endswith(f" is no ISBN: {refused.reason}.")
+        assert str(refused).endswith(f" is not an ISBN: {refused.reason}.")
     else:
         assert isbn13.startswith(("978", "979"))
         assert isbn13 == isbn13_of(isbn13[:12])
@@ -99,7 +99,7 @@ def test_the_refusal_says_what_is_wrong(text: str, reason: str) -> None:
         normalise(text)
 
     assert caught.value.reason == reason
-    assert str(caught.value) == f"{text!r} is no ISBN: {reason}."
+    assert str(caught.value) == f"{text!r} is not an ISBN: {reason}."
 
 
 def test_a_long_text_is_shown_in_part() -> None:
@@ -113,7 +113,7 @@ def test_a_long_text_is_shown_in_part() -> None:
 def test_the_refusal_can_be_copied() -> None:
     error = copy.deepcopy(InvalidIsbnError("x", "it is a letter"))
 
-    assert (type(error), str(error), error.text) == (InvalidIsbnError, "'x' is no ISBN: it is a letter.", "x")
+    assert (type(error), str(error), error.text) == (InvalidIsbnError, "'x' is not an ISBN: it is a letter.", "x")
 
 
 @given(st.from_regex(r"97[0-9]{11}", fullmatch=True))

@@ -1,4 +1,4 @@
-"""The command `hot-threads`: a summary in words, pages, stacks and JSON, digests, and what is no report."""
+"""The command `hot-threads`: a summary in words, pages, stacks and JSON, digests, and what is not a report."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
     ("content", "said"),
     [
         (b"", "it is empty"),
-        (b"\x7fELF\x02\x00\x00", "it is no text (it holds NUL bytes)"),
+        (b"\x7fELF\x02\x00\x00", "it is not text (it holds NUL bytes)"),
         ("::: {n}".encode("utf-16"), "it is UTF-16; save it as UTF-8"),
         (b"\x1f\x8b\x08", "it is compressed with gzip; unpack it first"),
         (b"PK\x03\x04", "it is a ZIP archive; unpack it first"),

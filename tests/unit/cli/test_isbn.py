@@ -130,10 +130,10 @@ def test_the_standard_input_is_read_without_other_files(listed: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("list.txt", b"\x00\x01\x02", "line 1: it is no text (it holds NUL bytes).\n"),
+        ("list.txt", b"\x00\x01\x02", "line 1: it is not text (it holds NUL bytes).\n"),
         ("isbn_column.csv", b"a,b\n1,2\n", "name it in --column.\n"),
         ("none.txt", None, "cannot be read: No such file or directory\n"),
-        ("-", b"\x00", "isbn: source the standard input, line 1: it is no text (it holds NUL bytes).\n"),
+        ("-", b"\x00", "isbn: source the standard input, line 1: it is not text (it holds NUL bytes).\n"),
     ],
 )
 def test_source_that_is_no_list_is_named_in_words(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:

@@ -114,7 +114,7 @@ class TestOneReading:
     def test_sentence_reads_the_same_while_nothing_changes(self) -> None:
         watch = CpuWatch(85, sustained_for=60, require="all")
         seen = {Waited(watch, {"node-1": percent, "node-2": UNKNOWN}, one_poke=True).seen for percent in (10, 20.5)}
-        assert seen == {"Waiting: the CPU of the nodes is not all at 85 % or more for 60 s; not known of node-2"}
+        assert seen == {"Waiting: not all nodes have their CPU at 85 % or more for 60 s; not known of node-2"}
 
 
 #: By what happens: how long a spike is, the readings of one poke, the pauses between them, and the nodes that are hot.
@@ -192,7 +192,7 @@ def test_streak_outlives_a_wait_that_is_gone_on_with() -> None:
     assert Waited(watch, *[ONE_HOT] * 3, streaks=streaks, progress=progress).pauses == [10, 5]
     assert Waited(watch, ONE_HOT, streaks=streaks, progress=progress, first_pause=30).pauses == [30]
     assert told == [
-        "Waiting: the CPU is at 85 % or more; is it for 15 s?",
+        "Waiting: the CPU is at 85 % or more, but not yet for 15 s",
         "Seen: CPU at 85 % or more: node-1 (its machine)",
     ]
 
@@ -203,8 +203,8 @@ class TestTold:
         waited = Waited(CpuWatch(85), ONE_COOL, ONE_COOL, DOWN, DOWN, slow, ONE_COOL, ONE_HOT, interval=10)
         assert [(level, sentence[:23]) for level, sentence in waited.told] == [
             (20, "Waiting: no node's CPU "),
-            (30, "The wait goes on in 10 "),
-            (30, "The wait goes on in 10 "),
+            (30, "Trying again in 10 "),
+            (30, "Trying again in 10 "),
             (20, "Waiting: no node's CPU "),
             (20, "Seen: CPU at 85 % or mo"),
         ]

@@ -113,7 +113,7 @@ MODE = "org.apache.lucene.codecs.lucene90.DeflateWithPresetDictCompressionMode$D
 
 #: By what a stack shows: its frames, and the kind of work that they tell.
 STACKS: dict[str, tuple[list[str], str]] = {
-    "a loop over dense matches is no scoring": ([LOOP, QUERY_PHASE], "search.match_all"),
+    "a loop over dense matches is not a scoring": ([LOOP, QUERY_PHASE], "search.match_all"),
     "below it an aggregation whose kind is not visible counts": ([COLLECTOR, LOOP, QUERY_PHASE], "agg.other"),
     "an aggregation that is visible counts": ([CARDINALITY, COLLECTOR, LOOP, QUERY_PHASE], "agg.cardinality"),
     "a vector query of Elasticsearch 9 is one outside the graph too": (
@@ -123,7 +123,7 @@ STACKS: dict[str, tuple[list[str], str]] = {
     "the deepest aggregation tells the kind": ([CARDINALITY, TERMS, QUERY_PHASE], "agg.cardinality"),
     "a query below an aggregation tells the kind": ([POINTS, TERMS, QUERY_PHASE], "search.range"),
     "an aggregation below a query tells the kind": ([TERMS, POINTS, QUERY_PHASE], "agg.terms"),
-    "a wait within a merge is no work": (
+    "a wait within a merge is not work": (
         ["org.apache.lucene.index.MergeRateLimiter.pause(M.java:1)", MERGE],
         "merge.throttled",
     ),
@@ -131,8 +131,8 @@ STACKS: dict[str, tuple[list[str], str]] = {
     "a frame anywhere in the stack excludes a kind": ([OPERATIONS, ROLE], "security.authorize"),
     "a caller counts near the running method": ([FILTER, BULK], "security.authorize"),
     "a caller far from the running method does not count": ([BULK, *[RUN] * 20, FILTER], "index.bulk"),
-    "tracking of resources is no listing of tasks": ([TRACKING, RUN], "stats.task_tracking"),
-    "a bulk scorer of any query is no match_all": (
+    "tracking of resources is not a listing of tasks": ([TRACKING, RUN], "stats.task_tracking"),
+    "a bulk scorer of any query is not a match_all": (
         ["org.apache.lucene.search.Weight$DefaultBulkScorer.scoreAll(Weight.java:1)", QUERY_PHASE],
         "search.other",
     ),

@@ -36,7 +36,7 @@ JSON = st.recursive(VALUES, lambda each: st.lists(each, max_size=3) | st.diction
 NEVER = {"note": None, "fetched_at": None, "reused": False}
 LOOKUPS = [
     FOUND,
-    Lookup("x", None, "invalid", error="'x' is no ISBN"),
+    Lookup("x", None, "invalid", error="'x' is not an ISBN"),
     Lookup(CALENDAR, CALENDAR, "not_found", requests=1),
     Lookup(CALENDAR, CALENDAR, "failed", error="down", requests=5),
 ]
@@ -63,7 +63,7 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
             "reused": False,
             "book": {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}},
         },
-        {"input": "x", "isbn13": None, "status": "invalid", "error": "'x' is no ISBN", "book": None, **NEVER},
+        {"input": "x", "isbn13": None, "status": "invalid", "error": "'x' is not an ISBN", "book": None, **NEVER},
         {"input": CALENDAR, "isbn13": CALENDAR, "status": "not_found", "error": None, "book": None, **NEVER},
         {"input": CALENDAR, "isbn13": CALENDAR, "status": "failed", "error": "down", "book": None, **NEVER},
     ]
@@ -83,7 +83,7 @@ def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
         "reused": False,
     }
     assert json.loads(str(rows[0]["record"])) == {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}
-    empty = {"input": "x", "status": "invalid", "error": "'x' is no ISBN", "reused": False}
+    empty = {"input": "x", "status": "invalid", "error": "'x' is not an ISBN", "reused": False}
     assert {name: value for name, value in rows[1].items() if value is not None} == empty
 
 

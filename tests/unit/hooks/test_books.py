@@ -81,7 +81,7 @@ class TestOneBook:
         assert (there.status, there.isbn13, there.input) == ("found", CRIME, "0140449132")
         assert (missing.status, missing.book, missing.error) == ("not_found", None, None)
         assert (invalid.status, invalid.isbn13) == ("invalid", None)
-        assert invalid.error == "'x' is no ISBN: it must have 10 or 13 digits, not 1."
+        assert invalid.error == "'x' is not an ISBN: it must have 10 or 13 digits, not 1."
 
 
 def threads_of_walks() -> list[threading.Thread]:

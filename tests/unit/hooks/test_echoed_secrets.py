@@ -44,7 +44,7 @@ def test_a_refusal_that_echoes_them_does_not_make_them_public(
     connect_cluster(proxies=PROXY, headers=HEADERS)
     shown = echoed(requests_mock)
     assert not [secret for secret in SECRETS if secret in shown]
-    # What the form shows in plain, and holds no credential, is no secret.
+    # What the form shows in plain, and holds no credential, is not a secret.
     assert "operations" in shown
     assert "proxy-user" in shown
 

@@ -111,7 +111,7 @@ _NO_LIFETIMES: tuple[Any, ...] = (None, "soon", [], {}, 10**400, 0, -5, "nan")
     [
         ("100", 89),
         (5, 4.4),
-        # What is no lifetime counts as an hour.
+        # What is not a lifetime counts as an hour.
         *((lifetime, 3_600 - 61) for lifetime in _NO_LIFETIMES),
     ],
 )

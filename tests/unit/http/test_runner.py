@@ -330,7 +330,7 @@ def test_an_error_of_the_main_one_cuts_the_side_off_and_reaches_the_call_flow(fo
     def outer() -> CallFlow[str]:
         try:
             yield Beside(ask_for(MAIN, []), side.flow(), LONG)
-        except BaseException as raised:  # noqa: BLE001 one of them is no Exception
+        except BaseException as raised:  # noqa: BLE001 one of them is not an Exception
             caught.append(raised)
         return "went on"
 

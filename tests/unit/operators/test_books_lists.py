@@ -160,11 +160,11 @@ BY_ITSELF = "write it by itself: an array, or an object a line"
     [
         ("l.csv", b"id,number\n", {}, "no column 'isbn', but 'id', 'number'; name it in isbn_column"),
         ("l.jsonl", b'{"id": 1}\n', {}, "no column 'isbn', but 'id'"),
-        ("l.txt", b"\x009\x01\x02", {}, "it is no text"),
+        ("l.txt", b"\x009\x01\x02", {}, "it is not text"),
         ("l.txt.gz", CRIME.encode(), {}, "no whole gzip file"),
-        ("l.csv", (f"isbn\n{CRIME}\n" * 1_000 + '"x').encode(), {}, "line 2001: it is no CSV"),
-        ("l.csv", b"isbn\n1\n\xff\n", {"encoding": "utf-8"}, "l.csv, line 3: it is no text in utf-8"),
-        ("l.csv", "isbn\n1\n".encode("utf-16") + b"\0", {"encoding": "utf-16"}, "line 3: it is no text in utf-16"),
+        ("l.csv", (f"isbn\n{CRIME}\n" * 1_000 + '"x').encode(), {}, "line 2001: it is not valid CSV"),
+        ("l.csv", b"isbn\n1\n\xff\n", {"encoding": "utf-8"}, "l.csv, line 3: it is not text in utf-8"),
+        ("l.csv", "isbn\n1\n".encode("utf-16") + b"\0", {"encoding": "utf-16"}, "line 3: it is not text in utf-16"),
         ("l.json", json.dumps({"data": {"items": [{"isbn": CRIME}]}}).encode(), {}, BY_ITSELF),
         ("l.json", json.dumps(TWO_LISTS).encode(), {}, BY_ITSELF),
         ("l.json", json.dumps(TWO_LISTS, indent=1).encode(), {}, BY_ITSELF),
@@ -394,7 +394,7 @@ class TestEncodings:
 
         assert [row["source"]["t"] for row in json_rows(tmp_path / "books.jsonl")] == ["a", "Müller"]
         (warning,) = [line for line in lines if line.startswith("WARNING")]
-        assert f"source {tmp_path}/l.csv, line 3 is no UTF-8, and such lines are read as cp1252" in warning
+        assert f"source {tmp_path}/l.csv, line 3 is not UTF-8, and such lines are read as cp1252" in warning
 
 
 class TestSeveral:

@@ -62,8 +62,8 @@ class TestDamage:
             enrich(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged)
 
         message = str(caught.value)
-        what = f"{damaged}: it is no whole Parquet file ("
-        assert message.startswith(f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {what}")
+        what = f"{damaged}: it is not a whole Parquet file ("
+        assert message.startswith(f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {what}")
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
@@ -74,7 +74,7 @@ class TestDamage:
         monkeypatch.setattr(EarlierDataset, "check", lambda _: None)
         deferring = make(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged, deferrable=True)
 
-        with pytest.raises(permanent(PermanentError), match=f"{damaged}: it is no whole Parquet file"):
+        with pytest.raises(permanent(PermanentError), match=f"{damaged}: it is not a whole Parquet file"):
             in_triggerer(deferring, context("deferred"))
 
         assert not database.called
@@ -155,17 +155,17 @@ class TestBadInput:
         [
             ("old.jsonl", b'{"isbn": "9780140449136"}\n', "no column 'isbn13', but 'isbn'"),
             ("old.jsonl", b'{"isbn13": "9780140449136"}\n', "there is no 'input' in it"),
-            ("old.jsonl", b"no JSON\n", "line 1: it is no JSON"),
+            ("old.jsonl", b"no JSON\n", "line 1: it is not valid JSON"),
             (
                 "old.jsonl",
                 json.dumps(row(CRIME, fetched_at=None)).encode() + b'\n{"input": "978',
-                "Line 2: it is no JSON",
+                "Line 2: it is not valid JSON",
             ),
             ("old.csv", b"isbn13,title\n", "there is no column 'input', but 'isbn13', 'title'"),
             ("old.csv", b"", "it is empty"),
             # No other name of the file is advised.
-            ("old.csv", b"\x1f\x8b\x08\x00", "it is no text but compressed with gzip. Name one that this operator"),
-            ("old.csv", b"PAR1", "it is no text but Parquet. Name one that this operator has written"),
+            ("old.csv", b"\x1f\x8b\x08\x00", "it is not text but compressed with gzip. Name one that this operator"),
+            ("old.csv", b"PAR1", "it is not text but Parquet. Name one that this operator has written"),
             ("old.parquet", b"PAR1", "no whole Parquet file"),
         ],
     )
@@ -175,7 +175,7 @@ class TestBadInput:
         (tmp_path / name).write_bytes(content)
 
         with pytest.raises(
-            permanent(InvalidArgumentError), match="reuse names a file that is no whole dataset"
+            permanent(InvalidArgumentError), match="reuse names a file that is not a whole dataset"
         ) as caught:
             enrich(tmp_path / "new.jsonl", isbns=[CRIME], reuse=tmp_path / name)
 

@@ -342,7 +342,7 @@ def test_destination_that_holds_no_export_raises_before_the_first_request(
     operator = task(tmp_path, name, deferrable=deferrable)
 
     raised = permanent(InvalidArgumentError), permanent(PermanentError)
-    with pytest.raises(raised, match=f"holds a file that is no export .*({reason})"):
+    with pytest.raises(raised, match=f"holds a file that is not an export .*({reason})"):
         in_triggerer(operator, context_of("today")) if deferrable else operator.execute(context_of("today"))
 
     assert listings.asked == []

@@ -143,7 +143,7 @@ class TestPostBulletin:
         [
             {"exc": requests.ReadTimeout},
             {"text": "<html>"},
-            # What is no activity proves no post.
+            # What is not an activity proves no post.
             {"json": {}},
             {"json": {"kind": "svc#subscription", "id": "s1"}},
         ],
@@ -241,7 +241,7 @@ class TestManyTasks:
 
 class TestArguments:
     def test_journal_whose_path_is_of_no_storage_raises(self, posts: Mocker) -> None:
-        with pytest.raises(permanent(InvalidArgumentError), match=r"nowhere://.* (is no path|cannot be opened)"):
+        with pytest.raises(permanent(InvalidArgumentError), match=r"nowhere://.* (is not the path|cannot be opened)"):
             PostBulletinOperator(task_id="post", text="Hi", journal="nowhere://bucket/x").execute(context_of())
         assert not posts.called
 

@@ -124,7 +124,7 @@ def test_page_whose_earlier_capture_is_in_a_store_that_hangs_says_so_and_shows_i
 
 
 async def test_work_that_ends_its_thread_is_an_error_and_leaves_room_for_the_next() -> None:
-    # As a panic of a library in Rust does, which is no Exception.
+    # As a panic of a library in Rust does, which is not an Exception.
     pool = threads(per_store=1)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="The work ended by SystemExit"):

@@ -66,7 +66,7 @@ class TestRows:
     def test_nothing_of_a_file_of_another_text_is_shown(self, world: World) -> None:
         world.add(written="a secret")
         (row,) = rows(world.get(LIST_URL))
-        assert "is no report of hot threads" in row
+        assert "is not a report of hot threads" in row
         assert "a secret" not in row
 
     def test_of_two_captures_in_one_destination_only_the_newer_is_shown(self, world: World) -> None:
@@ -130,15 +130,15 @@ class TestFilters:
     def test_filter_that_is_no_time_is_left_out_and_said(self, world: World) -> None:
         page = world.get(LIST_URL, since="yesterday", until="<b>")
         assert len(rows(page)) == 2
-        assert "“From” is no time, and was left out" in page.text
-        assert "“To” is no time" in page.text
+        assert "“From” is not a time, and was left out" in page.text
+        assert "“To” is not a time" in page.text
         assert "<b>" not in page.text
 
     @pytest.mark.parametrize("asked", [{"since": "0001-01-01T00:00+23:59"}, {"until": "9999-12-31T23:59-23:59"}])
     def test_a_time_that_utc_does_not_have_is_left_out_too(self, world: World, asked: dict[str, str]) -> None:
         page = world.get(LIST_URL, **asked)
         assert len(rows(page)) == 2
-        assert "is no time, and was left out" in page.text
+        assert "is not a time, and was left out" in page.text
 
     def test_the_form_keeps_what_was_asked_for(self, world: World) -> None:
         page = world.get(LIST_URL, dag='"><script>', cluster="hot").text

@@ -110,7 +110,7 @@ class TestOrigin:
         page = world.get(older).text
         assert "The run newer has written to the same destination since" in page
         assert "has written to the same destination since" not in world.get(newer).text
-        # The same file is no earlier capture of it either.
+        # The same file is not an earlier capture of it either.
         assert "Compare with an earlier capture" not in world.get(newer).text
 
 
@@ -279,7 +279,7 @@ class TestNothingToShow:
             os.mkfifo(file)
         else:
             file.symlink_to("/dev/zero")
-        self.shows(world, url, "is no regular file")
+        self.shows(world, url, "is not a regular file")
 
     @pytest.mark.parametrize("destination", ["s9://bucket/a.txt", "s3://[/a.txt"])
     def test_a_store_that_only_the_worker_knows(self, world: World, destination: str) -> None:
@@ -288,7 +288,7 @@ class TestNothingToShow:
         # One such row leaves the list readable. Older versions of fsspec's paths notice the scheme later.
         page = world.get(LIST_URL)
         assert page.status_code == 200
-        assert "is no path of a file" in page.text or "cannot be read" in page.text
+        assert "is not the path of a file" in page.text or "cannot be read" in page.text
 
     @pytest.mark.parametrize("path", ["s3://key:the-password@bucket/a.txt", "s9://key:the-p@ssword@bucket/a.txt"])
     def test_a_password_in_a_path_is_not_shown(self, world: World, path: str) -> None:

@@ -122,7 +122,7 @@ def waits_of(lines: list[str]) -> list[str]:
 
     A part of a wait in a process of its own logs the state anew, with the pause of then: a state counts once.
     """
-    about = [line for line in lines if re.match(r"\w+: (Waiting: |The wait goes on |Only some )", line)]
+    about = [line for line in lines if re.match(r"\w+: (Waiting: |Trying again |Only some )", line)]
     # The rest of such a line is a traceback, which differs.
     about = [re.sub(r" in \d+ s", "", line.partition("unexpected error:\n")[0]) for line in about]
     return [line for line, _ in groupby(about)]

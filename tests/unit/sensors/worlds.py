@@ -52,7 +52,7 @@ class State(Enum):
     DENIED = auto()
     """It refuses with 401."""
     GARBAGE = auto()
-    """It sends what is no reply of its own."""
+    """It sends what is not a reply of its own."""
     SILENT = auto()
     """It sends nothing in time."""
     BUG = auto()

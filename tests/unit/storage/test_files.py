@@ -121,7 +121,7 @@ SINCE_3_2 = pytest.mark.airflow(">=3.2")
     ],
 )
 def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, message: str) -> None:
-    refusal = f"c.txt' is no path of a file: .*{message}"
+    refusal = f"c.txt' is not the path of a file: .*{message}"
     with pytest.raises(InvalidArgumentError, match=refusal):
         path_of(path)
     if path.startswith(("~", "file:")):

@@ -170,7 +170,7 @@ class TestParquet:
 
     @pytest.mark.parametrize("content", [b"", b"isbn\na\n", b"PAR1" + b"x" * 99])
     def test_a_file_that_is_something_else_is_named(self, tmp_path: Path, content: bytes) -> None:
-        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file"):
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is not a whole Parquet file"):
             list(read_rows(file_of(tmp_path, "s.parquet", content)))
 
     def test_without_pyarrow_the_error_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ class TestGzip:
     def test_anything_else_is_refused(self, tmp_path: Path, data: bytes) -> None:
         (tmp_path / "s.txt.gz").write_bytes(data)
 
-        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is no whole gzip file"):
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is not a whole gzip file"):
             texts((tmp_path / "s.txt.gz").as_uri())
 
     @pytest.mark.parametrize("size", [1, 8_191, 8_192, 8_193, 262_143, 262_144, 262_145, 1_000_000])
@@ -323,7 +323,7 @@ class TestRowsThatCannotBeRead:
             (
                 "s.jsonl",
                 b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
-                SourceRow('{"isbn":', "Line 3: it is no JSON (Expecting value: line 2 column 1 (char 9))."),
+                SourceRow('{"isbn":', "Line 3: it is not valid JSON (Expecting value: line 2 column 1 (char 9))."),
             ),
             (
                 "s.jsonl",
@@ -353,7 +353,7 @@ class TestRowsThatCannotBeRead:
         rows = list(read_rows(file_of(tmp_path, "s.jsonl", f'{{"isbn":"a"}}\n{deep}\n{{"isbn":"b"}}\n')))
 
         assert [row.text for row in rows] == ["a", deep, "b"]
-        assert str(rows[1].error).startswith("Line 2: it is no JSON (")
+        assert str(rows[1].error).startswith("Line 2: it is not valid JSON (")
 
     @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
     def test_row_that_is_nested_as_deep_as_may_be_is_kept(self, tmp_path: Path, begin: str, end: str) -> None:
@@ -370,7 +370,9 @@ class TestRowsThatCannotBeRead:
     ) -> None:
         deep = f'{{"isbn":{"[" * levels}{"]" * levels}}}'
 
-        with pytest.raises(InvalidSourceError, match=r"s\.json, line 3: it is no JSON \(it is nested too deep\)"):
+        with pytest.raises(
+            InvalidSourceError, match=r"s\.json, line 3: it is not valid JSON \(it is nested too deep\)"
+        ):
             list(read_rows(file_of(tmp_path, "s.json", f'[\n{{"isbn":"a"}},\n{deep}]')))
 
     def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
@@ -388,7 +390,7 @@ class TestFilesThatAreSomethingElse:
         with pytest.raises(InvalidSourceError, match=r"s\.csv, line 3: .*a cell has more than 131,072 characters"):
             list(read_rows(file_of(tmp_path, "s.csv", f"isbn\nb\n{long}a")))
 
-        with pytest.raises(InvalidSourceError, match=r"line \d+: the row is longer than 16 MB, so it is no list"):
+        with pytest.raises(InvalidSourceError, match=r"line \d+: the row is longer than 16 MB, so it is not a list"):
             list(read_rows(file_of(tmp_path, "long.csv", f"isbn,more\n{LONG_ROW}")))
 
     @pytest.mark.parametrize(
@@ -399,7 +401,7 @@ class TestFilesThatAreSomethingElse:
             (
                 "s.csv",
                 "9780439023481,One\n",
-                "line 1: .*, but '9780439023481', 'One'. Its first line is no header: add",
+                "line 1: .*, but '9780439023481', 'One'. Its first line is not a header: add",
             ),
             (
                 "s.csv",
@@ -408,24 +410,28 @@ class TestFilesThatAreSomethingElse:
             ),
             ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 39}…'"),
             ("s.csv", "isbn,ean,isbn\na,b,c\n", "line 1: there are 2 columns 'isbn'; give them different names"),
-            ("s.csv", 'n,isbn\n,a\n"x,b\n,c\n,d\n', "line 3: it is no CSV .a quote is opened there and never closed"),
-            ("s.csv", 'n,isbn\n,a\n,b\n,"', "line 4: it is no CSV .a quote is opened there and never closed"),
+            (
+                "s.csv",
+                'n,isbn\n,a\n"x,b\n,c\n,d\n',
+                "line 3: it is not valid CSV .a quote is opened there and never closed",
+            ),
+            ("s.csv", 'n,isbn\n,a\n,b\n,"', "line 4: it is not valid CSV .a quote is opened there and never closed"),
             ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
-            ("s.jsonl", '{"isbn":', "line 1: it is no JSON"),
-            ("s.json", '[\n{"isbn": 1},\n{"isbn": 2\n', "line 3: it is no JSON"),
-            ("s.json", '[{"isbn": 1},\n', "line 2: it is no JSON .its end is missing"),
-            ("s.txt", b"a\0b\n", r"line 1: it is no text \(it holds NUL bytes\)"),
+            ("s.jsonl", '{"isbn":', "line 1: it is not valid JSON"),
+            ("s.json", '[\n{"isbn": 1},\n{"isbn": 2\n', "line 3: it is not valid JSON"),
+            ("s.json", '[{"isbn": 1},\n', "line 2: it is not valid JSON .its end is missing"),
+            ("s.txt", b"a\0b\n", r"line 1: it is not text \(it holds NUL bytes\)"),
             ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
             ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
             ("s.csv", '"isbn","a\rb"\ra,b\r', "line 1: its lines end in CR alone"),
             ("s.jsonl", '{"isbn":1}\r{"isbn":2}\r', "line 1: its lines end in CR alone"),
-            ("s.csv", "\ufeffisbn\na\n\ud800".encode("utf-16-le", "surrogatepass"), "line 3: it is no text in utf-16"),
-            ("s.txt", GZIPPED, "line 1: it is no text but compressed with gzip; let its name end in .gz"),
-            ("s.csv", b"%PDF-1.7\n", "line 1: it is no text but a PDF"),
+            ("s.csv", "\ufeffisbn\na\n\ud800".encode("utf-16-le", "surrogatepass"), "line 3: it is not text in utf-16"),
+            ("s.txt", GZIPPED, "line 1: it is not text but compressed with gzip; let its name end in .gz"),
+            ("s.csv", b"%PDF-1.7\n", "line 1: it is not text but a PDF"),
             ("s.csv", b"\n<!DOCTYPE html>\n<p>", "line 1: it is a web page; download the file itself"),
-            ("s.csv", b"\xd0\xcf\x11\xe0rest", "line 1: it is no text but a workbook of Excel in its old form"),
-            ("s.csv", b"PK\x03\x04rest", "line 1: it is no text but a ZIP archive or a workbook"),
-            ("s.txt", b"PAR1rest", "line 1: it is no text but Parquet"),
+            ("s.csv", b"\xd0\xcf\x11\xe0rest", "line 1: it is not text but a workbook of Excel in its old form"),
+            ("s.csv", b"PK\x03\x04rest", "line 1: it is not text but a ZIP archive or a workbook"),
+            ("s.txt", b"PAR1rest", "line 1: it is not text but Parquet"),
         ],
     )
     def test_a_file_that_is_something_else_is_named_with_what_it_is(
@@ -445,7 +451,7 @@ class TestFilesThatAreSomethingElse:
 
     @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
     def test_file_without_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is no list"):
+        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is not a list"):
             texts(file_of(tmp_path, name, b"x" * (17 << 20)))
 
     def test_a_parquet_file_with_a_damaged_name_of_a_column_is_named(self, tmp_path: Path) -> None:
@@ -453,7 +459,7 @@ class TestFilesThatAreSomethingElse:
         pq.write_table(pa.table({"isbn": ["9780131103627"], "pages": ["9"]}), file, store_schema=False)
         file.write_bytes(file.read_bytes().replace(b"pages", b"page\xff"))
 
-        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file \('utf-8' codec"):
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is not a whole Parquet file \('utf-8' codec"):
             list(read_rows(file.as_uri()))
 
     @pytest.mark.parametrize("name", ["s.txt", "s.parquet", "s.xlsx"])
@@ -521,7 +527,7 @@ class TestEmptyLines:
     def test_more_than_that_are_refused_though_rows_stand_between(self, tmp_path: Path) -> None:
         source = file_of(tmp_path, "s.txt.gz", (b"\n" * 100_000 + b"a\n") * 20)
 
-        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
+        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is not a list"):
             texts(source)
 
 

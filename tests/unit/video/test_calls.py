@@ -183,7 +183,7 @@ def test_page_of_any_prefix_and_case_is_read(body: object) -> None:
     [
         (b"", "empty"),
         (b"<!doctype html><p>Sign in", "a web page"),
-        (b'{"items": [{"id"', "no valid JSON"),
+        (b'{"items": [{"id"', "not valid JSON"),
         (b"{}", "no subscription list"),
         (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
         (b'{"items": {"0": {}}}', "items: "),

@@ -20,7 +20,10 @@ from tests.unit.book_database import CRIME
         (CRIME.encode(), IsbnRow(CRIME, CRIME)),
         (float("nan"), IsbnRow("nan", None)),
         ([CRIME], IsbnRow(f'["{CRIME}"]', CRIME)),
-        (True, IsbnRow("true", None, "'true' is no ISBN: 'T' does not belong in one.", "'T' does not belong in one")),
+        (
+            True,
+            IsbnRow("true", None, "'true' is not an ISBN: 'T' does not belong in one.", "'T' does not belong in one"),
+        ),
         (None, IsbnRow("", None)),
     ],
 )

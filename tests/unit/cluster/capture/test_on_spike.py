@@ -274,7 +274,7 @@ def test_after_a_capture_that_failed_the_wait_goes_on(failure: Response | Transp
     assert failure not in (EMPTY, OF_ANOTHER) or "(node-1)" in first["message"]
     # Told once, as it was the same again.
     (warning,) = captured.warnings
-    assert warning.startswith("The capture of node-1 failed, and the wait goes on: ")
+    assert warning.startswith("The capture of node-1 failed, and the wait continues: ")
 
 
 class TestFailure:

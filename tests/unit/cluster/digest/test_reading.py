@@ -97,7 +97,7 @@ def test_source_that_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> N
 
     assert {files.name.rpartition("/")[2] for files in found} == names
     damage = {read_captures(files, Period(), unexpected) for files in found}
-    assert damage == {FoundSums(damage="it is no regular file")}
+    assert damage == {FoundSums(damage="it is not a regular file")}
 
 
 def test_capture_whose_json_file_is_of_another_time_is_not_read(

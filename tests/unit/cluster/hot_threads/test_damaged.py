@@ -189,7 +189,7 @@ def test_report_cut_at_any_sign_says_so_unless_it_could_have_ended_there() -> No
         ("59.6% [cpu=17.9%, other=41.7%", ("cpu", 59.6, 17.9, 41.7, None, None, 17.9)),
         ("59.6% [cpu=17.9%, other=4", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
         ("59.6% [cpu=17.9%, ot", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
-        # The sum with the other time is no CPU.
+        # The sum with the other time is not CPU.
         ("59.6% [cpu=17.", ("cpu", 59.6, None, None, None, None, None)),
         ("1.5kb memory alloc", ("mem", None, None, None, None, None, 1536)),
         # Of other words.

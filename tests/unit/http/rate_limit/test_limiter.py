@@ -110,7 +110,7 @@ class TestReports:
 
         limiter = limiter_of(fake, backend=Slow(lambda: fake.seconds))
         permit = take(limiter, fake)
-        # A tenth of a second passed before the back end looked at its clock: that is no delay.
+        # A tenth of a second passed before the back end looked at its clock: that is not a delay.
         assert fake.seconds - permit.since == pytest.approx(0.2)
         replay(limiter.on_sent(permit, fake.seconds), [])
         assert limiter.backend.read("key")[0] != "{}"

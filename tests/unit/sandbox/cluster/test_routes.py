@@ -87,7 +87,7 @@ async def test_a_user_without_the_privilege_is_told_which(sandbox: Sandbox, path
         ("ingest:true", NAMES),
         ("_all,data:false", set()),
         ("*:south,master:true", NAMES),
-        # An address is no name, and only a star is special.
+        # An address is not a name, and only a star is special.
         ("127.0.0.1:9303", set()),
         ("sandbox-%3F", set()),
         ("nobody", set()),
