@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http.decoding import inflated
+from airflow_provider_mediaops.gunzip import inflated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -316,7 +316,7 @@ def test_list_of_names_ids_and_patterns_is_plain(selection: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "selection", ["_local", "_all", "_master", "zone:a", "data-1,data:false", "10.0.0.1", "10.0.*", "1", "::1", "**"]
+    "selection", ["_local", "_master", "zone:a", "data-1,data:false", "10.0.0.1", "10.0.*", "1", "::1", "**"]
 )
 def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> None:
     assert not is_plain(node_list(selection))
