@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, TemporaryError
+from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, MediaOpsError, QuotaExceededError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Attempts:
         if not self._permitted:
             self._permitted, self.started = True, self.clock.monotonic()
 
-    def pause_after(self, error: TemporaryError) -> float | None:
+    def pause_after(self, error: MediaOpsError) -> float | None:
         """
         Count a failed try and return the pause before the next in seconds; None if there is no other try.
 
@@ -57,6 +57,8 @@ class Attempts:
         limit is not begun, so the caller gets the error at once.
         """
         self.failed += 1
+        if not error.temporary or isinstance(error, QuotaExceededError):
+            return None
         if self.failed >= self.policy.max_attempts:
             return None
         pause = error.retry_after or self._backoff()
