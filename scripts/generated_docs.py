@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 from typing_extensions import NotRequired, get_type_hints, is_typeddict
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
+from scripts.metric_table import METRICS, WORDS
 from scripts.shown_code import code_of
 
 if TYPE_CHECKING:
@@ -219,8 +220,6 @@ def _kinds(_name: str) -> str:
 
 def _metrics(_name: str) -> str:
     """Return the tables of the metrics and of the words in their names."""
-    from airflow_provider_mediaops.metrics import METRICS, WORDS
-
     rows = ([f"`mediaops.{name}`", kind, unit, meaning] for name, kind, unit, meaning in METRICS)
     named = ([f"`{{{word}}}`", ", ".join(f"`{one}`" for one in ones)] for word, ones in WORDS.items())
     return f"{_table(['name', 'kind', 'unit', 'meaning'], rows)}\n{_table(['word', 'one of'], named)}"
@@ -246,8 +245,6 @@ def _table(header: list[str], rows: Iterable[list[str]]) -> str:
 
 def statsd_mapping() -> str:
     """Return the mapping by which the exporter of StatsD makes labels of the words in names."""
-    from airflow_provider_mediaops.metrics import METRICS
-
     lines = ["mappings:"]
     for metric in METRICS:
         words = re.findall(r"\{(\w+)\}", metric.name)

@@ -17,9 +17,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from airflow_provider_mediaops import exceptions, notifications, results
-from airflow_provider_mediaops.metrics import METRICS
 from airflow_provider_mediaops.storage.path_checks import _PACKAGES
 from scripts.generated_docs import statsd_mapping
+from scripts.metric_table import METRICS
 from tests.browser import pictures
 from tests.contract.page_tables import sections, table
 from tests.contract.tasks import TASKS

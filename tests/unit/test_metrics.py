@@ -32,6 +32,7 @@ from airflow_provider_mediaops.plugin.reading import look_up
 from airflow_provider_mediaops.plugin.rendered_fields import NoAnswerError
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
+from scripts import metric_table
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, book
 from tests.unit.book_database import connection as books_connection
 from tests.unit.call_flows import FakeClock, replay
@@ -61,11 +62,11 @@ def in_table(kind: Kind, name: str) -> bool:
     """Return whether the table has a metric; a word in braces is one of some."""
 
     def words(mark: re.Match[str]) -> str:
-        return "|".join(metrics.WORDS[mark[1]]).join("()")
+        return "|".join(metric_table.WORDS[mark[1]]).join("()")
 
     patterns = [
         re.sub(r"\{(\w+)\}", words, metric.name.replace(".", r"\."))
-        for metric in metrics.METRICS
+        for metric in metric_table.METRICS
         if metric.kind == kind
     ]
     return any(re.fullmatch(pattern, name) for pattern in patterns)
@@ -152,7 +153,7 @@ def test_each_404_of_a_book_counts_as_not_found(sink: Sink, body: str) -> None:
 
 
 def test_table_has_every_status_of_a_row() -> None:
-    assert metrics.WORDS["status"] == get_args(Status)
+    assert metric_table.WORDS["status"] == get_args(Status)
 
 
 def test_wait_for_the_rate_counts_with_its_length(sink: Sink) -> None:
