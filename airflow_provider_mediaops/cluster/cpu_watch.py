@@ -95,7 +95,7 @@ class CpuWatch(Watch):
             if stats.measure == "auto":
                 return "no node reports its CPU"
             return f"no node reports its CPU by cpu_measure={stats.measure}, as the connection asks"
-        which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
+        which = "no node's CPU is" if self.require == "any" else "not all nodes have their CPU"
         long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
         seen = f"{which} at {self.threshold:g} % or more{long}"
         return f"{seen}; not known of {name_some(silent)}" if silent else seen

@@ -48,6 +48,7 @@ def test_a_dag_file_is_read_by_airflow(name: str) -> None:
     assert dag_runs.dags_of(SNIPPETS / f"{name}.py")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("airflow_db", "sandbox")
 def test_the_event_of_an_asset_tells_the_next_dag_what_was_written(tmp_path: Path) -> None:
     file = SNIPPETS / "books_of_the_day.py"

@@ -201,12 +201,12 @@ class TestTold:
     def test_each_change_of_state_is_told_once(self) -> None:
         slow = TransportError(Failure.TIMEOUT, "no reply")
         waited = Waited(CpuWatch(85), ONE_COOL, ONE_COOL, DOWN, DOWN, slow, ONE_COOL, ONE_HOT, interval=10)
-        assert [(level, sentence[:23]) for level, sentence in waited.told] == [
-            (20, "Waiting: no node's CPU "),
-            (30, "Trying again in 10 "),
-            (30, "Trying again in 10 "),
-            (20, "Waiting: no node's CPU "),
-            (20, "Seen: CPU at 85 % or mo"),
+        assert [(level, sentence[:22]) for level, sentence in waited.told] == [
+            (20, "Waiting: no node's CPU"),
+            (30, "Trying again in 10 s: "),
+            (30, "Trying again in 10 s: "),
+            (20, "Waiting: no node's CPU"),
+            (20, "Seen: CPU at 85 % or m"),
         ]
         assert waited.pauses == [10] * 6
 

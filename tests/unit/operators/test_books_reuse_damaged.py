@@ -94,7 +94,7 @@ class TestDamage:
             list(before.rows())
 
         assert caught.value.errno == errno.ESTALE
-        with pytest.raises(InvalidArgumentError, match=f"no whole dataset of EnrichIsbnsOperator. {file}"):
+        with pytest.raises(InvalidArgumentError, match=f"not a whole dataset of EnrichIsbnsOperator. {file}"):
             list(EarlierDataset.at(str(file), format).rows())
 
 
@@ -166,7 +166,7 @@ class TestBadInput:
             # No other name of the file is advised.
             ("old.csv", b"\x1f\x8b\x08\x00", "it is not text but compressed with gzip. Name one that this operator"),
             ("old.csv", b"PAR1", "it is not text but Parquet. Name one that this operator has written"),
-            ("old.parquet", b"PAR1", "no whole Parquet file"),
+            ("old.parquet", b"PAR1", "not a whole Parquet file"),
         ],
     )
     def test_file_that_is_no_dataset_of_ours_raises_before_the_first_request(

@@ -331,7 +331,7 @@ def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Pa
         ("subs.jsonl", b'{"kind": "svc#playlist", "id": "1"}\n', "its records are others"),
         ("subs.jsonl", b"a list\n", "expected value|Expecting value"),
         ("subs.csv", b"id,title\n1,a\n", "there is no column 'record'"),
-        ("subs.parquet", b"PAR1", "no whole Parquet file"),
+        ("subs.parquet", b"PAR1", "not a whole Parquet file"),
     ],
 )
 @pytest.mark.parametrize("deferrable", [False, True])

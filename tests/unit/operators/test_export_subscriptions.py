@@ -298,7 +298,9 @@ class TestGoingOn:
         answers(platform, page(1))
         export(file, instance(map_index=0))
 
-        with pytest.raises(permanent(PermanentError), match=r"mapped beside this task .* \{\{ ti\.map_index \}\}"):
+        with pytest.raises(
+            permanent(PermanentError), match=r"another mapped instance of this task .* \{\{ ti\.map_index \}\}"
+        ):
             export(file, instance(map_index=1), page_size=7)
         assert ids(file) == ["sub-1"]
 

@@ -66,7 +66,7 @@ def test_sensor_waits_until_one_matches_and_returns_its_id_and_title(platform: A
 def test_sensor_that_meets_a_record_with_a_number_for_its_id_fails_for_good(platform: Any, form: str) -> None:
     platform({**page(), "items": [subscription(3, id=3)]})
 
-    with pytest.raises(permanent(InvalidReplyError), match="no subscription: id"):
+    with pytest.raises(permanent(InvalidReplyError), match="not a subscription: id"):
         run(sensor(), form)
 
 

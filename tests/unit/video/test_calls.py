@@ -184,12 +184,12 @@ def test_page_of_any_prefix_and_case_is_read(body: object) -> None:
         (b"", "empty"),
         (b"<!doctype html><p>Sign in", "a web page"),
         (b'{"items": [{"id"', "not valid JSON"),
-        (b"{}", "no subscription list"),
+        (b"{}", "not a subscription list"),
         (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
         (b'{"items": {"0": {}}}', "items: "),
         (b'{"items": ["s1"]}', "items.0: "),
         (b'{"items": [], "pageInfo": {"totalResults": 1e999}}', "a number that is too large"),
-        (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "no subscription list"),
+        (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "not a subscription list"),
     ],
 )
 def test_reply_that_is_no_page_raises(body: bytes, why: str) -> None:
@@ -220,7 +220,9 @@ def test_properties_of_any_shape_are_kept_and_titles_are_texts(snippet: object) 
 @pytest.mark.parametrize("strange", [{"id": 5}, {"id": ["s3cr3t"]}, {"snippet": "s3cr3t"}, {"contentDetails": [1]}])
 def test_record_with_a_field_of_another_type_is_a_typed_error_of_its_page(strange: dict[str, object]) -> None:
     page = SubscriptionPage.model_validate({"items": [strange]})
-    with pytest.raises(InvalidReplyError, match=f"no subscription: {next(iter(strange))}: Input should be") as caught:
+    with pytest.raises(
+        InvalidReplyError, match=f"not a subscription: {next(iter(strange))}: Input should be"
+    ) as caught:
         _ = page.subscriptions
     assert "s3cr3t" not in str(caught.value)
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Response
 
+pytestmark = pytest.mark.long
 FOREIGN = replied({"message": "no Route matched with those values"}, 404)
 WORDS = {"clear": no_such_book(), "doubtful": limit_404()}
 
