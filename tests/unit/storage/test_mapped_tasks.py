@@ -46,6 +46,25 @@ def test_the_second_of_two_map_indexes_is_refused_with_the_correction(file: str)
         claim(file, owner(1))
 
 
+def test_second_map_index_is_refused_by_a_client_that_has_listed_the_folder_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As s3fs does, which keeps what it has listed until it is told to forget."""
+    memory = filesystem("memory")
+    attach("memory", "mapped", fs=memory)
+    file = f"memory://mapped@{tmp_path.name}/hot"
+    listed: dict[str, list[str]] = {}
+    ls = memory.ls
+    monkeypatch.setattr(memory, "invalidate_cache", listed.clear)
+    monkeypatch.setattr(memory, "ls", lambda path, **options: listed.setdefault(path, ls(path, **options)))
+    claim(file, owner(0))
+    (folder,) = listed
+    listed[folder] = []
+
+    with pytest.raises(PermanentError, match="is the capture of d/r1/t/0"):
+        claim(file, owner(1))
+
+
 @pytest.mark.parametrize(
     "later",
     [
