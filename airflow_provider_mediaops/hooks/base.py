@@ -19,7 +19,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
@@ -53,6 +53,8 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.http.transport",
     "asgiref.sync",
 )
+# The edits of a connection during one call. Credentials that are leased differ whenever they are read.
+_MOST_EDITS = 5
 # The maximum length of the message on the connection page, in characters.
 _MAX_ANSWER_LENGTH = 1_000
 _BRACKETS_TO_PARENTHESES = str.maketrans("[]", "()")
@@ -229,7 +231,15 @@ class ServiceHook(BaseHook):
         return self.run(self.asking(call))
 
     def asking(self, call: Call[T]) -> CallFlow[T]:
-        """Return :meth:`ask` as a call flow."""
+        """Return :meth:`ask` as a call flow; if the connection is edited meanwhile, a call that may be repeated is."""
+        for _ in range(_MOST_EDITS):
+            service = yield from self.current_service()
+            try:
+                return (yield from service.ask(call))
+            except TemporaryError:
+                # A reading of another trigger has found the edit, and replaced the session.
+                if not (service.client.is_replaced and call.request.is_retried):
+                    raise
         service = yield from self.current_service()
         return (yield from service.ask(call))
 

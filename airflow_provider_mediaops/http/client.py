@@ -157,9 +157,7 @@ class Client:
     def _signed(self, request: Request, base_url: str) -> Request:
         if self.is_replaced:
             # The session is another one by now.
-            raise ConnectionFailedError(
-                "The connection was edited while this call was retried.", service=self.rules.service
-            )
+            raise ConnectionFailedError("The connection was edited during this call.", service=self.rules.service)
         request = replace(request, base=request.base or base_url, secrets=self.secrets)
         try:
             return self.auth.sign(request)

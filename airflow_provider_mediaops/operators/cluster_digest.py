@@ -32,8 +32,8 @@ class HotThreadsDigestOperator(ServiceOperator):
     Beside the page are the same figures in JSON, and the stacks for flame-graph tools. A damaged file is named and left
     out. If there is no capture of that time, the task fails.
 
-    A digest that was killed or stopped is made anew by the next attempt; one that was finished is not. Memory does not
-    grow with the number of captures, but for the list of their names.
+    A digest that was killed or stopped is made anew by the next attempt. Memory does not grow with the number of
+    captures, but for the list of their names.
 
     The result holds the ``path`` of the page, the ``paths`` by format, a ``headline`` that can be posted, the numbers
     of captures, and the most recurrent frames; see :class:`~airflow_provider_mediaops.results.HotThreadsDigest`.
@@ -89,23 +89,29 @@ class HotThreadsDigestOperator(ServiceOperator):
 
         with ending_task():
             log, warn = self.log.info, self.log.warning
-            result = make_digest(self._plan(), log=log, warn=warn, check_stop=self.stop.check)
+            result = make_digest(self._plan(context), log=log, warn=warn, check_stop=self.stop.check)
         self._note_in_events(context, result)
         return result
 
-    def _plan(self) -> DigestPlan:
-        """Read the rendered arguments."""
+    def _plan(self, context: Context) -> DigestPlan:
+        """Read the rendered arguments; refuse the destination of a task that is mapped beside."""
         from datetime import datetime, timezone
 
+        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
+        from airflow_provider_mediaops.storage.mapped_tasks import claim
+        from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
 
         period = read_period(self.since, self.until, datetime.now(timezone.utc))
         destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         sources = tuple(absolute(source, "source", self.log.warning) for source in _sources(self.source))
         self.destination = destination
-        return DigestPlan(sources, destination, period)
+        plan = DigestPlan(sources, destination, period)
+        stem = capture_paths(destination, "json")["json"].removesuffix(".json")
+        claim(stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "digest")
+        return plan
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import digest_lineage

@@ -149,7 +149,8 @@ class StoreBackend(StoreFolder):
 
     def path_of(self, name: str) -> str:
         """Return the path of an object in the hidden folder."""
-        return str(self._path.parent / self._folder.rpartition("/")[2] / name)
+        # By the text: a path object would make one of two slashes.
+        return f"{str(self._path).rpartition('/')[0]}/{self._folder.rpartition('/')[2]}/{name}"
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""

@@ -205,11 +205,12 @@ class TestLists:
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
 
     @pytest.mark.usefixtures("store")
-    def test_list_stands_beside_a_destination_on_a_store(self) -> None:
-        path = self.kept("memory://shelf@bucket/day/books.csv")
+    @pytest.mark.parametrize("folder", ["bucket/day", "bucket/day/", "bucket//day//"])
+    def test_list_stands_beside_a_destination_on_a_store(self, folder: str) -> None:
+        path = self.kept(f"memory://shelf@{folder}/books.csv")
 
         assert path.startswith("memory://shelf@")
-        assert "bucket/day/.books.csv.staging/" in path
+        assert f"{folder}/.books.csv.staging/" in path
         assert len(list(ListSource([path]).read(keep=False))) == len(self.ROWS)
 
     def test_list_is_removed_once_the_dataset_is_published(self, tmp_path: Path) -> None:

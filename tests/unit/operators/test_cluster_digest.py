@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
 
-CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, max_tries=2)}
+
+def mapped(index: int) -> Any:
+    """Give the context of an instance of a mapped task; -1 for one that is not."""
+    return {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=index, max_tries=2)}
+
+
+CONTEXT = mapped(-1)
 
 
 def made(**arguments: Any) -> HotThreadsDigestOperator:
@@ -98,6 +104,14 @@ def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_begins_a
     result = again.execute(CONTEXT)
     assert result["captures"] == 9
     assert read[5:] == [str(source / f"2026-11-16T0{hour}00.txt") for hour in range(9)]
+
+
+def test_mapped_task_whose_destination_another_one_has_is_refused(source: Path, tmp_path: Path) -> None:
+    for index in (0, 1):
+        task = made(source=str(source), destination=str(tmp_path / f"{index}.html"))
+        task.execute(mapped(index))
+    with pytest.raises(permanent(PermanentError), match=r"0 is the digest of d/r/t/0, .* \{\{ ti\.map_index \}\}"):
+        made(source=str(source), destination=str(tmp_path / "0.html")).execute(mapped(1))
 
 
 def test_the_lineage_is_from_the_captures_to_the_files(source: Path, tmp_path: Path) -> None:
