@@ -53,7 +53,7 @@ if HAS_RETRY_POLICY:
             if isinstance(exception, MediaOpsError) and exception.retry_after:
                 asked = min(exception.retry_after, LONGEST_RETRY_AFTER_SECONDS)
                 if asked > _own_delay_seconds(context["task"] if context else None, try_number):
-                    reason = f"{type(exception).__name__}: no other try helps before"
+                    reason = f"{type(exception).__name__}: a retry before then would fail"
                     return RetryDecision.retry(delay=timedelta(seconds=asked), reason=reason)
             return RetryDecision.default()
 

@@ -108,10 +108,12 @@ class VideoPlatformHook(ServiceHook):
     ) -> CallFlow[Activity]:
         """Return :meth:`post_bulletin` as a call flow."""
         from airflow_provider_mediaops.video.arguments import Bulletin
-        from airflow_provider_mediaops.video.calls import insert_bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
         service = yield from self.current_service()
+        # On an event loop, a thread has imported it by now.
+        from airflow_provider_mediaops.video.calls import insert_bulletin
+
         posting = service.ask(insert_bulletin(bulletin, self._kind_prefix))
         try:
             activity = yield from delivery.around(posting) if delivery else posting

@@ -38,7 +38,7 @@ MISHAPS: dict[str, Fault] = {
     "killed_while_sending": DelayFault(service="video", seconds=600, point="before_reply"),
     "reply_lost": DropFault(service="video", point="before_reply"),
 }
-TASKS = [*ENDS, "reply_lost", "retried", "cleared"]
+TASKS = [*ENDS, "reply_lost", "retried", "posted_then_cleared"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def meet(task_pid: int, end: str) -> None:
 def second(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], first: Outcome) -> Outcome:
     """Let the run end again, after some of its tasks were cleared; of one the record was deleted before."""
     airflow.forget_task_state(DAG_ID, first.run.run_id, "killed_before_sending", RECORD_KEY)
-    airflow.clear(DAG_ID, first.run.run_id, ("reply_lost", "cleared", "killed_before_sending"))
+    airflow.clear(DAG_ID, first.run.run_id, ("reply_lost", "posted_then_cleared", "killed_before_sending"))
     return outcome(ended(airflow, DAG_ID, first.run.run_id), platforms)
 
 
@@ -153,7 +153,7 @@ def test_a_lost_reply_ends_the_task(first: Outcome) -> None:
 
 
 def test_a_task_that_is_cleared_returns_what_it_has_posted(first: Outcome, second: Outcome) -> None:
-    task_id = "cleared"
+    task_id = "posted_then_cleared"
     assert (first.end(task_id), second.end(task_id)) == (("success", 1), ("success", 2))
     assert second.posted[task_id] == first.posted[task_id] == [second.returned(task_id)]
     assert second.asked[task_id] == 1

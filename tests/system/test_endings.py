@@ -41,7 +41,7 @@ def test_a_permanent_error_ends_the_task_at_its_first_try(run: Ended, task_id: s
     ("task_id", "decision"),
     [
         ("inactive_key", ("fail", "AuthenticationError: a retry would fail in the same way")),
-        ("asked_to_wait", ("retry", "RateLimitedError: no other try helps before")),
+        ("asked_to_wait", ("retry", "ServiceUnavailableError: a retry before then would fail")),
     ],
 )
 def test_the_log_says_what_was_decided_and_why(

@@ -92,6 +92,6 @@ with DAG(
 ):
     PostBulletinOperator(**told("reply_lost"), priority_weight=2)
     FailsAfterPosting(**told("retried"), priority_weight=2)
-    PostBulletinOperator(**told("cleared"), priority_weight=2)
+    PostBulletinOperator(**told("posted_then_cleared"), priority_weight=2)
     for doomed in MOMENTS:
         IsKilled(**told(doomed), priority_weight=2 if doomed in SOON_NOTICED else 1)
