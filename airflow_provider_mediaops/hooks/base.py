@@ -232,16 +232,16 @@ class ServiceHook(BaseHook):
 
     def asking(self, call: Call[T]) -> CallFlow[T]:
         """Return :meth:`ask` as a call flow; if the connection is edited meanwhile, a call that may be repeated is."""
-        for _ in range(_MOST_EDITS):
+        edits = 0
+        while True:
             service = yield from self.current_service()
             try:
                 return (yield from service.ask(call))
             except TemporaryError:
                 # A reading of another trigger has found the edit, and replaced the session.
-                if not (service.client.is_replaced and call.request.is_retried):
+                if edits == _MOST_EDITS or not (service.client.is_replaced and call.request.is_retried):
                     raise
-        service = yield from self.current_service()
-        return (yield from service.ask(call))
+            edits += 1
 
     def current_service(self) -> CallFlow[Service]:
         """Return the service, as a step of a call flow: the connection may have to be fetched."""
