@@ -48,9 +48,7 @@ GROUP_HELP = "Check connections, rates and files of the MediaOps provider"
 EPILOG = "Exit codes: 0 fine, 1 a problem was found or the command failed, 2 wrong use."
 
 OUTPUT = Argument(
-    ("-o", "--output"),
-    "text or table, for people, with colours in a terminal; plain, without them; json or yaml, for programs",
-    {"choices": ("text", "table", "plain", "json", "yaml"), "default": "text", "metavar": "FORMAT"},
+    ("-o", "--output"), "text, for people; json, for programs", {"choices": ("text", "json"), "default": "text"}
 )
 
 SANDBOX = Command(
@@ -158,15 +156,13 @@ CHECK = Command(
     (Argument(("conn_id",), "id of a connection of this provider", {"metavar": "CONN_ID"}),),
 )
 
-YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"})
-
 RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
     "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
     "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
-    "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
-    "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
+    "fingerprint. Without CONN_ID, the connections of the environment and of Airflow's database are shown; those of a "
+    "secrets backend cannot be listed. No service is asked.",
     (
         Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
         Argument(
@@ -174,7 +170,6 @@ RATE = Command(
             "forget what is kept of the keys of these connections: reservations, pauses, and a quota that is used up",
             {"action": "store_true"},
         ),
-        YES,
     ),
 )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.cli.report_summary import report_facts, summary_of
+from airflow_provider_mediaops.cli.report_summary import ReportFacts, facts_of, summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
@@ -22,11 +22,12 @@ _FORMATS = ("html", "folded", "json")
 
 
 class _Reports(NamedTuple):
-    """The reports that could be read, compressed, and what is known of each file, the unusable ones included."""
+    """The reports that could be read, with their text compressed, and the files that hold none."""
 
     names: list[str]
     captures: list[PackedCapture]
-    files: list[dict[str, Any]]
+    facts: list[ReportFacts]
+    unusable: list[str]
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
@@ -41,26 +42,27 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError("--kinds is about folded stacks: give --folded, too.")
     targets = _targets(options)
     reports = _read(options.files, terminal)
-    problem = any("error" in file for file in reports.files)
+    problem = bool(reports.unusable)
     if not reports.names:
-        return Result({"files": reports.files}, problem=True)
-    verbatim = _write(reports, targets, terminal, kinds_first=options.kinds)
-    if verbatim is not None:
-        return Result(None, problem=problem, verbatim=verbatim)
-    return Result(*summary_of(reports.files, reports.captures), problem=problem)
+        return Result(problem=problem)
+    text = _write(reports, targets, terminal, kinds_first=options.kinds)
+    if text is not None:
+        return Result(text=text, problem=problem)
+    return Result(parts=summary_of(reports.facts, reports.captures), problem=problem)
 
 
-def _targets(options: argparse.Namespace) -> dict[str, str]:
-    """Return the file to write for each format that was asked for."""
-    targets = {name: path for name in _FORMATS if (path := getattr(options, name)) is not None}
-    to_output = [f"--{name}" for name, path in targets.items() if path == STANDARD_OUTPUT]
-    if to_output and options.output in {"json", "yaml"}:
+def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the formats that were asked for, and the file to write for each."""
+    targets = [(name, path) for name in _FORMATS if (path := getattr(options, name)) is not None]
+    to_output = [f"--{name}" for name, path in targets if path == STANDARD_OUTPUT]
+    if options.output == "json":
+        targets.append(("json", STANDARD_OUTPUT))
         to_output.append("--output")
     if len(to_output) > 1:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
     if options.files.count(STANDARD_INPUT) > 1:
         raise InvalidArgumentError("The standard input, -, can be read only once.")
-    written = [path for path in targets.values() if path != STANDARD_OUTPUT]
+    written = [path for _, path in targets if path != STANDARD_OUTPUT]
     for path in written:
         _refuse_replacing(path, options.files)
     if len(set(written)) < len(written):
@@ -77,20 +79,19 @@ def _refuse_replacing(path: str, files: Sequence[str]) -> None:
 
 
 def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
-    reports = _Reports([], [], [])
+    reports = _Reports([], [], [], [])
     for file in files:
         name = "standard input" if file == STANDARD_INPUT else file
         try:
             found = read_reports(_bytes_of(file, terminal))
         except (NoReportError, OSError) as error:
-            reason = _reason(error, file)
-            terminal.say(f"hot-threads: {name}: {reason}", "bad")
-            reports.files.append({"file": name, "error": reason})
+            terminal.say(f"hot-threads: {name}: {_reason(error, file)}", "bad")
+            reports.unusable.append(name)
             continue
         for number, (capture, line) in enumerate(found, 1):
             named = name if len(found) == 1 else f"{name}, capture {number} of {len(found)}"
             reports.names.append(named)
-            reports.files.append({"file": named, **report_facts(capture, line)})
+            reports.facts.append(facts_of(named, capture, line))
             reports.captures.append(PackedCapture.of(capture, named))
     return reports
 
@@ -123,19 +124,19 @@ def _reason(error: Exception, file: str) -> str:
     return str(error).removeprefix(f"{file} ")
 
 
-def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal, *, kinds_first: bool) -> str | None:
+def _write(reports: _Reports, targets: list[tuple[str, str]], terminal: Terminal, *, kinds_first: bool) -> str | None:
     """Write the files that were asked for; return the one for the standard output, if there is one."""
-    verbatim = None
-    for format, path in targets.items():
+    text = None
+    for format, path in targets:
         content = _content_as(format, reports, kinds_first=kinds_first)
         if path == STANDARD_OUTPUT:
-            verbatim = content
+            text = content
         else:
             from airflow_provider_mediaops.storage.files import path_of, write_whole
 
             write_whole(path_of(absolute_path(path)), content.encode())
             terminal.say(f"Wrote {path}.")
-    return verbatim
+    return text
 
 
 def _content_as(format: str, reports: _Reports, *, kinds_first: bool) -> str:

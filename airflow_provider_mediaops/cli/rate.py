@@ -2,124 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
-from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, figures_of, fingerprint, state_document, state_in_words
+from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, fingerprint, state_document, state_in_words
 from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
-    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 
-@dataclass(slots=True)
 class _Keys:
-    """The keys of connections, each by one of their limiters, and what cannot be shown of others."""
+    """The keys of connections: each with one of its limiters, and what is said of it."""
 
-    terminal: Terminal
-    limiters: dict[tuple[str, str], RateLimiter] = field(default_factory=dict)
-    documents: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    without_rate: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    def __init__(self, conn_ids: Iterable[str], terminal: Terminal) -> None:
+        self.keys: dict[tuple[str, str], tuple[RateLimiter, dict[str, Any]]] = {}
+        self.without_rate: list[str] = []
+        self.problems: list[str] = []
+        for conn_id in dict.fromkeys(conn_ids):
+            try:
+                self._add(conn_id, terminal)
+            except MediaOpsError as error:
+                self.problems.append(error.message)
 
-    def add(self, conn_id: str) -> None:
-        try:
-            hook = hook_of(conn_id, self.terminal)
-            limiter = service_of(hook, self.terminal).client.limiter
-        except MediaOpsError as error:
-            self.problems.append(error.message)
-            return
+    def _add(self, conn_id: str, terminal: Terminal) -> None:
+        hook = hook_of(conn_id, terminal)
+        limiter = service_of(hook, terminal).client.limiter
         if limiter is None:
             self.without_rate.append(conn_id)
             return
-        key = (limiter.backend.where, limiter.name)
-        self.limiters.setdefault(key, limiter)
-        document = self.documents.setdefault(key, _document(limiter.name, limiter.backend, hook.hook_name))
+        store = limiter.backend.where
+        described = {"fingerprint": fingerprint(limiter.name), "store": store, "service": hook.hook_name}
+        _, document = self.keys.setdefault((store, limiter.name), (limiter, described | {"connections": []}))
         document["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
 
-    def read(self) -> None:
-        """Add what the stores keep of the keys."""
-        for key, document in self.documents.items():
-            document.update(state_document(self.limiters[key]))
-            if "problem" in document:
-                self.problems.append(document["problem"])
-            rates = {connection["requests_per_second"] for connection in document["connections"]}
-            if len(rates) > 1 and "reserved" in document:
-                # Its slots lie as far apart as the rate of the connection that reserved them demands.
-                document["reserved"] = None
-
-    def others(self) -> Iterator[dict[str, Any]]:
-        """Yield the keys of the stores that belong to no connection that is known here."""
-        for backend in self._backends().values():
-            try:
-                for name in backend.names():
-                    if (backend.where, name) not in self.limiters and (figures := figures_of(*backend.read(name))):
-                        yield _document(name, backend, None) | figures
-            except RateStoreError as error:
-                self.problems.append(error.message)
-
-    def _backends(self) -> dict[str, RateBackend]:
-        from airflow_provider_mediaops.hooks.connection.settings import configured_rate_backend
-
-        backends = {limiter.backend.where: limiter.backend for limiter in self.limiters.values()}
-        try:
-            backend = configured_rate_backend()
-        except MediaOpsError as error:
-            self.problems.append(error.message)
-        else:
-            self.terminal.hide(backend.secrets)
-            backends.setdefault(backend.where, backend)
-        return backends
-
-    def forget(self, *, yes: bool) -> bool:
-        """Forget what is kept of the keys, if that is wanted; return whether it is done."""
-        self.problems += [
-            f"Connection {conn_id!r} has no rate, so there is nothing to reset." for conn_id in self.without_rate
-        ]
-        shared = [key for key in self.limiters if key[0] != PER_PROCESS]
-        if len(shared) < len(self.limiters):
+    def forget(self) -> bool:
+        """Forget what is kept of the keys; return whether there was one to forget."""
+        self.problems += [f"Connection {conn_id!r} has no rate: nothing to reset." for conn_id in self.without_rate]
+        shared = [limiter for limiter, _ in self.keys.values() if limiter.backend.where != PER_PROCESS]
+        if len(shared) < len(self.keys):
             self.problems.append(
                 "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
             )
-        names = ", ".join(each["conn_id"] for key in shared for each in self.documents[key]["connections"])
-        if not shared or not self.terminal.confirm(f"Forget what is kept of the rate of {names}?", yes=yes):
-            return False
-        for key in shared:
-            self.limiters[key].backend.forget(key[1])
-        return True
+        for limiter in shared:
+            limiter.backend.forget(limiter.name)
+        return bool(shared)
 
-
-def _document(name: str, backend: RateBackend, service: str | None) -> dict[str, Any]:
-    return {"fingerprint": fingerprint(name), "store": backend.where, "service": service, "connections": []}
+    def documents(self) -> list[dict[str, Any]]:
+        """Return what is said of each key, and what its store keeps of it."""
+        documents = [document | state_document(limiter) for limiter, document in self.keys.values()]
+        self.problems += [document["problem"] for document in documents if "problem" in document]
+        return documents
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Show the keys of connections, or of all; forget what is kept of them, if that is asked for."""
     if options.reset and not options.conn_ids:
         raise InvalidArgumentError("--reset needs the connections whose rate is to begin anew: rate CONN_ID --reset.")
-    keys = _Keys(terminal)
     conn_ids, note = (options.conn_ids, None) if options.conn_ids else listed_connections()
-    for conn_id in dict.fromkeys(conn_ids):
-        keys.add(conn_id)
-    forgotten = options.reset and keys.forget(yes=options.yes)
-    keys.read()
-    others = [] if options.conn_ids else list(keys.others())
+    found = _Keys(conn_ids, terminal)
+    forgotten = options.reset and found.forget()
     document = {
-        "keys": [*keys.documents.values(), *others],
-        "without_rate": keys.without_rate,
+        "keys": found.documents(),
+        "without_rate": found.without_rate,
         "reset": forgotten,
-        "problems": list(dict.fromkeys(keys.problems)),
+        "problems": list(dict.fromkeys(found.problems)),
         "note": note,
     }
-    return Result(document, _parts(document), problem=bool(keys.problems))
+    return Result(document, _parts(document), problem=bool(found.problems))
 
 
 def _parts(document: Mapping[str, Any]) -> list[Part]:
@@ -129,7 +85,7 @@ def _parts(document: Mapping[str, Any]) -> list[Part]:
         rows = [_row(key) for key in document["keys"] if key["store"] == store]
         parts.append(TextTable(("key", "connections", "rate", "now", "last request"), rows, store))
     if not stores:
-        parts.append(Line("No connection has a rate, and no store holds a key."))
+        parts.append(Line("No connection has a rate."))
     if document["reset"]:
         parts.append(Line("Reset: each of these keys begins anew with its next request.", "good"))
     if document["without_rate"]:
@@ -144,8 +100,8 @@ def _row(key: Mapping[str, Any]) -> list[object]:
     idle = key.get("idle_seconds")
     return [
         key["fingerprint"],
-        ", ".join(connection["conn_id"] for connection in key["connections"]) or None,
-        ", ".join(rates) or None,
+        ", ".join(connection["conn_id"] for connection in key["connections"]),
+        ", ".join(rates),
         state_in_words(key),
         None if idle is None else f"{duration(idle)} ago",
     ]

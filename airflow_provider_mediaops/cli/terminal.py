@@ -1,4 +1,4 @@
-"""Write what a command found: as text, with colours in a terminal, or as JSON or YAML for a program."""
+"""Write what a command found: as text, with colours in a terminal, or as JSON for a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.redaction import redacted
 
 if TYPE_CHECKING:
@@ -54,25 +53,25 @@ Part: TypeAlias = Line | TextTable
 class Result:
     """What a command found."""
 
-    # Plain values for a program.
-    document: Any
+    # Plain values for a program; None if the text is for a program, or there is nothing to say.
+    document: Any = None
     # The same for people.
     parts: Sequence[Part] = ()
     # Whether a problem was found: then the exit code is 1.
     problem: bool = False
     # Text for another program, such as folded stacks: it is written as it is, without a line end of ours.
-    verbatim: str = ""
+    text: str = ""
 
 
 class Terminal:
-    """The streams of a command: for its result, for progress, questions and errors, and for answers."""
+    """The streams of a command: for its result, for progress and errors, and its input."""
 
     def __init__(
-        self, output: TextIO | None = None, messages: TextIO | None = None, answers: TextIO | None = None
+        self, output: TextIO | None = None, messages: TextIO | None = None, stdin: TextIO | None = None
     ) -> None:
         self.output = output or sys.stdout
         self._messages = messages or sys.stderr
-        self.answers = answers or sys.stdin
+        self._stdin = stdin or sys.stdin
         self._secrets: set[str] = set()
 
     def hide(self, secrets: Iterable[str]) -> None:
@@ -83,40 +82,28 @@ class Terminal:
         """Write a message, which is not part of the result, to the standard error."""
         self._write(self._messages, [Line(text, style)])
 
-    def confirm(self, question: str, *, yes: bool) -> bool:
-        """
-        Return whether to do what is asked for; ``yes`` answers for the person.
-
-        :raises InvalidArgumentError: if nobody is there to answer.
-        """
-        if yes:
-            return True
-        if not self.answers.isatty():
-            raise InvalidArgumentError(f"{question} Nobody can answer here: add --yes to do it.")
-        self._messages.write(f"{self._shown(question)} [y/N] ")
-        self._messages.flush()
-        return self.answers.readline().strip().lower() in {"y", "yes"}
-
     def input_bytes(self) -> BinaryIO:
         """Return the standard input. A person at a terminal is shown how to end it."""
-        if self.answers.isatty():
+        if self._stdin.isatty():
             self.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
-        stream: BinaryIO | None = getattr(self.answers, "buffer", None)
-        return stream or io.BytesIO(self.answers.read().encode("utf-8", "surrogateescape"))
+        stream: BinaryIO | None = getattr(self._stdin, "buffer", None)
+        return stream or io.BytesIO(self._stdin.read().encode("utf-8", "surrogateescape"))
 
     def show(self, result: Result, form: str) -> None:
         """Write the result to the standard output, in a form of the option ``--output``."""
-        if form in ("json", "yaml"):
-            self.output.write(_written(self._without_secrets(result.document), form))
+        if result.text:
+            self.output.write(self._redacted(result.text))
+        elif form == "json":
+            document = json.dumps(self._without_secrets(result.document), indent=2, ensure_ascii=False)
+            self.output.write(f"{document}\n")
         else:
-            self._write(self.output, result.parts, coloured=form != "plain")
-            self.output.write(self._without_secrets(result.verbatim))
+            self._write(self.output, result.parts)
         self.output.flush()
 
-    def _write(self, stream: TextIO, parts: Iterable[Part], *, coloured: bool = True) -> None:
+    def _write(self, stream: TextIO, parts: Iterable[Part]) -> None:
         from rich.console import Console
 
-        written, is_screen = io.StringIO(), coloured and stream.isatty()
+        written, is_screen = io.StringIO(), stream.isatty()
         # rich itself heeds NO_COLOR, TERM and the width of a terminal.
         console = Console(
             file=written,
@@ -153,12 +140,15 @@ class Terminal:
         yield table
 
     def _shown(self, text: str) -> str:
+        return _STEERING.sub("\ufffd", self._redacted(text))
+
+    def _redacted(self, text: str) -> str:
         # A long text is redacted as a whole: nothing is cut off.
-        return _STEERING.sub("\ufffd", redacted(text, self._secrets, longest=len(text)))
+        return redacted(text, self._secrets, longest=len(text))
 
     def _without_secrets(self, value: Any) -> Any:
         if isinstance(value, str):
-            return redacted(value, self._secrets, longest=len(value))
+            return self._redacted(value)
         if isinstance(value, dict):
             return {self._without_secrets(name): self._without_secrets(below) for name, below in value.items()}
         if isinstance(value, list | tuple):
@@ -169,15 +159,6 @@ class Terminal:
 def absolute_path(file: str) -> str:
     """Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder."""
     return file if "://" in file else str(Path(file).expanduser().absolute())
-
-
-def _written(document: Any, form: str) -> str:
-    if form == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    import yaml
-
-    text: str = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
-    return text
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

@@ -36,18 +36,11 @@ class Ended:
         return [[cell.strip() for cell in line] for line in lines if line and line[0].strip() in starts]
 
 
-def command(*arguments: object, answer: str | None = None, stdin: bytes = b"") -> Ended:
-    """
-    Run a command.
-
-    :param answer: what somebody types at the terminal; None if nobody sits there.
-    :param stdin: the standard input, if nobody sits there.
-    """
+def command(*arguments: object, stdin: bytes = b"") -> Ended:
+    """Run a command that reads this from the standard input."""
     options = parser().parse_args(list(map(str, arguments)))
-    typed = stdin if answer is None else answer.encode()
-    output, messages, answers = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")
-    if answer is not None:
-        answers.isatty = lambda: True  # type: ignore[method-assign]
+    output, messages = io.StringIO(), io.StringIO()
     declared = next(each for each in COMMANDS if each.name == options.command)
-    code = run(declared, options, Terminal(output, messages, answers))
+    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    code = run(declared, options, Terminal(output, messages, given))
     return Ended(code, output.getvalue(), messages.getvalue())

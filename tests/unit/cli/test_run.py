@@ -45,7 +45,7 @@ def ran(way: Callable[[], Result], output: io.StringIO | None = None) -> tuple[i
     global ended_by  # noqa: PLW0603 - of the command that is run
     ended_by = way
     output, messages = output or io.StringIO(), io.StringIO()
-    code = run(COMMAND, argparse.Namespace(output="text"), Terminal(output, messages, io.StringIO()))
+    code = run(COMMAND, argparse.Namespace(output="text"), Terminal(output, messages))
     return code, output.getvalue(), messages.getvalue()
 
 
@@ -93,7 +93,7 @@ def test_the_password_of_a_path_is_in_nothing_that_is_said() -> None:
     messages = io.StringIO()
     options = argparse.Namespace(output="text", paths=[path], delete=False)
 
-    assert run(COMMAND, options, Terminal(io.StringIO(), messages, io.StringIO())) == 1
+    assert run(COMMAND, options, Terminal(io.StringIO(), messages)) == 1
     assert "s3://key:***@bucket/books.jsonl cannot be read." in messages.getvalue()
 
 
