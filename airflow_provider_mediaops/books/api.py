@@ -19,10 +19,10 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
     RateLimitedError,
 )
+from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
-from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
 from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.hooks.connection.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http.auth import HeaderAuth
+from airflow_provider_mediaops.http.auth import FixedAuth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class BookDatabaseHook(ServiceHook):
         client = Client(
             base_urls(fields),
             BOOK_RULES,
-            auth=HeaderAuth.raw(key),
+            auth=FixedAuth.raw(key),
             retry=retry_policy(fields),
             limiter=limiter,
         )

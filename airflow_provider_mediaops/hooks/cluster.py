@@ -17,7 +17,7 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
 )
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
-from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
+from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
         from airflow_provider_mediaops.cluster.statistics import read_statistics
-        from airflow_provider_mediaops.http.clock import Clock
+        from airflow_provider_mediaops.http.exchange import Clock
 
         sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
         asked = HotThreadsQuery(nodes, **query)
@@ -245,16 +245,16 @@ def _plain_auth(fields: ConnectionFields) -> Auth:
         )
     kind = fields.choice("auth", "basic" if fields.login else "none")
     if kind == "none":
-        return NoAuth()
+        return FixedAuth()
     if kind == "api_key":
-        return HeaderAuth.api_key(api_key(fields))
+        return FixedAuth.api_key(api_key(fields))
     if kind == "bearer":
-        return HeaderAuth.bearer(bearer_token(fields))
+        return FixedAuth.bearer(bearer_token(fields))
     if not fields.password:
         raise fields.error("password", f"it is empty; with auth=basic it holds the password.{_NO_USERS}")
     if not fields.login:
         raise fields.error("login", f"it is empty; with auth=basic it holds the user name.{_NO_USERS}")
-    return HeaderAuth.basic(fields.login, fields.password)
+    return FixedAuth.basic(fields.login, fields.password)
 
 
 def _verify(fields: ConnectionFields) -> bool | str:

@@ -17,7 +17,7 @@ from airflow_provider_mediaops.hooks.connection.settings import (
     split_address,
     transport_settings,
 )
-from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import Auth, FixedAuth, RefreshTokenAuth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
 
 # What these may ask is public.
-_WITHOUT_USER = (ParameterAuth, NoAuth)
 
 
 class SubscriptionArguments(TypedDict, total=False):
@@ -201,12 +200,12 @@ class VideoPlatformHook(ServiceHook):
     def _auth(self, fields: ConnectionFields) -> Auth:
         kind = fields.choice("auth")
         if kind == "none":
-            return NoAuth()
+            return FixedAuth()
         if kind == "refresh_token":
             return self._refresh_auth(fields)
         if kind == "api_key":
-            return ParameterAuth(fields.credential("the API key, with auth=api_key"))
-        return HeaderAuth.bearer(fields.credential("the access token, with auth=bearer"))
+            return FixedAuth.parameter(fields.credential("the API key, with auth=api_key"))
+        return FixedAuth.bearer(fields.credential("the access token, with auth=bearer"))
 
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
         from airflow_provider_mediaops.video.errors import TOKEN_RULES
@@ -249,7 +248,7 @@ class VideoPlatformHook(ServiceHook):
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
         asked: SubscriptionArguments = {"mine": True, "part": ("id",), "max_results": 1}
-        if isinstance(client.auth, _WITHOUT_USER):
+        if isinstance(client.auth, FixedAuth) and not client.auth.authorization:
             asked = {"ids": ("connection-test",), "part": ("id",), "max_results": 1}
         page = yield from client.ask(SubscriptionQuery(**asked).page())
         yield from client.restore_quota()
@@ -270,7 +269,7 @@ class VideoPlatformHook(ServiceHook):
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
     """Return the name that the service counts requests by."""
-    if isinstance(auth, NoAuth):
+    if auth == FixedAuth():
         return urls[0]
     # Access tokens that are refreshed come and go; the quota belongs to the client's project.
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Call, Clock, Request, Response, Wait
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.settings import is_header_text
 
@@ -70,72 +69,44 @@ class Auth(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class NoAuth(Auth):
-    """No credentials."""
+class FixedAuth(Auth):
+    """Credentials that stay the same, in a header or in the query; without arguments none."""
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No credentials."""
-        return ()
-
-    def sign(self, request: Request) -> Request:
-        """Return the request unchanged."""
-        return request
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderAuth(Auth):
-    """A fixed ``Authorization`` header, and the secret parts of it."""
-
-    value: str = field(repr=False)
-    parts: tuple[str, ...] = field(repr=False)
+    authorization: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
-    def raw(cls, key: str) -> HeaderAuth:
+    def raw(cls, key: str) -> FixedAuth:
         """Return credentials that send the key alone, as the book database requires."""
         return cls(key, (key,))
 
     @classmethod
-    def bearer(cls, token: str) -> HeaderAuth:
+    def bearer(cls, token: str) -> FixedAuth:
         """Return credentials that send a bearer token (RFC 6750)."""
         return cls(f"Bearer {token}", (token,))
 
     @classmethod
-    def api_key(cls, key: str) -> HeaderAuth:
+    def api_key(cls, key: str) -> FixedAuth:
         """Return credentials that send an Elasticsearch API key in its encoded form."""
         return cls(f"ApiKey {key}", (key,))
 
     @classmethod
-    def basic(cls, login: str, password: str) -> HeaderAuth:
+    def basic(cls, login: str, password: str) -> FixedAuth:
         """Return credentials that send a user name and password (RFC 7617)."""
         encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
         return cls(f"Basic {encoded}", (password, encoded))
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The key, token or password."""
-        return self.parts
+    @classmethod
+    def parameter(cls, key: str) -> FixedAuth:
+        """Return credentials in the query, as the video platform takes API keys for public data."""
+        return cls(secrets=(key,), params=(("key", key),))
 
     def sign(self, request: Request) -> Request:
-        """Return the request with the header."""
-        return replace(request, headers={**request.headers, "Authorization": self.value})
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterAuth(Auth):
-    """A key in the query, as the video platform takes API keys for public data."""
-
-    key: str = field(repr=False)
-    name: str = "key"
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The key."""
-        return (self.key,)
-
-    def sign(self, request: Request) -> Request:
-        """Return the request with the parameter."""
-        return replace(request, secret_params=((self.name, self.key),))
+        """Return the request with the header or the parameter."""
+        if self.authorization:
+            request = replace(request, headers={**request.headers, "Authorization": self.authorization})
+        return replace(request, secret_params=self.params)
 
 
 @dataclass(slots=True)
@@ -156,26 +127,18 @@ class RefreshTokenAuth(Auth):
 
     A known limit: if a call is cancelled, or the connection breaks, while it refreshes, the reply is lost, and with it
     the new refresh token of such a service. The next refresh is refused then: the connection needs a new one.
-
-    :param token_url: the address that exchanges tokens.
-    :param client_id: the OAuth client.
-    :param client_secret: its secret.
-    :param refresh_token: the long-lived token of the user.
-    :param scopes: the scopes to ask for; empty keeps those that were granted.
-    :param token_rules: the errors of that address; None for those of the service.
-    :param clock: the source of time.
-    :param on_secret: called with each new token before it is used, so that the log can mask it; it may block.
-    :param on_rotated: called when the service replaces the refresh token for the first time; it may block.
     """
 
     token_url: str
     client_id: str
     client_secret: str = field(repr=False)
     refresh_token: str = field(repr=False)
-    scopes: str = ""
+    scopes: str = ""  # empty keeps those that were granted
     token_rules: ErrorRules | None = None
     clock: Clock = field(default_factory=Clock, repr=False)
+    # Called with each new token before it is used, so that the log can mask it; it may block.
     on_secret: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    # Called when the service replaces the refresh token for the first time; it may block.
     on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)
     _access_token: str = field(default="", init=False, repr=False)
     _expires: float = field(default=float("-inf"), init=False, repr=False)
@@ -269,7 +232,7 @@ class RefreshTokenAuth(Auth):
 
     def sign(self, request: Request) -> Request:
         """Return the request with the access token."""
-        return HeaderAuth.bearer(self._access_token).sign(request)
+        return FixedAuth.bearer(self._access_token).sign(request)
 
     def invalidate(self, refused: Request) -> bool:
         """Drop the access token, unless another call has replaced it since; the next request fetches another."""

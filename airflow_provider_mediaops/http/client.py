@@ -19,13 +19,13 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.auth import Auth, NoAuth
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.errors import ErrorRules, quota_error
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
     CallFlow,
+    Clock,
     Emit,
     NotCarriedOut,
     Request,
@@ -54,7 +54,7 @@ class Client:
 
     base_urls: tuple[str, ...]  # one is kept until it fails, then the next is asked (failover)
     rules: ErrorRules
-    auth: Auth = field(default_factory=NoAuth)
+    auth: Auth = field(default_factory=FixedAuth)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     limiter: RateLimiter | None = None  # of the key, if it has a rate
     respects_quota: bool = True  # whether an exhausted quota of the key ends a call; False to test whether it still is
@@ -127,14 +127,10 @@ class Client:
             yield from self.limiter.restore_quota()
 
     def _permit_for(self, request: Request) -> CallFlow[Permit | None]:
-        # The token comes first, because a permit must be used at once and fetching a token takes time. While the call
-        # waits for its permit, the token may expire. Then that permit passes unused, but only once: a short-lived token
-        # could expire each time.
+        # The token comes first, because a permit should be used at once and fetching a token takes time. If the token
+        # expires while the call waits for its permit, the key is told that the request left late.
         yield from self.auth.prepare(self._fetch_token)
         permit = yield from self._acquire(request)
-        if not self.auth.ready:
-            yield from self.auth.prepare(self._fetch_token)
-            permit = yield from self._acquire(request)
         if not self.auth.ready:
             yield from self.auth.prepare(self._fetch_token)
         return permit

@@ -4,8 +4,8 @@ Connections of urllib3 that keep to one deadline for a whole exchange.
 Time. urllib3 bounds each wait for the socket, so a reply that trickles in would last for ever. Here each wait (to
 connect, to send, and to receive, be it a header, a chunk or an interim reply) is given only what is left until the
 deadline. So no other thread is needed. The deadline is a context variable that belongs to the exchange, not to the
-connection, so it cannot strike a connection that has gone back to the pool. One wait is not bounded by it: the lookup
-of the host's name, which the system's resolver bounds.
+connection, so it cannot strike a connection that has gone back to the pool. Two things are not bounded by it: the
+lookup of the host's name, and how many addresses the host has, each of which may take what was left at the first one.
 
 What was sent. A connection records in the exchange that it began to send the request. The request for a tunnel, which
 only the proxy reads, does not count. So an error before that is known to be one of a request that was not sent.
@@ -27,7 +27,6 @@ import urllib3.connection
 from airflow_provider_mediaops.http.failures import STILL_COMING
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Mapping
 
     from typing_extensions import Buffer
@@ -114,8 +113,10 @@ class _Incoming(io.RawIOBase):
 
     def stop_reuse(self) -> None:
         """End the connection, so that the pool makes another one for the next request."""
+        # That of TLS within TLS has no such method.
+        connected: socket.socket = getattr(self._socket, "socket", self._socket)
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+            connected.shutdown(socket.SHUT_RDWR)
 
 
 class _Reply(http.client.HTTPResponse):
@@ -149,48 +150,18 @@ class _Reply(http.client.HTTPResponse):
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    """A connection that must be made, and must send, before the deadline."""
+    """A connection that sends and receives before the deadline, and of which it is known whether it began to send."""
 
     response_class = _Reply
     _connecting = False
 
     def connect(self) -> None:
+        self.timeout = current_deadline.get().left(self.timeout or 0.0)
         self._connecting = True
         try:
             super().connect()
         finally:
             self._connecting = False
-
-    def _new_conn(self) -> socket.socket:
-        # urllib3 gives each address of a host the whole time limit, however many there are.
-        last_error: OSError | None = None
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            self._dns_host, self.port, type=socket.SOCK_STREAM
-        ):
-            try:
-                return self._connected(socket.socket(family, kind, protocol), address)
-            except OSError as error:
-                last_error = error
-        raise last_error or OSError("the host has no address")
-
-    def _connected(self, new: socket.socket, address: Any) -> socket.socket:
-        deadline, limit = current_deadline.get(), self.timeout or 0.0
-        try:
-            for option in self.socket_options or ():
-                new.setsockopt(*option)
-            new.settimeout(deadline.left(limit))
-            new.connect(address)
-            # For the TLS handshake.
-            new.settimeout(deadline.left(limit))
-        except BaseException:
-            # urllib3's own function leaves it open if a signal handler raises.
-            new.close()
-            raise
-        return new
-
-    def _connect_tls_proxy(self, hostname: str, sock: socket.socket) -> Any:
-        # Python does TLS within TLS by many waits in one call.
-        return _BoundedSocket(super()._connect_tls_proxy(hostname, sock))  # type: ignore[misc]
 
     def send(self, data: Any) -> None:
         if self.sock is None:
@@ -205,31 +176,6 @@ class _Connection(urllib3.connection.HTTPConnection):
 
 class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
     """The same over TLS."""
-
-
-class _BoundedSocket:
-    """A TLS connection within TLS to a proxy, each wait bounded by the deadline."""
-
-    def __init__(self, connected: ssl.SSLSocket) -> None:
-        self._socket = connected
-
-    def recv(self, *arguments: Any) -> bytes:
-        self._arm()
-        return self._socket.recv(*arguments)
-
-    def sendall(self, *arguments: Any) -> None:
-        self._arm()
-        self._socket.sendall(*arguments)
-
-    def shutdown(self, how: int) -> None:
-        # It has no such method of its own.
-        self._socket.socket.shutdown(how)  # type: ignore[attr-defined]
-
-    def _arm(self) -> None:
-        self._socket.settimeout(current_deadline.get().left(self._socket.gettimeout() or 0.0))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._socket, name)
 
 
 class _Pool(urllib3.HTTPConnectionPool):

@@ -10,18 +10,34 @@ as writing a file, is yielded as a :class:`Blocking`.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
+from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
 
 T = TypeVar("T")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance as values: seconds that never run backwards, the date in UTC, a number between two bounds."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _utc_now
+    uniform: Callable[[float, float], float] = random.uniform
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ _UNSENT: tuple[tuple[tuple[type[BaseException], ...], Failure, str], ...] = (
     ((UnicodeError,), Failure.CONFIGURATION, "the address of the host or of the proxy cannot be sent"),
     ((ssl.SSLCertVerificationError, CertificateError), Failure.UNTRUSTED, ""),
     ((ssl.SSLError,), Failure.TLS, ""),
-    ((TimeoutError, *_NO_CONNECTION), Failure.NOT_SENT, "no connection within the time limit"),
+    ((TimeoutError, requests.exceptions.ConnectTimeout), Failure.NOT_SENT, "no connection within the time limit"),
     # Only a proxy replies before the request.
     (_LARGE_HEAD, Failure.NOT_SENT, "the headers of the proxy's reply are too large"),
     ((BaseException,), Failure.NOT_SENT, ""),

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, Me
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.http.clock import Clock
+    from airflow_provider_mediaops.http.exchange import Clock
 
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
 

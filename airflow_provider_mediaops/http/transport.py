@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import http.client
 import http.cookiejar
+import io
 import os
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +28,8 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
+from airflow_provider_mediaops.gunzip import inflated
 from airflow_provider_mediaops.http.connections import POOLS, Deadline, current_deadline
-from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.failures import failure_of
 from airflow_provider_mediaops.http.redaction import hiding_credentials
@@ -42,7 +44,7 @@ from airflow_provider_mediaops.http.settings import (
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 64 * 1024
 _FIRST_FINAL_STATUS = 200
+# The second is the older name (RFC 9110).
+_GZIP_NAMES = ("gzip", "x-gzip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +288,33 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
     body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
     return Response(reply.status_code, dict(reply.headers.lower_items()), body, sent_at=sent_at)
+
+
+def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) -> bytes:
+    """Read a whole body, which may be compressed with gzip, of limited size both as it was sent and decompressed."""
+    # Unlike a list of chunks, this returns its content without a copy.
+    body = io.BytesIO()
+    encoding = content_encoding.strip().lower()
+    received = _limited(chunks, max_bytes)
+    failure = None
+    try:
+        for piece in _limited(inflated(received) if encoding in _GZIP_NAMES else received, max_bytes):
+            if encoding not in ("", "identity", *_GZIP_NAMES):
+                raise TransportError(Failure.UNREADABLE, "it is not compressed with gzip, or more than once")
+            body.write(piece)
+    except EOFError:
+        failure = TransportError(Failure.BROKEN, "the compressed reply ended too early")
+    except zlib.error:
+        failure = TransportError(Failure.UNREADABLE, "its compression cannot be undone")
+    if failure:
+        raise failure
+    return body.getvalue()
+
+
+def _limited(pieces: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > max_bytes:
+            raise TransportError(Failure.TOO_LARGE, f"the reply is larger than {max_bytes:,} bytes")
+        yield piece

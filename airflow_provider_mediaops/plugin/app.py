@@ -3,7 +3,7 @@ Serve the pages in Airflow's API server.
 
 Nothing is anonymous, and there is no description of the app. A route reads task instances by its reader's
 :class:`~airflow_provider_mediaops.plugin.task_instances.ReadableTaskInstances`, which asks Airflow for the right. What
-may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_threads.ReaderThreads`.
+may block for long runs in threads of which each store has a share: one that hangs does not hold up the API server.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
+from airflow_provider_mediaops.http.request_threads import FairThreads
 from airflow_provider_mediaops.plugin.list_page import Asked, Row, list_page
-from airflow_provider_mediaops.plugin.reader_threads import ReaderThreads
 from airflow_provider_mediaops.plugin.rendered_fields import (
+    NoAnswerError,
     NothingToShowError,
     cluster_of,
     is_capture,
@@ -73,7 +74,7 @@ class Pages:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         # A few for each store, so that some that hang leave room for the others.
-        self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
+        self._threads = FairThreads("mediaops-page", 32, 4)
 
     async def report(
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
@@ -88,7 +89,7 @@ class Pages:
             own = await self._work_at(fields.texts[0], partial(read_captures, fields), self._seconds)
             earlier = await self._earlier(facts, others, before)
             make = partial(report_page, facts, fields, own, others, earlier, list_url=_list_url(request))
-            return _html(await self._threads.run("The API server", make, seconds=self._seconds))
+            return _html(await self._answer_of("The API server", make, self._seconds))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, error.status, error.title, sentences, key=key)
@@ -161,7 +162,17 @@ class Pages:
 
     async def _work_at(self, path: str, work: Callable[[], Result], seconds: float) -> Result:
         """Do what may block for long at the store of a file."""
-        return await self._threads.run(store_of(path), work, seconds=max(0.0, seconds))
+        return await self._answer_of(store_of(path), work, seconds)
+
+    async def _answer_of(self, store: str, work: Callable[[], Result], seconds: float) -> Result:
+        reading = asyncio.ensure_future(self._threads.run(store, work))
+        try:
+            await asyncio.wait([reading], timeout=seconds)
+            if not reading.done():
+                raise NoAnswerError(store, "did not answer in time")
+            return reading.result()
+        finally:
+            reading.cancel()
 
 
 _UNKNOWN = "Airflow does not know it, or has deleted it."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
-from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
+from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -100,7 +100,7 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-        from airflow_provider_mediaops.http.clock import Clock
+        from airflow_provider_mediaops.http.exchange import Clock
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         with reading_row():

@@ -35,8 +35,7 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Emit, NotCarriedOut, Request, observed
+from airflow_provider_mediaops.http.exchange import Blocking, Clock, Emit, NotCarriedOut, Request, observed
 from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN, Bulletin, read_once_per

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from airflow_provider_mediaops.books.batch import runner
 from airflow_provider_mediaops.books.batch.options import RETRY_AFTER_SECONDS, BatchOptions
 from airflow_provider_mediaops.http import connections, transport
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import asgiref.sync
 
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.storage import claims, local, log

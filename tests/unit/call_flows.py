@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import (
     Beside,
     Blocking,
     Call,
+    Clock,
     Emit,
     Request,
     Response,

@@ -21,8 +21,7 @@ from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, Streaks, n
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Clock, Wait
 from airflow_provider_mediaops.json_text import storable
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 

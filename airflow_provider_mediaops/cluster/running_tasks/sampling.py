@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
     from airflow_provider_mediaops.cluster.running_tasks.replies import Task
-    from airflow_provider_mediaops.http.clock import Clock
-    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Clock
 
 T = TypeVar("T")
 

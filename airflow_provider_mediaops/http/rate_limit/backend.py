@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Clock
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Clock, Wait
 from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.schedule import BookedOut, Granted, Later, QuotaExhausted, Schedule
 

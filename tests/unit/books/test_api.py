@@ -26,7 +26,7 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.auth import HeaderAuth
+from airflow_provider_mediaops.http.auth import FixedAuth
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
 from tests.unit.books.clients import client
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
     steps: list[Step] = []
 
-    with_key = client(auth=HeaderAuth.raw(KEY))
+    with_key = client(auth=FixedAuth.raw(KEY))
     found = replay(with_key.ask(get_book(CRIME)), [replied(book(CRIME, unknown=[1]))], steps=steps)
 
     [request] = requests_of(steps)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.transport import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

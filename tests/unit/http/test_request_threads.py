@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 import threading
 from contextlib import suppress
@@ -36,25 +34,6 @@ def transport(answer: Callable[[Request, Stop], Response]) -> Transport:
 
 async def set_in_a_thread(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, LONG_SECONDS)
-
-
-async def test_idle_thread_that_wakes_up_late_keeps_no_request_waiting() -> None:
-    meeting = threading.Barrier(3, timeout=LONG_SECONDS)
-
-    def meet(*_: object) -> Response:
-        meeting.wait()
-        return Response(200)
-
-    threads = RequestThreads(3, 3)
-    for _ in range(50):
-        # Its thread is idle, or about to be, when the next three come in one turn of the event loop.
-        assert await threads.send(transport(lambda *_: Response(204)), "one", REQUEST) == Response(204)
-        replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
-        assert replies == [Response(200)] * 3
-
-
-def start_no_thread(_: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
 
 
 class Held:
@@ -105,43 +84,42 @@ async def test_user_with_many_requests_leaves_each_second_turn_to_another() -> N
     assert held.sent == ["/1", "/2", "/another", "/3"]
 
 
+async def test_there_are_never_more_threads() -> None:
+    # Those of other tests that have not ended yet.
+    others = set(threading.enumerate())
+    held, threads = Held(), RequestThreads(2, 2)
+    sending = [asyncio.ensure_future(threads.send(transport(held.answer), user, REQUEST)) for user in "abc"]
+    await until(lambda: len(held.sent) == 2)
+    names = [thread.name for thread in threading.enumerate() if thread not in others]
+    assert names.count("mediaops-request") == 2
+    held.let_go()
+    assert await asyncio.gather(*sending) == [Response(200)] * 3
+
+
 async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[str] = []
+    def start_no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
 
-    def answer(request: Request, _: Stop) -> Response:
-        sent.append(request.path)
-        return Response(200)
-
-    threads = RequestThreads(1, 1)
+    held, threads = Held(), RequestThreads(1, 1)
     with monkeypatch.context() as exhausted:
         exhausted.setattr(threading.Thread, "start", start_no_thread)
         with pytest.raises(TransportError, match="no more threads") as caught:
-            await threads.send(transport(answer), "one", Request("GET", "/first"))
+            await threads.send(transport(held.answer), "one", Request("GET", "/first"))
     assert not caught.value.sent
-    assert await threads.send(transport(answer), "one", Request("GET", "/second")) == Response(200)
-    assert sent == ["/second"]
-
-
-async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    held, threads = Held(), RequestThreads(2, 2)
-    first = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
-    await held.has_begun()
-    with monkeypatch.context() as exhausted:
-        exhausted.setattr(threading.Thread, "start", start_no_thread)
-        second = asyncio.ensure_future(threads.send(transport(held.answer), "one", REQUEST))
-        await asyncio.sleep(0)
     held.let_go()
-    assert [await first, await second] == [Response(200)] * 2
+    assert await threads.send(transport(held.answer), "one", Request("GET", "/second")) == Response(200)
+    assert held.sent == ["/second"]
 
 
-async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
+@pytest.mark.parametrize("error", [TransportError(Failure.BROKEN, "cut"), TaskStoppedError()])
+async def test_error_is_raised_to_the_caller_and_leaves_the_thread_to_the_next(error: BaseException) -> None:
     def fail(*_: object) -> Response:
-        raise TransportError(Failure.BROKEN, "cut")
+        raise error
 
-    with pytest.raises(TransportError, match="cut"):
-        await RequestThreads(1, 1).send(transport(fail), "one", REQUEST)
+    threads = RequestThreads(1, 1)
+    with pytest.raises(type(error)):
+        await threads.send(transport(fail), "one", REQUEST)
+    assert await threads.send(transport(lambda *_: Response(204)), "one", REQUEST) == Response(204)
 
 
 async def test_cancelled_request_that_waits_for_a_thread_is_not_sent() -> None:
@@ -191,18 +169,3 @@ async def test_request_cancelled_while_it_connects_is_not_sent(monkeypatch: pyte
         await set_in_a_thread(ended)
         assert outcome == [False]
         assert not any(seen)
-
-
-def test_process_forked_after_a_request_sends_its_own() -> None:
-    threads = RequestThreads(1, 1)
-
-    def send_one() -> int:
-        return asyncio.run(threads.send(transport(lambda *_: Response(204)), "one", REQUEST)).status
-
-    assert send_one() == 204
-    child = os.fork()
-    if not child:
-        # It ends by the signal if it hangs, and without the tests' own end.
-        signal.alarm(LONG_SECONDS)
-        os._exit(0 if send_one() == 204 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

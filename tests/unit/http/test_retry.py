@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
 from tests.unit.call_flows import START, FakeClock
 

@@ -154,6 +154,8 @@ class TestATransport:
         # The library's error would show the whole address.
         assert caught.value.__context__ is None
 
+    # urllib3 leaves the socket to the garbage collector.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
     def test_stopped_while_it_connects_ends_and_has_sent_nothing(self, stop: Stop) -> None:
         with (
             deaf_port() as port,

@@ -167,29 +167,6 @@ def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: 
     assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
 
 
-def test_trickling_handshake_through_a_proxy_that_speaks_tls_is_given_up_at_the_deadline(
-    opened: Open, certificate: Path, clock: MovedClock
-) -> None:
-    def serve(peer: Peer) -> None:
-        peer.request()
-        peer.send(OK + b"\r\n")
-        # The client's greeting; then the beginning of a long record, as if from the host beyond the proxy.
-        peer.socket.recv(65536)
-        peer.send(b"\x16\x03\x03\x3f\xff\x02")
-        # The deadline of the whole exchange is later than the time to connect.
-        for seconds in (0.0, 0.4 * PAST_THE_DEADLINE, PAST_THE_DEADLINE):
-            clock.ahead += seconds
-            for _ in range(5):
-                peer.send(b"\0")
-                peer.pause(0.01)
-        peer.pause()
-
-    with Loopback(serve, certificate) as proxy:
-        settings = WholeExchangeSettings(240.0, proxies={"https": proxy.base}, verify=str(certificate))
-        error = failure_of(opened(settings), ask(SERVICE))
-    assert (error.failure, error.sent) == (Failure.NOT_SENT, False)
-
-
 def test_proxy_that_wants_credentials_for_a_tunnel_is_a_matter_of_the_configuration(opened: Open) -> None:
     with Loopback(read_and(http_reply(407))) as proxy:
         error = failure_of(opened(through(proxy.base, limit=240.0)), write(SERVICE))
@@ -270,25 +247,6 @@ def test_refused_connection_is_described_by_the_system(opened: Open) -> None:
         assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
 
 
-def test_each_address_of_a_host_has_what_is_left_of_the_time(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, clock: MovedClock
-) -> None:
-    limits: list[float] = []
-
-    def connect(new: socket.socket, _: object) -> None:
-        limits.append(new.gettimeout() or 0.0)
-        clock.ahead += 300
-        raise ConnectionRefusedError
-
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))] * 3)
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    # 480 seconds in all, of which at most 240 for a connection.
-    assert failure_of(opened(PATIENT), ask("http://service.invalid")).failure is Failure.NOT_SENT
-    assert len(limits) == 2
-    assert limits[0] == pytest.approx(240, abs=1)
-    assert limits[1] <= 180
-
-
 def test_host_without_an_address_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -304,20 +262,6 @@ def test_connection_not_made_in_time_is_given_up(opened: Open) -> None:
         for base in (f"http://127.0.0.1:{port}", silent.base.replace("http", "https")):
             error = failure_of(send, ask(base))
             assert (error.failure, error.detail) == (Failure.NOT_SENT, "no connection within the time limit")
-
-
-def test_connection_made_at_the_deadline_is_closed(
-    opened: Open, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[socket.socket] = []
-
-    def connect(new: socket.socket, _: object) -> None:
-        made.append(new)
-        clock.ahead += PAST_THE_DEADLINE
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    failure_of(opened(PATIENT), ask("http://127.0.0.1:9"))
-    assert [each.fileno() for each in made] == [-1]
 
 
 def test_tls_to_a_plain_port_is_an_error_of_tls(opened: Open) -> None:

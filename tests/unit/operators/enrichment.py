@@ -98,7 +98,7 @@ class SteadyTime(datetime):
 @pytest.fixture(autouse=True)
 def database(monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker) -> Mocker:
     """Have a database with two books."""
-    monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", SteadyTime)
+    monkeypatch.setattr("airflow_provider_mediaops.http.exchange.datetime", SteadyTime)
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(BASE))
     requests_mock.get(address(CRIME), json=book(CRIME, pages="8", unknown=[1]))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))

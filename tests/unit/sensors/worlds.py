@@ -14,8 +14,7 @@ from urllib.parse import unquote
 
 from airflow_provider_mediaops.cluster.capture import on_spike
 from airflow_provider_mediaops.http import transport
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Clock, Failure, Response, TransportError
 from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 from tests.unit import book_database as books
 from tests.unit import search_cluster as cluster

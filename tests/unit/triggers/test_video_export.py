@@ -101,7 +101,7 @@ class TestLongWaits:
     def test_a_quota_that_is_spent_is_waited_for_until_its_reset(
         self, platform: Platform, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", _Noon)
+        monkeypatch.setattr("airflow_provider_mediaops.http.exchange.datetime", _Noon)
         platform.replies = [page_reply(1, 2, token="T2"), SPENT, page_reply(2, 3, token="T3"), page_reply(4)]
         summary = exported(trigger(tmp_path))
 

@@ -19,8 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Failure, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Clock, Failure, TransportError, Wait
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.video.at_most_once import (
     UNCERTAIN_AFTER_SECONDS,

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import lookup_batch
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy

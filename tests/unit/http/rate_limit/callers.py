@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, RateStoreError
-from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance
+from airflow_provider_mediaops.http.exchange import Blocking, Clock, Returned, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from tests.unit.call_flows import START, FakeClock
