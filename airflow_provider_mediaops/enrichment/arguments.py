@@ -6,10 +6,9 @@ import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from airflow_provider_mediaops.arguments import (
     optional,
@@ -25,44 +24,16 @@ from airflow_provider_mediaops.arguments import (
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
-from airflow_provider_mediaops.storage.source_columns import Keep, find_columns, is_missing, no_column, read_keep
+from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
+from airflow_provider_mediaops.storage.source_columns import find_columns, is_missing, no_column, read_keep
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.rows import Several
-
-#: A number of rows; a share of all rows, from 0 to 1; or all rows.
-RowBound = int | Decimal | Literal["all"]
+#: A number of rows; the text of a share of all rows, from 0 to 1; or ``all``.
+RowBound = int | str
 
 _RULE = "is a number of rows, a share such as '5%' or 0.05, or 'all'"
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"\d{0,18}\.\d{1,18}", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class EnrichmentOptions:
-    """How a list is looked up, and how its dataset is written; the operator's arguments describe what they mean."""
-
-    isbn_column: Sequence[str] | None
-    delimiter: str | None
-    encoding: str | None
-    keep_columns: Keep
-    csv_formulas: CsvFormulas
-    bulk: bool
-    several: Several
-    repair_zeros: bool
-    on_invalid: str
-    max_invalid: RowBound | None
-    max_failures: RowBound
-    reuse_for: float
-    reuse_not_found_for: float
-    max_requests: int | None
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> EnrichmentOptions:
-        """Read the options as people and templates write them."""
-        return cls(**{name: read(name, values[name]) for name, read in OPTIONS.items()})
 
 
 def read_source(value: object) -> tuple[str, ...]:
@@ -144,34 +115,32 @@ def read_row_bound(name: str, value: object) -> RowBound:
         return read_whole_number(name, value)
     text = value.strip().lower() if isinstance(value, str) else f"{Decimal(repr(value)):f}"
     if text == "all":
-        return "all"
+        return text
     if _WHOLE.fullmatch(text):
         return int(text)
-    if percent := _PERCENT.fullmatch(text):
-        return _share(name, Decimal(percent[1]) / 100, value)
-    if not _DECIMAL.fullmatch(text):
+    percent = _PERCENT.fullmatch(text)
+    if not percent and not _DECIMAL.fullmatch(text):
         raise refused(name, value, _RULE)
-    return _share(name, Decimal(text), value)
-
-
-def _share(name: str, share: Decimal, value: object) -> Decimal:
-    if share < 1 or (share == 1 and isinstance(value, str) and "%" in value):
-        return share
-    if isinstance(value, str) and "%" in value:
-        raise InvalidArgumentError(f"{name} is a share of at most 100%; not {value!r}. Use 'all' for no bound.")
-    rows = "1 row, or 'all' for every row" if share == 1 else f"{share:f} percent, or {round(share)} for that many rows"
-    mend = f"Write 1 for {rows}." if share == 1 else f"Write '{share.normalize():f}%' for {rows}."
-    raise InvalidArgumentError(f"{name} {_RULE}; {value!r} is neither. {mend}")
+    share = Decimal(percent[1]) / 100 if percent else Decimal(text)
+    # 1.0 may be meant as one row or as all of them.
+    if share > 1 or (share == 1 and not percent):
+        raise refused(name, value, _RULE)
+    return f"{share:f}"
 
 
 def allowed_rows(bound: RowBound, total: int) -> int:
     """Return how many rows of a list are within a bound."""
     if bound == "all":
         return total
-    return bound if isinstance(bound, int) else int(bound * total)
+    return bound if isinstance(bound, int) else int(Decimal(bound) * total)
 
 
-#: The function that reads each option, by its name.
+def read_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the options as people and templates write them: how a list is looked up, and how its dataset is written."""
+    return {name: read(name, values[name]) for name, read in OPTIONS.items()}
+
+
+#: The function that reads each option, by its name, which is that of a field of the enrichment.
 OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "isbn_column": read_columns,
     "delimiter": read_delimiter,

@@ -12,7 +12,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
+from airflow_provider_mediaops.enrichment.arguments import allowed_rows
+from airflow_provider_mediaops.enrichment.progress import STATUSES, Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     MediaOpsError,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
-    from airflow_provider_mediaops.enrichment.dataset_rows import InputRow
+    from airflow_provider_mediaops.enrichment.arguments import RowBound
     from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
     from airflow_provider_mediaops.enrichment.reuse import EarlierIndex
     from airflow_provider_mediaops.http.client import Client
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
-    from airflow_provider_mediaops.storage.source_file import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListSource
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
@@ -52,31 +52,31 @@ class Enrichment(DatasetWork):
     """
     The description of an enrichment, in plain values that may travel from a task to a triggerer.
 
-    The operator's arguments describe the fields that have their names. ``total`` is the number of rows of the list,
-    ``version`` that of its source when the task began, and ``list_is_kept`` says whether that is a list which the task
-    was given and keeps for the triggerer; ``keep`` and ``columns`` are the other columns that the dataset
-    gets, with their types if it is a table; ``reuse_seconds`` and ``reuse_not_found_seconds`` are the ages below which
-    a look-up is young enough.
+    The operator's arguments describe the fields that have their names.
     """
 
-    total: int
+    total: int = 0  # the number of rows of the list
     source: Sequence[str] | None = None
-    version: str | None = None
-    list_is_kept: bool = False
-    column: Sequence[str] | None = None
+    version: str | None = None  # that of the source when the task began
+    list_is_kept: bool = False  # whether the source is a list that the task was given and keeps for the triggerer
+    # The columns that the table gets from the source, with their types.
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    reuse: Sequence[str] = ()
+    format: str | None = None
+    # What :data:`enrichment.arguments.OPTIONS` reads.
+    isbn_column: Sequence[str] | None = None
     delimiter: str | None = None
     encoding: str | None = None
-    several: Several = "first"
-    repair_zeros: bool = False
-    keep: Keep = False
-    columns: Mapping[str, ColumnType] = field(default_factory=dict)
-    format: str | None = None
+    keep_columns: Keep = False
     csv_formulas: CsvFormulas = "keep"
     bulk: bool = False
-    max_failures: int = 0
-    reuse: Sequence[str] = field(default_factory=list)
-    reuse_seconds: float = 0.0
-    reuse_not_found_seconds: float = 0.0
+    several: Several = "first"
+    repair_zeros: bool = False
+    on_invalid: str = "record"
+    max_invalid: RowBound | None = None
+    max_failures: RowBound = 0
+    reuse_for: float = 0.0
+    reuse_not_found_for: float = 0.0
     max_requests: int | None = None
 
     def dataset(self) -> Dataset:
@@ -102,14 +102,16 @@ class Enrichment(DatasetWork):
         """Return the list that is in files; None if it is in none."""
         from airflow_provider_mediaops.storage.source_list import ListSource
 
-        return None if self.source is None else ListSource(self.source, self.column, self.delimiter, self.encoding)
+        if self.source is None:
+            return None
+        return ListSource(self.source, self.isbn_column, self.delimiter, self.encoding)
 
-    def rows(self, isbns: Iterable[Any] | None = None) -> Iterator[IsbnRow]:
-        """Read the rows of the list, without the other columns."""
+    def rows(self, isbns: Iterable[Any] | None, *, keep: Keep) -> Iterator[IsbnRow]:
+        """Read the rows of the list with the columns that are kept."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
 
         if listed := self.listed():
-            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
+            return rows_of_source(listed.read(keep), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
@@ -142,7 +144,6 @@ class Attempt:
         self._log = log
         self._warn = warn
         self._isbns = isbns
-        self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
         datasets = [] if is_done else enrichment.earlier()
@@ -153,12 +154,13 @@ class Attempt:
             log(f"Resuming after {staging.rows:,} of {enrichment.total:,} ISBNs.")
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
-        self._rule = ReuseRule(now(), enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
+        self._rule = ReuseRule(now(), enrichment.reuse_for, enrichment.reuse_not_found_for)
         self._earlier = read_index(datasets, self._rule, log, warn) if datasets else None
         if self._earlier and limit is not None:
             self._plan(self._earlier)
         self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
-        self._limits = LimitWarnings(warn, clock)
+        self._rate = "its rate"
+        self._has_met_limit = False
         self._requests_before: int = state.get("requests", 0)
         # The rows of the next commit, and what stood in the progress at the last one.
         self._rows: list[dict[str, Any]] = []
@@ -169,10 +171,8 @@ class Attempt:
         self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
         self._kept_before = self._progress.figures["refresh_failed"]
         self._kept: Lookup | None = None
-        # Of each row that is read and not done: its number and its note.
-        self._read: deque[tuple[int, str | None]] = deque()
-        self._source_rows = self._read_source() if self._keeps else iter(())
-        self._source_row: tuple[int, SourceRow | None] = (staging.rows, None)
+        # The rows that are read and not done.
+        self._read: deque[IsbnRow] = deque()
 
     def _plan(self, earlier: EarlierIndex) -> None:
         # Those that were answered before their turn cost nothing.
@@ -192,15 +192,14 @@ class Attempt:
         left = self._enrichment.total - self._staging.rows
         is_worth_it = left >= _MIN_ROWS_FOR_USAGE and self._enrichment.max_requests is None
         usage = (yield from _usage_of(client)) if is_worth_it else None
-        rate = f"plan {plan}"
+        self._rate = f"plan {plan}"
         if client.limiter:
-            rate += f", {client.limiter.per_second:g} requests a second"
-        self._limits.rate = rate
+            self._rate += f", {client.limiter.per_second:g} requests a second"
         source = "" if self._enrichment.list_is_kept else self._enrichment.named
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         self._log(
             f"Enriching {counted(left, 'ISBN')} of {source or 'a list'} into {self._enrichment.destination}: "
-            f"{rate}{quota}."
+            f"{self._rate}{quota}."
         )
 
     def options(self) -> BatchOptions:
@@ -209,31 +208,34 @@ class Attempt:
 
         # Those that failed in earlier attempts are in the dataset.
         figures = self._progress.figures
-        left = self._enrichment.max_failures - figures["failed"] - figures["refresh_failed"]
+        allowed = allowed_rows(self._enrichment.max_failures, self._enrichment.total)
+        left = allowed - figures["failed"] - figures["refresh_failed"]
         return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""
-        for row in self._rows_left():
-            self._read.append((row.number, row.note))
+        for row in self._rows_left(keep=self._enrichment.keep_columns):
+            self._read.append(row)
             yield row
 
-    def _rows_left(self) -> Iterator[IsbnRow]:
-        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
+    def _rows_left(self, *, keep: Keep = False) -> Iterator[IsbnRow]:
+        return islice(self._enrichment.rows(self._isbns, keep=keep), self._staging.rows, None)
 
     def commit(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
         from airflow_provider_mediaops.enrichment.dataset_rows import row_of
 
-        # All of them before anything else: the columns of a row may turn out not to be readable.
-        self._rows += [row_of(lookup, self._input_of(lookup)) for lookup in update.done]
+        is_numbered = self._enrichment.several == "rows"
         for lookup in update.done:
+            self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
             self._count(lookup)
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
         self._progress.log_if_due(update.trouble)
-        self._limits.update(update.limited)
+        if update.limited and not self._has_met_limit:
+            self._has_met_limit = True
+            self._warn_of_limit()
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
@@ -244,6 +246,13 @@ class Attempt:
             self._kept = lookup if failed else self._kept
         else:
             self._progress.count(lookup.status)
+
+    def _warn_of_limit(self) -> None:
+        self._warn(
+            "The book database refuses requests because the key is at its limit. What is refused is sent again. "
+            f"Probably the connection's rate ({self._rate}) is higher than that of the key: set plan to the key's own. "
+            "Or another program uses the key: only tasks with one rate_limit_store share its rate."
+        )
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
@@ -267,33 +276,9 @@ class Attempt:
         """The number of requests of all attempts."""
         return self._requests_before + (self._last.requests if self._last else 0)
 
-    def _read_source(self) -> Iterator[tuple[int, SourceRow]]:
-        # Read once more, row by row: the rows that wait for an answer would fill the memory with their columns.
-        listed = self._enrichment.listed()
-        return enumerate(listed.read(self._enrichment.keep) if listed else (), 1)
-
-    def _input_of(self, lookup: Lookup) -> InputRow:
-        from airflow_provider_mediaops.enrichment.dataset_rows import InputRow
-
-        # A caller that has the rows from elsewhere gives them in the order of the list.
-        number, note = self._read.popleft() if self._read else (self._source_row[0] + 1, None)
-        shown = number if self._enrichment.several == "rows" else None
-        return InputRow(note, shown, self._columns_of(lookup, number) if self._keeps else None)
-
-    def _columns_of(self, lookup: Lookup, number: int) -> Mapping[str, Any] | None:
-        # A row of several books comes again for each.
-        at, row = self._source_row
-        while at < number:
-            at, row = self._source_row = next(self._source_rows, (number, None))
-        if row is None or row.text != lookup.input:
-            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
-            raise OSError(errno.ESTALE, what)
-        return row.columns
-
     def _close(self) -> None:
         if self._earlier:
             self._earlier.close()
-        self._limits.flush()
         if self._kept:
             kept = self._progress.figures["refresh_failed"] - self._kept_before
             self._warn(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -13,6 +13,7 @@ from airflow_provider_mediaops.storage.source_columns import cells_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 _PREFIX = "source_"
@@ -25,30 +26,19 @@ def list_lines(isbns: Iterable[Any]) -> bytes:
     return json_lines({"isbn": text_of(isbn)} for isbn in isbns)
 
 
-class InputRow(NamedTuple):
-    """The row of the list that a look-up is for: what the dataset says of it besides."""
-
-    note: str | None = None
-    number: int | None = None
-    columns: Mapping[str, Any] | None = None
-
-
-_NO_INPUT = InputRow()
-
-
-def row_of(lookup: Lookup, row: InputRow = _NO_INPUT) -> dict[str, Any]:
-    """Return the row of a look-up."""
+def row_of(lookup: Lookup, row: IsbnRow | None = None, *, numbered: bool = False) -> dict[str, Any]:
+    """Return the row of a look-up, for a row of the list."""
     return {
-        **({} if row.number is None else {INPUT_ROW: row.number}),
+        **({INPUT_ROW: row.number} if row and numbered else {}),
         "input": lookup.input,
         "isbn13": lookup.isbn13,
         "status": lookup.status,
         "error": lookup.error,
-        "note": row.note,
+        "note": row.note if row else None,
         "fetched_at": lookup.fetched_at,
         "reused": lookup.reused,
         "book": lookup.book.record if lookup.book else None,
-        **({} if row.columns is None else {"source": row.columns}),
+        **({"source": row.columns} if row and row.columns is not None else {}),
     }
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
-    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -176,7 +175,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
         started = time.monotonic()
         with ending_task():
-            enrichment, options, isbns = read_enrichment(given_arguments(self), context, self.log.warning)
+            enrichment, isbns = read_enrichment(given_arguments(self), context, self.log.warning)
             # The lineage of the task has the paths as they are.
             self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
             self.destination = enrichment.destination
@@ -190,7 +189,7 @@ class EnrichIsbnsOperator(ServiceOperator):
                 return summary
             for earlier in enrichment.earlier():
                 earlier.check()
-            enrichment = self._counted(enrichment, options, isbns)
+            enrichment = self._surveyed(enrichment, isbns)
             self._columns = enrichment.columns
             dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
@@ -222,13 +221,13 @@ class EnrichIsbnsOperator(ServiceOperator):
         lists |= {"reuse": read_reuse(self.reuse), "numbered": self.several == "rows"}
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
-    def _counted(self, enrichment: Enrichment, options: EnrichmentOptions, isbns: list[Any] | None) -> Enrichment:
+    def _surveyed(self, enrichment: Enrichment, isbns: list[Any] | None) -> Enrichment:
         """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
-        from airflow_provider_mediaops.enrichment.survey import Survey
+        from airflow_provider_mediaops.enrichment.survey import survey
 
         if enrichment.source is not None:
             self.log.info("Reading %s.", enrichment.named)
-        return Survey(enrichment, options, self.log.info, self.log.warning).counted(isbns)
+        return survey(enrichment, isbns, self.log.info, self.log.warning)
 
     def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
         from airflow_provider_mediaops.enrichment.attempt import Attempt
@@ -260,7 +259,13 @@ class EnrichIsbnsOperator(ServiceOperator):
             # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = dataset.keep(owner, _KEPT_LIST, list_lines(isbns))
             version = ListSource([path]).version()
-            enrichment = replace(enrichment, source=[path], version=version, list_is_kept=True, column=["isbn"])
+            kept: dict[str, Any] = {
+                "source": [path],
+                "version": version,
+                "isbn_column": ["isbn"],
+                "keep_columns": False,
+            }
+            enrichment = replace(enrichment, list_is_kept=True, **kept)
         trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
         kwargs = {"columns": dict(enrichment.columns)}
         self._defer_to(trigger, self.destination, started=started, kwargs=kwargs)

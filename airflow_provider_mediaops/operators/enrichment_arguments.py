@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
+
+# The options that may differ from attempt to attempt, because the dataset is the same.
+_OF_AN_ATTEMPT = ("bulk", "on_invalid", "max_invalid", "max_failures", "max_requests")
 
 
 def read_enrichment(
     given: Mapping[str, Any], context: Context, warn: Callable[[str], None]
-) -> tuple[Enrichment, EnrichmentOptions, list[Any] | None]:
+) -> tuple[Enrichment, list[Any] | None]:
     """
     Read the rendered arguments, before anything is requested.
 
     What needs all of the list to be read is still missing in the enrichment. The list is returned if it is in no file.
     """
-    from airflow_provider_mediaops.enrichment.arguments import EnrichmentOptions, read_isbns, read_source
+    from airflow_provider_mediaops.enrichment.arguments import read_isbns, read_options, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
@@ -47,46 +49,33 @@ def read_enrichment(
     # A list may be long: it is read once.
     paths = {"destination": destination, "source": source, "reuse": reuse or None, "isbns": None}
     check({**given, **paths}, lambda *_: False)
-    options = EnrichmentOptions.read(given)
+    options = read_options(given)
     isbns = version = None
     if source is None:
-        isbns = read_isbns(given["isbns"], options.isbn_column)
+        isbns = read_isbns(given["isbns"], options["isbn_column"])
     else:
         listed = ListSource(source)
         listed.check_destination(destination)
         version = listed.version()
     # What determines the content.
     parameters = {
+        **{name: value for name, value in options.items() if name not in _OF_AN_ATTEMPT},
         "destination": destination,
         "format": given["format"],
         "list": [source, version] if isbns is None else digest_of(isbns),
-        "read": [options.isbn_column, options.delimiter, options.encoding, options.several, options.repair_zeros],
         "books_conn_id": read_identifier("books_conn_id", given["books_conn_id"]),
-        "csv_formulas": options.csv_formulas,
-        "keep_columns": options.keep_columns,
-        "reuse": [reuse, options.reuse_for, options.reuse_not_found_for],
+        "reuse": reuse,
     }
     enrichment = Enrichment(
         owner=asdict(owner_of(context, parameters)),
         destination=destination,
-        total=0,
         source=source,
         version=version,
-        column=options.isbn_column,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        several=options.several,
-        repair_zeros=options.repair_zeros,
-        keep=source is not None and options.keep_columns,
-        format=given["format"],
-        csv_formulas=options.csv_formulas,
-        bulk=options.bulk,
         reuse=reuse,
-        reuse_seconds=options.reuse_for,
-        reuse_not_found_seconds=options.reuse_not_found_for,
-        max_requests=options.max_requests,
+        format=given["format"],
+        **options,
     )
-    return enrichment, options, isbns
+    return enrichment, isbns
 
 
 def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:

@@ -3,12 +3,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import strategies as st
-
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.dataset_rows import (
     ENRICHED,
-    InputRow,
     enriched_view,
     resume_point,
     row_of,
@@ -29,10 +27,6 @@ FOUND = Lookup(
     book=Book({"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}),
     fetched_at="2026-01-02T03:04:05+00:00",
 )
-# Every text, with surrogates and NUL, and every number that JSON has.
-KEYS = st.sampled_from(["title", "authors", "pages", "msrp", "book", "source", "record", "input"]) | st.text(max_size=5)
-VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(), max_size=9)
-JSON = st.recursive(VALUES, lambda each: st.lists(each, max_size=3) | st.dictionaries(KEYS, each, max_size=3))
 NEVER = {"note": None, "fetched_at": None, "reused": False}
 LOOKUPS = [
     FOUND,
@@ -40,10 +34,6 @@ LOOKUPS = [
     Lookup(CALENDAR, CALENDAR, "not_found", requests=1),
     Lookup(CALENDAR, CALENDAR, "failed", error="down", requests=5),
 ]
-
-
-def kept(columns: Mapping[str, Any] | None) -> InputRow:
-    return InputRow(columns=columns)
 
 
 def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -93,7 +83,7 @@ DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
 
 class TestTable:
     def test_a_row_that_may_be_one_of_several_has_the_number_of_its_input_row_first(self) -> None:
-        row = row_of(FOUND, InputRow("Book 2 of 2 in the cell.", 7))
+        row = row_of(FOUND, IsbnRow(CRIME, CRIME, note="Book 2 of 2 in the cell.", number=7), numbered=True)
 
         assert list(row)[:2] == ["input_row", "input"]
         [cells] = table_of(enriched_view({}, numbered=True), [row])

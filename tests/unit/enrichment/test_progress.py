@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.progress import STATUSES, LimitWarnings, Progress
+from airflow_provider_mediaops.enrichment.progress import STATUSES, Progress
 from tests.unit.call_flows import FakeClock
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def test_progress_while_nothing_is_done_is_a_warning_that_repeats_the_cause() ->
 @pytest.mark.parametrize(
     ("total", "done", "line"),
     [
-        (None, 1, "1 ISBN: 1 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
-        (None, 1200, "1,200 ISBNs: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
         (9, 9, "9 of 9 ISBNs: 9 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
         (9, 0, "0 of 9 ISBNs: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
         (0, 0, "0 of 0 ISBNs: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
@@ -71,41 +69,9 @@ def test_progress_while_nothing_is_done_is_a_warning_that_repeats_the_cause() ->
         ),
     ],
 )
-def test_the_line_says_how_far_how_fast_and_how_long(total: int | None, done: int, line: str) -> None:
+def test_the_line_says_how_far_how_fast_and_how_long(total: int, done: int, line: str) -> None:
     clock = FakeClock()
     progress = Progress(total, clock=clock.clock.monotonic)
     count(progress, clock, ["found"] * done, seconds=1)
 
     assert progress.line() == line
-
-
-class TestLimitWarnings:
-    def numbers(self, lines: list[str]) -> list[str]:
-        return [line.removeprefix("The book database has refused ").partition(" ")[0] for line in lines]
-
-    def warned(self, *limited: int, seconds: float) -> list[str]:
-        clock, lines = FakeClock(), list[str]()
-        warnings = LimitWarnings(lines.append, clock.clock.monotonic, "plan pro, 5 requests a second")
-        for number in limited:
-            warnings.update(number)
-            clock.wait(seconds)
-        return lines
-
-    def test_warning_of_the_limit_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
-        lines = self.warned(*range(1, 12), seconds=60)
-
-        assert self.numbers(lines) == ["1", "5", "5"]
-
-    def test_without_a_new_one_nothing_is_said(self) -> None:
-        assert len(self.warned(*[3] * 20, seconds=60)) == 1
-
-    def test_those_since_the_last_warning_are_said_at_the_end(self) -> None:
-        lines = list[str]()
-        warnings = LimitWarnings(lines.append, FakeClock().clock.monotonic)
-        for number in (1, 3):
-            warnings.update(number)
-
-        warnings.flush()
-        warnings.flush()
-
-        assert self.numbers(lines) == ["1", "2"]

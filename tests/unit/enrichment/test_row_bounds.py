@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -38,27 +37,15 @@ def test_a_bound_is_a_number_a_share_or_all(value: Any, total: int, allowed: int
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        (True, "max_failures is a number of rows, a share such as '5%' or 0.05, or 'all'; not True"),
-        (None, "not None"),
-        (-1, "not -1"),
-        (-0.5, "not -0.5"),
-        ("-5%", "not '-5%'"),
-        (float("nan"), "not nan"),
-        (float("inf"), "not inf"),
-        ("nan", "not 'nan'"),
-        ("", "not ''"),
-        ("1e3", "not '1e3'"),
-        ([1], "not [1]"),
-        ("1" * 30, "not '1111"),
-        (1.0, "1.0 is neither. Write 1 for 1 row, or 'all' for every row."),
-        ("1.0", "'1.0' is neither. Write 1 for 1 row"),
-        (1.5, "1.5 is neither. Write '1.5%' for 1.5 percent, or 2 for that many rows."),
-        (100.5, "100.5 is neither. Write '100.5%'"),
-        ("150%", "a share of at most 100%; not '150%'. Use 'all'"),
+        *(True, None, -1, -0.5, "-5%", float("nan"), float("inf"), "nan", "", "1e3", [1], "1" * 30),
+        # One row, or all of them? 1.5 %, or two rows?
+        *(1.0, "1.0", 1.5, 100.5, "150%"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_probably_meant(value: Any, message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=re.escape(message)):
+def test_anything_else_is_refused_in_words(value: Any) -> None:
+    message = r"max_failures is a number of rows, a share such as '5%' or 0\.05, or 'all'; not "
+
+    with pytest.raises(InvalidArgumentError, match=message):
         read_row_bound("max_failures", value)

@@ -183,7 +183,7 @@ class TestLog:
 
         make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=1).execute({})
 
-        [line] = [line for line in lines if "has refused" in line]
+        [line] = [line for line in lines if "refuses requests" in line]
         assert line.startswith("WARNING: ")
         assert "Probably the connection's rate (plan default, 10000 requests a second) is higher" in line
         assert "another program uses the key" in line

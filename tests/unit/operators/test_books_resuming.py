@@ -95,6 +95,22 @@ class TestGoingOn:
         other = dict.fromkeys(("path", "resumed", "rows_per_second", "requests", "bytes"))
         assert {**summary, **other} == {**whole, **other}
 
+    def test_each_book_of_a_cell_keeps_the_columns_of_its_row_over_a_resume(
+        self, tmp_path: Path, database: Mocker
+    ) -> None:
+        (tmp_path / "list.csv").write_text(f"n,isbn\n1,{CRIME} {CALENDAR}\n2,{PROGRAMMING}\n")
+        given = {"source": str(tmp_path / "list.csv"), "several": "rows"}
+        stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database, **given)
+
+        assert enrich(tmp_path / "books.jsonl", **given)["resumed"]
+
+        rows = map(json.loads, (tmp_path / "books.jsonl").read_text().splitlines())
+        assert [(row["input_row"], row["source"]) for row in rows] == [
+            (1, {"n": "1"}),
+            (1, {"n": "1"}),
+            (2, {"n": "2"}),
+        ]
+
     def test_failed_row_that_was_too_many_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(PROGRAMMING), **DOWN)
         with pytest.raises(ServiceUnavailableError):
