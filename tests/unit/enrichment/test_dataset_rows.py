@@ -38,7 +38,7 @@ LOOKUPS = [
 
 def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of a table by column."""
-    return [dict(zip(view.columns, cells, strict=True)) for cells in zip(*view.cells(rows), strict=True)]
+    return [dict(zip(view.columns, view.row(row), strict=True)) for row in rows]
 
 
 def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
