@@ -25,7 +25,7 @@ WORDS = {
     "service": ("video", "cluster", "books"),
     "request": (
         *("subscriptions", "bulletin", "token"),
-        *("cpu", "hot_threads", "tasks", "cores", "statistics", "version"),
+        *("cpu", "hot_threads", "tasks", "statistics", "version"),
         *("book", "bulk", "key"),
     ),
     "outcome": (

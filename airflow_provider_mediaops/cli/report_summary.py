@@ -109,7 +109,7 @@ def _tables(found: Comparison, kinds: Sequence[HotKind], changes: Iterable[page_
         ("By kind of work", _without_advice(kind_table(kinds))),
         *((f"Changes: {table.caption.lower()}", table) for table in changes),
         *((table.caption, table) for table in (thread_table(found), pool_table(found), method_table(found))),
-        ("By node", node_table(found, {}, {})),
+        ("By node", node_table(found, {})),
     ]
     for title, table in tables:
         if table.rows:

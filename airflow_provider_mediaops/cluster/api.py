@@ -48,8 +48,6 @@ BETWEEN_SECONDS = 1.1
 _BY_COUNTERS = ("auto", "cgroup")
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
-# More cores than this are a fault of the reply.
-_MOST_CORES = 100_000
 
 
 def _path(nodes: tuple[str, ...] | None, what: str) -> str:
@@ -162,24 +160,6 @@ def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str,
         "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=MOST_SECONDS_FOR_COUNTERS
     )
     return Call(request, lambda response: mapping_of(read_json(response).get("nodes")))
-
-
-def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]:
-    """Ask once for the number of processors by node id; it needs the permission ``cluster:monitor/nodes/info``."""
-    headers, path = {"Accept": "application/json"}, _path(node_list(nodes), "os")
-    request = Request("GET", path, (("timeout", "5s"),), headers, is_retried=False, kind="cores")
-    return Call(request, lambda response: _read_cores(read_json(response)))
-
-
-def _read_cores(body: Mapping[str, Any]) -> dict[str, int]:
-    cores: dict[str, int] = {}
-    for node_id, node in mapping_of(body.get("nodes")).items():
-        machine = mapping_of(mapping_of(node).get("os"))
-        # Allocated are those that the node's settings let it use; a thread may use any of the available ones.
-        for name in ("allocated_processors", "available_processors"):
-            if type(number := machine.get(name)) is int and 0 < number <= _MOST_CORES:
-                cores[node_id] = number
-    return cores
 
 
 def cluster_version() -> Call[str | None]:

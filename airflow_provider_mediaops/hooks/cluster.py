@@ -175,7 +175,8 @@ class SearchClusterHook(ServiceHook):
         sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
         asked = HotThreadsQuery(nodes, **query)
         capture = self.run(take_capture(self.asking, asked, sampler=sampler))
-        return capture.with_statistics(self.run(read_statistics(self.asking, asked)))
+        capture.statistics = self.run(read_statistics(self.asking, asked))
+        return capture
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list

@@ -131,7 +131,7 @@ def capture_lineage(
     conn_id: str, destination: str, formats: str | Sequence[str], result: Mapping[str, Any] | None
 ) -> TaskLineage:
     """Return the lineage of a capture of hot threads."""
-    from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+    from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 
     read = (LineageDataset(service_uri(CLUSTER, conn_id, "hot_threads")),)
     if result is None:
@@ -149,7 +149,7 @@ def capture_lineage(
 
 def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str, Any] | None) -> TaskLineage:
     """Return the lineage of a digest of captures."""
-    from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+    from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 
     paths = result["paths"] if result else capture_paths(destination, ("html", "json", "folded"))
     written = tuple(LineageDataset(uri_of(paths[name])) for name in ("html", "json", "folded"))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
-    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+    from airflow_provider_mediaops.cluster.capture.plan import TakenFor
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -109,11 +109,10 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _capture(self, context: Context) -> Callable[[Ask], CallFlow[Any]]:
         """Read the rendered arguments, so that a wrong one spends no request; return what makes the call flow."""
-        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
         from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
-        files = CaptureFiles(self._destination(context), self.log)
+        files = self._files(context)
         plan, _ = read_plan(given_arguments(self))
         return partial(capture_at_once, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
 
@@ -122,16 +121,17 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
         return SearchClusterHook(self.cluster_conn_id)
 
-    def _destination(self, context: Context) -> CaptureDestination:
+    def _files(self, context: Context) -> CaptureFiles:
         """Read the rendered destination."""
-        from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
-        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
         from airflow_provider_mediaops.storage.path_checks import absolute
 
         # A template that renders to nothing means the default.
         taken_for = TakenFor.from_context(context)
         path = read_path("destination", _own_place(taken_for) if self.destination in (None, "") else self.destination)
-        return CaptureDestination(absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for)
+        path = absolute(path, "destination", self.log.warning)
+        return CaptureFiles(path, self.formats, self.log, taken_for=taken_for)
 
 
 def _own_place(taken_for: TakenFor) -> str:

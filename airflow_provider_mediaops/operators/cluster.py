@@ -160,16 +160,15 @@ class CaptureHotThreadsOperator(ServiceOperator):
         return read_plan(given_arguments(self), _default_timeout())
 
     def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
-        from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
         taken_for = TakenFor.from_context(context)
-        return CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
+        return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
 
     def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+        from airflow_provider_mediaops.cluster.capture.plan import capture_paths
         from airflow_provider_mediaops.storage.mapped_tasks import claim
         from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
@@ -238,8 +237,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
             return hook.run(capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
-        from airflow_provider_mediaops.cluster.capture.destination import read_formats
-        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor, read_formats
         from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
         # The trigger finds it out again; here it costs no wait.

@@ -71,7 +71,7 @@ class HotThreadsDigestOperator(ServiceOperator):
     template_fields: Sequence[str] = own_arguments
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+        from airflow_provider_mediaops.cluster.capture.plan import capture_paths
         from airflow_provider_mediaops.cluster.digest.period import check_period, check_sources, same_path_error
 
         known = {name: value for name, value in given.items() if not is_unknown(value)}
@@ -97,7 +97,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         """Read the rendered arguments; refuse the destination of a task that is mapped beside."""
         from datetime import datetime, timezone
 
-        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+        from airflow_provider_mediaops.cluster.capture.plan import capture_paths
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
         from airflow_provider_mediaops.storage.mapped_tasks import claim

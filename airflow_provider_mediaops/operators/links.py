@@ -35,7 +35,7 @@ class HotThreadsReportLink(BaseOperatorLink):
         :param ti_key: the task instance.
         :returns: the address; empty for no link.
         """
-        from airflow_provider_mediaops.cluster.capture.destination import read_formats
+        from airflow_provider_mediaops.cluster.capture.plan import read_formats
         from airflow_provider_mediaops.report_urls import tab_url
 
         if not _has_succeeded(ti_key) or not _has_tab() or "txt" not in read_formats(getattr(operator, "formats", ())):

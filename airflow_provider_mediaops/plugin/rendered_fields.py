@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, read_whole_number
-from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths, read_formats
+from airflow_provider_mediaops.cluster.capture.plan import MOST_CAPTURES, capture_paths, read_formats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def cluster_of(fields: Mapping[str, object]) -> str:
 
 def _cause_in(fields: Mapping[str, object]) -> str:
     """Return why the captures were taken, in words; empty if the fields do not say so for sure."""
-    from airflow_provider_mediaops.cluster.capture.reason import cause_of
+    from airflow_provider_mediaops.cluster.capture.plan import cause_of
     from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
     if str(fields.get("on_timeout")).strip() == "capture":

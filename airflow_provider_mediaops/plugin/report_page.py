@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
-from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.plan import TakenFor
+from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
@@ -18,7 +19,6 @@ from airflow_provider_mediaops.report_urls import NOT_MAPPED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.plugin.reading import CaptureText, TextVersion
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
@@ -32,34 +32,21 @@ MAX_START_BYTES = 4_000_000
 _SLACK = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCapture:
+class ReadCapture(NamedTuple):
     """A capture that was read."""
 
     text: CaptureText
-    report: HotThreadsReport
+    # As its nodes say, else when the file was written; None if neither is known.
+    taken: datetime | None
     # None if the task did not ask for them.
     running_tasks: RunningTasks | None = None
 
-    @property
-    def taken(self) -> datetime | None:
-        """Return when it was taken, as its nodes say, else when the file was written; None if neither is known."""
-        if self.report.taken:
-            return self.report.taken
-        written = self.text.version.modified
-        return None if written is None else datetime.fromtimestamp(written, timezone.utc)
-
-    def shown(self, cause: str = "", *remarks: str) -> PageCapture:
+    def shown(self, cause: str = "", *remarks: str) -> PackedCapture:
         """Return it for the page, with why it was taken, if that is known, and sentences about it."""
-        return PageCapture(
-            self.text.text,
-            self.report,
-            taken=self.taken,
-            remarks=remarks,
-            path=self.text.version.path,
-            cause=cause,
-            running_tasks=self.running_tasks,
+        capture = Capture(
+            self.text.text, remarks=remarks, taken=self.taken, cause=cause, running_tasks=self.running_tasks
         )
+        return PackedCapture.of(capture, self.text.version.path)
 
 
 class ReadCaptures(NamedTuple):
@@ -94,15 +81,19 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
             missing.append(error.sentence)
             continue
         max_bytes = max(1, max_bytes - text.version.size)
-        report, tasks = parsed(text.text, text.version.path), None
+        taken, tasks = parsed(text.text, text.version.path).taken, None
         try:
             tasks = _read_tasks(fields, number, text.version)
         except NothingToShowError as error:
             missing.append(f"The tasks that ran meanwhile are not shown: {error.sentence}")
-        found.append(ReadCapture(text, report, tasks))
+        found.append(ReadCapture(text, taken or _written(text.version), tasks))
     if not found:
         raise NothingToShowError(missing[0])
     return ReadCaptures(found, list(dict.fromkeys(missing)))
+
+
+def _written(version: TextVersion) -> datetime | None:
+    return None if version.modified is None else datetime.fromtimestamp(version.modified, timezone.utc)
 
 
 def _read_tasks(fields: CaptureFields, number: int, text: TextVersion) -> RunningTasks | None:

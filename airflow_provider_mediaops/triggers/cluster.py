@@ -95,18 +95,21 @@ class CaptureHotThreadsTrigger(TaskTrigger):
 
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_CAPTURE_MODULES)
-        from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-        from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
         from airflow_provider_mediaops.http.exchange import Clock
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
-            taken_for = TakenFor(**self.taken_for)
-            files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
+            files = CaptureFiles(
+                self.destination,
+                self.formats,
+                self.log,
+                captures=plan.captures,
+                taken_for=TakenFor(**self.taken_for),
+            )
             # The clock of the shared readings, which get the deadline, too.
             monotonic = asyncio.get_running_loop().time
             deadline = monotonic() + (self.deadline - time.time())

@@ -21,7 +21,7 @@ from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.page.document import PageCapture
+    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 TASKS_RECORDED = RECORDED.parent / "running_tasks"
@@ -31,7 +31,7 @@ NODES = [
 ]
 
 
-def recorded(name: str, **facts: Any) -> PageCapture:
+def recorded(name: str, **facts: Any) -> PackedCapture:
     return capture((RECORDED / f"{name}.txt").read_text(encoding="utf-8"), cpu=NODES, **facts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pytest
 from elasticsearch import Elasticsearch
 from opensearchpy import OpenSearch
 
-from airflow_provider_mediaops.cluster.api import node_cores, node_stats
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
@@ -22,7 +21,6 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
 )
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.http.exchange import Response
 from tests.cluster.proxy import running_proxy
 
 if TYPE_CHECKING:
@@ -148,14 +146,6 @@ def test_a_time_limit_below_the_sampling_never_gives_a_report_and_is_refused(
     message = "timeout=1ms is shorter than the sampling, .* Raise timeout"
     with SearchClusterHook(connection) as hook, pytest.raises(InvalidArgumentError, match=message):
         hook.hot_threads(timeout="1ms")
-
-
-def test_the_cores_of_the_nodes_are_read_from_their_information(cluster: Cluster, connection: str) -> None:
-    with SearchClusterHook(connection) as hook:
-        ids = {node.node_id for node in hook.cpu()}
-    reply = cluster.get("/_nodes/os", timeout="5s")
-    response = Response(reply.status_code, body=reply.content)
-    assert node_cores().parse(response) == dict.fromkeys(ids, os.cpu_count())
 
 
 def test_a_parameter_that_the_server_does_not_know_is_to_be_left_out(connection: str) -> None:

@@ -31,7 +31,6 @@ JSON = [
     "/",
     *("/_nodes/stats/os,process", "/_nodes/{node}/stats/os,jvm,thread_pool", "/_nodes/{id}/stats/thread_pool"),
     "/_nodes/{id}/stats/indices/search,indexing,merge?level=shards&filter_path=nodes.*.indices.shards",
-    *("/_nodes/os?timeout=5s", "/_nodes/{id}/os?timeout=5s"),
     "/_tasks?detailed=true&nodes={id}&actions=indices:data/read/*,indices:data/write/*",
 ]
 NODE_LISTS = [
@@ -47,7 +46,7 @@ REPORTS = [
 REFUSED = [
     *((path, None) for path in (HOT, "/_nodes/stats/os", "/_tasks", "/")),
     *((path, (OPERATOR.name, "wrong")) for path in (HOT, "/_nodes/stats/os")),
-    *((path, GUEST.login) for path in (HOT, "/_nodes/stats/os", "/_nodes/os", "/_tasks", "/")),
+    *((path, GUEST.login) for path in (HOT, "/_nodes/stats/os", "/_tasks", "/")),
     *((f"{HOT}?{query}", OPERATOR.login) for query in ("threads=many", "interval=5", "interval=soon", "bogus=1")),
     *((path, OPERATOR.login) for path in ("/_nodes/stats/os,bogus", "/_nodes/stats/os?timeout=5", "/no/such/route")),
     ("/_tasks/nobody:1", OPERATOR.login),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
 
 class CaptureFiles:
@@ -21,37 +22,45 @@ class CaptureFiles:
 
     Readers see each file whole or not at all. An older file of the same name is replaced. Until the page is written,
     the captures are kept compressed, so that a series takes hardly more memory than one capture. The log has the paths
-    of the files, the hottest thread, and warnings about the capture.
+    of the files, the hottest thread, and warnings about the capture. A destination that names no file, or an unknown
+    format, is an InvalidArgumentError.
     """
 
-    def __init__(self, destination: CaptureDestination, log: Any) -> None:
+    def __init__(
+        self,
+        destination: str,
+        formats: str | Sequence[str],
+        log: Any,
+        *,
+        captures: int = 1,
+        taken_for: TakenFor | None = None,
+    ) -> None:
         self._destination = destination
+        self._formats = formats
+        self._captures = captures
+        self._taken_for = taken_for
         self._log = log
+        self._paths(1)
         self._title = "Hot threads"
         self._kept = 0
         self._for_page: list[PackedCapture] = []
         self._has_shown_folder = False
 
     @property
-    def shows_cores(self) -> bool:
-        """Whether there is a page, which shows the cores of the nodes if they are given to :meth:`finish`."""
-        return "html" in self._destination.paths(1)
-
-    @property
     def shows_statistics(self) -> bool:
         """Whether there is a file that shows the statistics of the nodes."""
-        return not {"json", "html"}.isdisjoint(self._destination.paths(1))
+        return not {"json", "html"}.isdisjoint(self._paths(1))
 
     def check(self) -> None:
         """Make sure that the files can be written, before there is anything to write; an OSError names the file."""
-        paths = [path_of(path) for path in self._destination.paths(1).values()]
+        paths = [path_of(path) for path in self._paths(1).values()]
         # The files of a store are written with the same permission.
         for path in paths if is_local(paths[0]) else paths[:1]:
             check_writable(path)
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
         """Write the files of a capture, its text first; return their ``paths`` by format, the time and the summary."""
-        paths = {name: lasting(path_of(path)) for name, path in self._destination.paths(number).items()}
+        paths = {name: lasting(path_of(path)) for name, path in self._paths(number).items()}
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
             write_whole(path_of(path), capture.content(name))
@@ -61,17 +70,20 @@ class CaptureFiles:
         taken = capture.taken and capture.taken.isoformat(timespec="milliseconds")
         return {"paths": paths, "taken": taken, **capture.summary()}
 
-    def finish(self, cores: Mapping[str, int] | None = None) -> None:
+    def finish(self) -> None:
         """Write the page of all captures, if HTML was asked for."""
         if not self._for_page:
             return
         from airflow_provider_mediaops.cluster.page.document import page
 
-        html = page(self._for_page, title=self._title, taken_for=self._destination.taken_for, cores=cores)
-        path = path_of(self._destination.paths(1)["html"])
+        html = page(self._for_page, title=self._title, taken_for=self._taken_for)
+        path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
         self._for_page.clear()
         self._log.info("Wrote the page of %d capture(s): %s", self._kept, self._shown(lasting(path)))
+
+    def _paths(self, number: int) -> dict[str, str]:
+        return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
 
     def _add_to_page(self, capture: Capture, path: str | None) -> None:
         from airflow_provider_mediaops.cluster.capture.packed import PackedCapture

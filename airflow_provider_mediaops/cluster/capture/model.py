@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_cores, node_stats
+from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
 from airflow_provider_mediaops.cluster.cpu_watch import name_some
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
 from airflow_provider_mediaops.exceptions import (
@@ -25,9 +25,9 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.capture.reason import Reason
+    from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeStats
@@ -41,7 +41,7 @@ _MOST_KINDS = 100
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Capture:
     """A hot-threads report with its circumstances."""
 
@@ -50,9 +50,7 @@ class Capture:
     stats: NodeStats | None = None  # right before the report; None if the cluster did not return them
     remarks: tuple[str, ...] = ()  # sentences about how it was taken
     taken: datetime | None = None  # when it was asked for
-    # Why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture.reason.cause_of` returns it;
-    # empty if it is unknown.
-    cause: str = ""
+    cause: str = ""  # why it was taken, in words; empty if it is unknown
     reason: Reason | None = None  # why it was taken; None if it is unknown
     running_tasks: RunningTasks | None = None  # what the nodes ran meanwhile; None if they were not asked
     task_warnings: tuple[str, ...] = ()  # sentences about that for the log
@@ -74,22 +72,12 @@ class Capture:
 
         return hot_kinds(self.report, measures([self.report])[0])
 
-    def with_tasks(self, sampling: TaskSampling) -> Capture:
-        """Return this capture with what the nodes ran meanwhile."""
+    def add_tasks(self, sampling: TaskSampling) -> None:
+        """Add what the nodes ran meanwhile; the report is parsed for it."""
         from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
 
-        tasks = assessed(sampling, self.report)
-        return self._with(running_tasks=tasks, task_warnings=tuple(sampling.warnings))
-
-    def with_statistics(self, statistics: tuple[NodeStatistics, ...] | None) -> Capture:
-        """Return this capture with the statistics of its nodes."""
-        return self._with(statistics=statistics)
-
-    def _with(self, **changes: Any) -> Capture:
-        capture = replace(self, **changes)
-        # A large report is not parsed again.
-        vars(capture).update({name: vars(self)[name] for name in ("report", "kinds") if name in vars(self)})
-        return capture
+        self.running_tasks = assessed(sampling, self.report)
+        self.task_warnings = tuple(sampling.warnings)
 
     @property
     def missing(self) -> list[str]:
@@ -206,8 +194,7 @@ def take_capture(
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, reading.stats, about)
     if tasks is not None:
-        # The report is parsed for it.
-        capture = yield Blocking(partial(capture.with_tasks, tasks))
+        yield Blocking(partial(capture.add_tasks, tasks))
     return capture
 
 
@@ -227,14 +214,6 @@ def _read_cpu(ask: Ask, query: HotThreadsQuery) -> CallFlow[Reading]:
     except MediaOpsError as error:
         return Reading(None, (f"The capture is without the nodes' CPU: {error.message}",))
     return Reading(stats, (f"{stats.gap}.",) if stats.gap else ())
-
-
-def read_cores(ask: Ask, query: HotThreadsQuery) -> CallFlow[Mapping[str, int] | None]:
-    """Ask for the number of processors by node id, which is an extra: None if the cluster does not give it."""
-    try:
-        return (yield from ask(node_cores(query.nodes)))
-    except MediaOpsError:
-        return None
 
 
 def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str, Any]) -> ReplyTimeoutError:

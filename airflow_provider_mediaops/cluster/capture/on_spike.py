@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
-from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
-from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
+from airflow_provider_mediaops.cluster.capture.model import Reading, take_capture
+from airflow_provider_mediaops.cluster.capture.plan import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
@@ -182,7 +182,7 @@ class _Series:
             if reading:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
             if self.keeper.shows_statistics and self._is_time_for_statistics(number):
-                capture = capture.with_statistics((yield from read_statistics(self.ask, query)))
+                capture.statistics = yield from read_statistics(self.ask, query)
             self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
         except (MediaOpsError, OSError):
             metrics.count("cluster.captures.failed")
@@ -211,9 +211,7 @@ class _Series:
                     raise
                 self.note(error, number)
                 self.log(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
-        # Once the reports are safe, and no sooner: the cluster is busy.
-        cores = (yield from read_cores(self.ask, query)) if self.keeper.shows_cores else None
-        yield Blocking(lambda: self.keeper.finish(cores))
+        yield Blocking(self.keeper.finish)
         return self.outcome()
 
     def note(self, error: MediaOpsError, number: int) -> None:

@@ -24,21 +24,17 @@ _CHUNK_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PackedCapture:
-    """
-    One of the captures of a page; its attributes are those of a page's capture.
+    """One of the captures of a page; what is None is unknown."""
 
-    :param packed: the text, compressed.
-    """
-
-    packed: bytes
-    tally: Tally
-    taken: datetime | None
-    cpu: Sequence[NodeCpu] | None
-    remarks: tuple[str, ...]
-    path: str | None
-    cause: str
-    running_tasks: RunningTasks | None
-    statistics: Sequence[NodeStatistics] | None
+    packed: bytes  # the text, compressed
+    tally: Tally  # the threads of the report, counted by their kinds
+    taken: datetime | None = None
+    cpu: Sequence[NodeCpu] | None = None  # of the nodes at that moment
+    remarks: tuple[str, ...] = ()
+    path: str | None = None  # of the file that holds the whole text
+    cause: str = ""  # why it was taken; empty if it is unknown
+    running_tasks: RunningTasks | None = None
+    statistics: Sequence[NodeStatistics] | None = None
 
     @classmethod
     def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
@@ -58,7 +54,7 @@ class PackedCapture:
     @property
     def text(self) -> str:
         """The text, decompressed at each access."""
-        return zlib.decompress(self.packed).decode("utf-8", "surrogateescape")
+        return zlib.decompress(self.packed).decode("utf-8", "surrogatepass")
 
     @property
     def report(self) -> HotThreadsReport:
@@ -72,7 +68,7 @@ def _packed(text: str) -> bytes:
     # In pieces, so that the bytes of a large text are not in memory as a whole.
     compressor = zlib.compressobj(1)
     pieces = [
-        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogateescape"))
+        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogatepass"))
         for start in range(0, len(text), _CHUNK_CHARACTERS)
     ]
     return b"".join([*pieces, compressor.flush()])

@@ -1,4 +1,8 @@
-"""Plan captures: which hot threads, when, and how often. It loads no requests: operator and notifier check with it."""
+"""
+Plan captures: which hot threads, when and why, for which task, and the names of the files.
+
+It loads no requests: operator and notifier check their arguments with it.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,25 @@ from airflow_provider_mediaops.arguments import (
     read_identifier,
     read_path,
     read_seconds,
+    read_texts,
     read_whole_number,
+    refused,
 )
-from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, read_percentage
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, check_show_queries
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+#: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
+#: for flame-graph tools, the same below their kinds of work, and a page for people.
+FORMATS = ("txt", "json", "folded", "kinds", "html")
+#: The most captures of one spike: their summaries share one XCom, and their reports one page.
+MOST_CAPTURES = 50
+
+Reason = Literal["spike", "time_limit", "at_once"]
+"""Why a capture is taken: nodes ran hot; the time limit of the wait came first; or without any wait."""
 
 ON_TIMEOUT = ("skip", "fail", "capture")
 # The arguments about the wait, with their defaults.
@@ -39,30 +53,83 @@ _STAND_INS = {"when_cpu_above": 0, "running_tasks": True}
 _LONGEST = 1e9
 
 
+def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:
+    """
+    Name the files of a capture by format, in the order in which they are written.
+
+    They are the destination, its suffix exchanged for each format's own. The captures of a series are numbered, and
+    share one page. A destination that names no file is an InvalidArgumentError.
+    """
+    wanted = read_formats(formats)
+    stem, dot, suffix = destination.rpartition(".")
+    stem = stem if dot and suffix in FORMATS else destination
+    if not stem or stem.endswith("/"):
+        raise InvalidArgumentError(f"destination is the path of a file; not {destination!r}.")
+    own = stem if number is None else f"{stem}.{number}"
+    return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in wanted}
+
+
+def read_formats(formats: object) -> tuple[str, ...]:
+    """Read the formats of a capture."""
+    wanted = read_texts("formats", formats)
+    if not set(wanted) <= set(FORMATS) or len(set(wanted)) != len(wanted):
+        raise refused("formats", formats, f"lists one or more of {', '.join(FORMATS)}, each once")
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFor:
+    """The task attempt or DAG run for which a capture is taken; None for what is unknown."""
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None  # None if the capture is for a whole run, too
+    try_number: int | None = None
+    map_index: int | None = None  # None if the task is not mapped, too
+
+    @classmethod
+    def from_context(cls, context: Mapping[str, Any]) -> TakenFor:
+        """Read the task attempt from the context of a task or of a callback."""
+        # A DAG's callback has the task that ended last, for which the capture is not taken.
+        ti = None if "reason" in context else context.get("ti")
+        map_index = getattr(ti, "map_index", None)
+        return cls(
+            dag_id=getattr(ti, "dag_id", None) or getattr(context.get("dag_run") or context.get("dag"), "dag_id", None),
+            run_id=getattr(ti, "run_id", None) or context.get("run_id"),
+            task_id=getattr(ti, "task_id", None),
+            try_number=getattr(ti, "try_number", None),
+            map_index=None if map_index == -1 else map_index,
+        )
+
+
+def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
+    """Return why a capture is taken, in words for the page."""
+    if watch is None:
+        return "at once, without waiting for high CPU"
+    long = f" for {watch.sustained_for:g} s" if watch.sustained_for else ""
+    spike = f"CPU ≥ {watch.threshold:g} %{long}, {watch.require} of the watched nodes"
+    return f"at the time limit of the wait; not seen: {spike}" if timed_out else spike
+
+
+def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
+    """Return why a capture is taken, in a word for programs."""
+    if watch is None:
+        return "at_once"
+    return "time_limit" if timed_out else "spike"
+
+
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """
-    Which hot threads to capture, when, and how often.
+    """Which hot threads to capture, when, and how often; ValueError if a value is invalid."""
 
-    :param query: which hot threads; after a spike, those of the hot nodes.
-    :param watch: the spike to wait for, of the query's nodes; None captures at once.
-    :param poll_interval: seconds between two readings of the CPU.
-    :param on_timeout: ``capture`` takes what there is at the time limit; ``skip`` and ``fail`` take nothing.
-    :param captures: how many captures are taken of one spike.
-    :param every: seconds from one capture to the next.
-    :param running_tasks: whether the tasks of the nodes are looked at meanwhile.
-    :param show_queries: whether their queries are kept with the literals.
-    :raises ValueError: if a value is invalid or not a number.
-    """
-
-    query: HotThreadsQuery
-    watch: CpuWatch | None = None
-    poll_interval: float = 30.0
-    on_timeout: Literal["skip", "fail", "capture"] = "skip"
-    captures: int = 1
-    every: float = 10.0
-    running_tasks: bool = False
-    show_queries: bool = False
+    query: HotThreadsQuery  # after a spike, it is limited to the hot nodes
+    watch: CpuWatch | None = None  # the spike to wait for, of the query's nodes; None captures at once
+    poll_interval: float = 30.0  # seconds between two readings of the CPU
+    on_timeout: Literal["skip", "fail", "capture"] = "skip"  # only ``capture`` takes anything at the time limit
+    captures: int = 1  # of one spike
+    every: float = 10.0  # seconds from one capture to the next
+    running_tasks: bool = False  # whether the tasks of the nodes are looked at meanwhile
+    show_queries: bool = False  # whether their queries are kept with the literals
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "every"):
@@ -86,12 +153,7 @@ class CapturePlan:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> CapturePlan:
-        """
-        Make a plan again.
-
-        :raises ValueError: if a value is invalid.
-        :raises TypeError: if the fields are not those of this version.
-        """
+        """Make a plan again; ValueError for an invalid value, TypeError for the fields of another version."""
         query, watch = HotThreadsQuery(**fields["query"]), fields["watch"]
         return cls(**{**fields, "query": query, "watch": CpuWatch(**watch) if watch else None})
 

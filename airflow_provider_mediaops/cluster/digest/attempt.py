@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error

@@ -8,12 +8,11 @@ page's own scripts and styles and nothing else. Tables and texts can be read wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Union
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
-from airflow_provider_mediaops.cluster.folded import measures_of, node_label, tally_of
+from airflow_provider_mediaops.cluster.folded import measures_of, node_label
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, KindSums
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.page.tables import (
@@ -35,15 +34,12 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
-    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.plan import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
-    from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-    from airflow_provider_mediaops.cluster.models import NodeCpu
-    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-    from airflow_provider_mediaops.cluster.statistics import NodeStatistics
 
 #: The maximum number of characters of the raw texts on a page, over all captures.
 MOST_TEXT = 1_000_000
@@ -54,45 +50,11 @@ _MOST_FAILURES = 20
 _WHOLE = {"cpu": "the CPU of these threads", "wait": "the waiting", "block": "the blocked time", "mem": "the memory"}
 
 
-@dataclass(frozen=True, slots=True)
-class PageCapture:
-    """
-    One capture on a page.
-
-    :param text: the text as it came, with a surrogate for each byte that is not UTF-8.
-    :param taken: when it was taken, with its time zone; if it is None, the page shows the time that the nodes print.
-    :param cpu: the CPU of the nodes at that moment; None if it is unknown.
-    :param path: the file that holds the whole text.
-    :param cause: why it was taken; empty if it is unknown.
-    :param running_tasks: the tasks that ran on its nodes meanwhile; None if nobody asked for them.
-    :param statistics: the heap, collectors, thread pools and throttling of its nodes; None if they are unknown.
-    """
-
-    text: str
-    report: HotThreadsReport
-    taken: datetime | None = None
-    cpu: Sequence[NodeCpu] | None = None
-    remarks: tuple[str, ...] = ()
-    path: str | None = None
-    cause: str = ""
-    running_tasks: RunningTasks | None = None
-    statistics: Sequence[NodeStatistics] | None = None
-
-    @property
-    def tally(self) -> Tally:
-        """The threads of the report, counted by their kinds."""
-        return tally_of(self.report)
-
-
-ShownCapture = Union[PageCapture, "PackedCapture"]
-
-
 def page(
-    captures: Sequence[ShownCapture],
+    captures: Sequence[PackedCapture],
     *,
     title: str,
     taken_for: TakenFor | None = None,
-    cores: Mapping[str, int] | None = None,
     in_airflow: Mapping[str, Any] | None = None,
 ) -> str:
     """
@@ -123,7 +85,7 @@ def page(
         "whole": "these threads" if found.measure.unit == "threads" else _WHOLE[found.measure.kind],
         "in_what_was_read": in_what_was_read(min(capture["read_percent"] for capture in shown)),
         "kinds": kind_table(kinds),
-        **_findings(captures, labels, found, cores or {}),
+        **_findings(captures, labels, found),
     }
     scripts = assets.scripts(with_flame_graph=flame.drawn > 0)
     if in_airflow is None:
@@ -132,7 +94,7 @@ def page(
 
 
 def _read(
-    captures: Sequence[ShownCapture],
+    captures: Sequence[PackedCapture],
 ) -> tuple[list[dict[str, Any]], Comparison, tuple[HotKind, ...], FlameStacks]:
     """Return the facts of each capture, the sums and the stacks of all; each report is parsed once and not kept."""
     measure = measures_of(capture.tally for capture in captures)[0]
@@ -153,9 +115,7 @@ def _read(
     return shown, sums.comparison(), kinds.hottest_first(), flame
 
 
-def _findings(
-    captures: Sequence[ShownCapture], labels: Sequence[str], found: Comparison, cores: Mapping[str, int]
-) -> dict[str, Any]:
+def _findings(captures: Sequence[PackedCapture], labels: Sequence[str], found: Comparison) -> dict[str, Any]:
     """Return the tables and sentences on all reports together, for the template."""
     readings = {labels[number]: captures[number].cpu for number in columns_of(len(captures))}
     hottest = found.threads[0] if found.threads else None
@@ -176,7 +136,7 @@ def _findings(
         "has_split": any(one.other_percent is not None or one.idle_percent is not None for one in found.threads),
         "pools": pool_table(found),
         "methods": method_table(found),
-        "by_node": node_table(found, readings, cores),
+        "by_node": node_table(found, readings),
         "statistics": statistics_table([capture.statistics for capture in captures], labels),
         "by_thread": thread_table(found),
         "cause": readable(captures[0].cause),
@@ -195,7 +155,7 @@ def _sampled(report: HotThreadsReport) -> str:
     return f"over {readable(node.interval or '')}{busiest}{idle[node.ignore_idle_threads]}"
 
 
-def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: int) -> dict[str, Any]:
+def _facts(capture: PackedCapture, report: HotThreadsReport, number: int, room: int) -> dict[str, Any]:
     """Return when a capture was taken, what is wrong with it, and its text, for the template."""
     text = capture.text
     shown, unparsed = excerpt(text, room), report.unparsed

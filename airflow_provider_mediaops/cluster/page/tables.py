@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
@@ -131,7 +131,7 @@ def thread_table(found: Comparison) -> Table:
     return table_of("By thread", found.threads, columns)
 
 
-def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | None], cores: Mapping[str, int]) -> Table:
+def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | None]) -> Table:
     """Return the table of nodes: how busy each was, and how much of that the threads in the report explain."""
     heats = {heat.name: heat for heat in found.nodes}
     read = {
@@ -140,14 +140,11 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
         if reading is not None
     }
     names = list(dict.fromkeys([*heats, *(name for cpus in read.values() for name in cpus)]))
-    known = {name: number for name in names if (number := _cores_of(name, read.values(), cores))}
     highest = found.nodes[0].peak if found.nodes else 0.0
     columns: dict[str, Callable[[str], Cell]] = {"Node": lambda name: Cell(text=readable(name))}
-    if known:
-        columns["Cores"] = lambda name: number_cell(known.get(name))
     columns |= {heading: partial(_cpu_of, cpus) for heading, cpus in read.items()}
     columns[f"{_peak_heading(found)}, its threads"] = lambda name: _threads_amount(
-        heats.get(name), highest, found.measure, known.get(name)
+        heats.get(name), highest, found.measure
     )
     columns["Threads"] = lambda name: number_cell(heats[name].threads if name in heats else 0)
     return table_of("By node", names, columns, most=_MOST_NODES, falls_by=len(columns) - 2)
@@ -211,18 +208,8 @@ def _within(node: NodeStatistics) -> str:
     return f"in {node['seconds']:.1f} s" if node["seconds"] else "since its start"
 
 
-def _cores_of(name: str, readings: Iterable[Mapping[str, NodeCpu]], cores: Mapping[str, int]) -> int | None:
-    if name in cores:
-        return cores[name]
-    return next((cores[cpus[name].node_id] for cpus in readings if name in cpus and cpus[name].node_id in cores), None)
-
-
-def _threads_amount(heat: Heat | None, highest: float, measure: Measure, cores: int | None) -> Cell:
-    if heat is None:
-        return Cell(text="no section", number=-1)
-    # Threads count per core, the node's CPU counts the whole machine.
-    whole = f"of {100 * cores} %" if cores and (measure.kind, measure.unit) == ("cpu", "percent") else ""
-    return _amount(heat.peak, highest, measure, whole)
+def _threads_amount(heat: Heat | None, highest: float, measure: Measure) -> Cell:
+    return Cell(text="no section", number=-1) if heat is None else _amount(heat.peak, highest, measure)
 
 
 def number_cell(number: int | None, unknown: str = "unknown") -> Cell:

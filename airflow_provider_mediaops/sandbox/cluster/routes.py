@@ -1,4 +1,4 @@
-"""The endpoints of the search cluster: hot threads, statistics, tasks and cores of nodes, and its identity."""
+"""The endpoints of the search cluster: hot threads, statistics and tasks of nodes, and its identity."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}":
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
 # A report takes no longer than this, however long its sampling should take.
 _MOST_SECONDS = 5.0
-# Of each node, which runs on a machine of its own.
-_CORES = 8
 _NAME = "mediaops-sandbox"
 
 
@@ -196,13 +194,6 @@ def _refuse_unknown(metrics: str, known: Iterable[str]) -> None:
     if unknown := sorted({*metrics.split(",")} - {*known}):
         reason = f"request contains unrecognized metric: [{'], ['.join(unknown)}]"
         raise cluster_refusal(400, "illegal_argument_exception", reason)
-
-
-@_get("/os", "info")
-async def machines(nodes: Nodes, _: Annotated[MachineParameters, Query()]) -> dict[str, Any]:
-    """Return the operating system of nodes, with the number of their processors."""
-    machine = {"os": {"name": "Linux", "available_processors": _CORES, "allocated_processors": _CORES}}
-    return _of_nodes(nodes, lambda _: machine)
 
 
 def _of_nodes(nodes: list[Node], describe: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:

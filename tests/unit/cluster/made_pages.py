@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.models import NodeCpu
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.page.document import page
 from tests.unit.cluster.task_values import hostile_tasks
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
@@ -67,11 +69,11 @@ def words_of(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def capture(text: str, **facts: Any) -> PageCapture:
-    return PageCapture(text, parse(text), **facts)
+def capture(text: str, **facts: Any) -> PackedCapture:
+    return replace(PackedCapture.of(Capture(text)), **facts)
 
 
-def made(*captures: PageCapture, title: str = "Hot threads") -> Document:
+def made(*captures: PackedCapture, title: str = "Hot threads") -> Document:
     html = page(captures, title=title)
     html.encode()
     assert html.startswith("<!DOCTYPE html>")

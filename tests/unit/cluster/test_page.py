@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets

@@ -12,8 +12,7 @@ from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.statistics import NodeStatistics, alarms, read_statistics, statistics_of
 from airflow_provider_mediaops.http.client import Client
@@ -195,7 +194,7 @@ class TestRequests:
 
 def shown(*statistics: NodeStatistics) -> str:
     """Return the words of a page with such statistics."""
-    return words_of(page([PageCapture("", parse(report("data-1")), statistics=statistics)], title="T"))
+    return words_of(page([PackedCapture.of(Capture(report("data-1"), statistics=statistics))], title="T"))
 
 
 class TestShown:
@@ -231,7 +230,7 @@ class TestShown:
         for attack in ATTACKS:
             hostile = node(at=2_000, collected=820, name=attack)
             hostile["thread_pool"][attack] = {"queue": 5_000, "rejected": 0}
-            html = page([PageCapture("", parse(report("n")), statistics=[between(hostile)])], title="T")
+            html = page([PackedCapture.of(Capture(report("n"), statistics=(between(hostile),)))], title="T")
             body = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
             assert "<img" not in body
             assert "<svg/" not in body

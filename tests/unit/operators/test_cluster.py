@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -32,8 +31,6 @@ BASE = "http://cluster.example:9200"
 @pytest.fixture(autouse=True)
 def _connection(supervisor: Supervisor, requests_mock: Mocker) -> None:
     supervisor.connect("mediaops_cluster_default", connection(BASE))
-    # The cores of the nodes, for the page.
-    requests_mock.get(re.compile(r"/_nodes(/.*)?/os\?timeout"), json={})
     requests_mock.get(COUNTERS, json={})
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.triggers.base import value_of

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.plan import FORMATS
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 from airflow_provider_mediaops.cluster.models import NodeStats
@@ -38,7 +38,7 @@ def captured(*nodes: str) -> Capture:
 
 
 def files(folder: Path, formats: str | Sequence[str] = FORMATS, captures: int = 1) -> CaptureFiles:
-    return CaptureFiles(CaptureDestination(f"{folder}/deep/hot.txt", formats, captures), LOG)
+    return CaptureFiles(f"{folder}/deep/hot.txt", formats, LOG, captures=captures)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -113,17 +113,17 @@ class TestCheck:
 
     def test_a_name_that_the_file_system_does_not_take_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(OSError, match="cannot be written: File name too long"):
-            CaptureFiles(CaptureDestination(f"{tmp_path}/{'n' * 252}.txt", ["folded"]), LOG).check()
+            CaptureFiles(f"{tmp_path}/{'n' * 252}.txt", ["folded"], LOG).check()
 
     def test_a_store_is_asked_and_nothing_stays_there(self, store: Store) -> None:
-        CaptureFiles(CaptureDestination("memory://shelf@bucket/hot.txt", FORMATS), LOG).check()
+        CaptureFiles("memory://shelf@bucket/hot.txt", FORMATS, LOG).check()
         assert len(store.puts) == 1
         assert store.names == []
 
     def test_a_store_that_refuses_is_told(self, store: Store) -> None:
         store.refusal = PermissionError("AccessDenied")
         with pytest.raises(PermissionError, match=r"hot\.txt cannot be written: AccessDenied"):
-            CaptureFiles(CaptureDestination("memory://shelf@bucket/hot.txt", FORMATS), LOG).check()
+            CaptureFiles("memory://shelf@bucket/hot.txt", FORMATS, LOG).check()
 
 
 def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
@@ -152,7 +152,7 @@ def large_capture(nodes: int, *, line: int = 0) -> Capture:
 
 def peak_of(folder: Path, captures: int, *, nodes: int, line: int = 0) -> float:
     """Return the peak of the memory that all files of a series take, in lengths of the text of one capture."""
-    kept = CaptureFiles(CaptureDestination(f"{folder}/hot.txt", FORMATS, captures), LOG)
+    kept = CaptureFiles(f"{folder}/hot.txt", FORMATS, LOG, captures=captures)
     size = len(large_capture(nodes, line=line).text)
     tracemalloc.start()
     try:
@@ -193,7 +193,7 @@ def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
 
     monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parser.parse", counted)
     monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parse", counted)
-    kept = CaptureFiles(CaptureDestination(f"{tmp_path}/hot.txt", FORMATS, 3), LOG)
+    kept = CaptureFiles(f"{tmp_path}/hot.txt", FORMATS, LOG, captures=3)
     captures = [large_capture(nodes) for nodes in (1, 2, 3)]
     for number, capture in enumerate(captures, 1):
         kept.keep(capture, number)

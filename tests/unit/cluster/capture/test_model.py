@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination, capture_paths
+from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
+from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
@@ -238,7 +239,7 @@ class TestFiles:
     )
     def test_destination_that_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
-            CaptureDestination(destination, formats)
+            CaptureFiles(destination, formats, None)
 
     def test_json_has_the_kinds_of_work_of_the_whole_and_of_each_thread(self) -> None:
         script = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"

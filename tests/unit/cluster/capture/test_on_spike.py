@@ -12,8 +12,7 @@ import pytest
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-from airflow_provider_mediaops.cluster.capture.reason import TakenFor, cause_of, reason_of
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, cause_of, reason_of
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
@@ -30,7 +29,7 @@ from tests.unit.call_flows import START, FakeClock, ReplayedReadings, pauses_of,
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.model import Capture
@@ -52,13 +51,9 @@ NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized param
 class Shelf:
     """Keeps captures in a list, unless it cannot be written or is full."""
 
-    def __init__(
-        self, *, unwritable: bool = False, full: bool = False, shows_cores: bool = False, shows_statistics: bool = False
-    ) -> None:
+    def __init__(self, *, unwritable: bool = False, full: bool = False, shows_statistics: bool = False) -> None:
         self.captures: list[Capture] = []
         self.finished = 0
-        self.cores: Mapping[str, int] | None = None
-        self.shows_cores = shows_cores
         self.shows_statistics = shows_statistics
         self._unwritable = unwritable
         self._full = full
@@ -73,9 +68,8 @@ class Shelf:
         self.captures.append(capture)
         return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
 
-    def finish(self, cores: Mapping[str, int] | None = None) -> None:
+    def finish(self) -> None:
         self.finished += 1
-        self.cores = cores
 
 
 class Captured:
@@ -184,21 +178,6 @@ class TestDetection:
         with pytest.raises(OSError, match="disk full"):
             Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
         assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
-
-    def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
-        body = {"nodes": {node_id("node-1"): {"os": {"available_processors": 4, "allocated_processors": 2}}, "x": 1}}
-        shelf = Shelf(shows_cores=True)
-        captured = Captured(plan(captures=2), HOT, REPORT, HOT, REPORT, replied(json.dumps(body)), shelf=shelf)
-        assert captured.asked[-1] == f"/_nodes/{node_id('node-1')}/os"
-        assert shelf.cores == {node_id("node-1"): 4}
-
-    @pytest.mark.parametrize("reply", [DOWN, CUT, SLOW, REFUSED, FORBIDDEN, NOT_KNOWN, EMPTY, replied("{}")])
-    def test_failed_reading_of_the_cores_costs_no_more_than_the_figure(self, reply: Response | TransportError) -> None:
-        shelf = Shelf(shows_cores=True)
-        captured = Captured(plan(), HOT, REPORT, reply, shelf=shelf)
-        assert captured.numbers == [1]
-        assert shelf.finished == 1
-        assert not shelf.cores
 
     def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]

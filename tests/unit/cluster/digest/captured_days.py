@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from airflow_provider_mediaops.cluster.capture.reason import Reason
+    from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 #: A Monday.

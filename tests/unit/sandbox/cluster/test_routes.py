@@ -59,7 +59,6 @@ async def test_others_are_refused(sandbox: Sandbox, authorization: str | None) -
     [
         ("/_nodes/hot_threads", "cluster:monitor/nodes/hot_threads"),
         ("/_nodes/stats/os,process", "cluster:monitor/nodes/stats"),
-        ("/_nodes/sandbox-1/os", "cluster:monitor/nodes/info"),
         ("/_tasks", "cluster:monitor/tasks/lists"),
         (f"/_tasks/{NODES[0].id}:1", "cluster:monitor/task/get"),
         ("/", "cluster:monitor/main"),
