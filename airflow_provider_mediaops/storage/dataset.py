@@ -24,7 +24,6 @@ from airflow_provider_mediaops.storage.files import is_local, lasting, naming_pa
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
-    check_csv_formulas,
     check_format,
     format_of,
     json_line,
@@ -318,7 +317,7 @@ class Dataset:
     :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
     :param changes: the path of the file of changes that is published after it; None for none.
     :param clock: returns seconds since 1970.
-    :raises ValueError: if neither the suffix nor ``format`` names a format, or ``csv_formulas`` is unknown.
+    :raises ValueError: if neither the suffix nor ``format`` names a format.
     :raises InvalidArgumentError: if the destination can never name a file.
     """
 
@@ -334,7 +333,6 @@ class Dataset:
     ) -> None:
         #: The format in which it is published.
         self.format = format_of(destination, format)
-        check_csv_formulas(csv_formulas)
         self._csv_formulas = csv_formulas
         #: Its path, as it was given.
         self.destination = str(destination)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http import clock
+from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.contract.killing import run_program
@@ -55,7 +55,7 @@ def connect(base: str) -> None:
 
 def enrich(destination: Path, summary: Path) -> None:
     """Do what a task does, and leave what it returns in a file."""
-    vars(clock)["datetime"] = SteadyTime
+    vars(exchange)["datetime"] = SteadyTime
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
     source = summary.with_name("list.csv")
     if not source.exists():
