@@ -89,9 +89,9 @@ class Enrichment(DatasetWork):
 
     def earlier(self) -> list[EarlierDataset]:
         """Look at the datasets that are reused."""
-        from airflow_provider_mediaops.enrichment.earlier_datasets import earlier_datasets
+        from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
 
-        return earlier_datasets(self.reuse, self.destination, self.format)
+        return [EarlierDataset.at(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
 
     @property
     def named(self) -> str:

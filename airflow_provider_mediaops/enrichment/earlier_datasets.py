@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -20,17 +19,11 @@ from airflow_provider_mediaops.storage.source_lines import GZIP
 from airflow_provider_mediaops.storage.sources import file_info, read_rows, version_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from airflow_provider_mediaops.storage.source_file import SourceRow
 
 _ISBN13 = 13
-# How many times are kept that were parsed or written last.
-_TIMES = 1_024
-# The columns that say what a look-up is, in each format. A dataset is known by them.
-_LOOKED_UP = {
-    "jsonl": ("status", "error", "book", "fetched_at"),
-    "csv": ("status", "error", "record", "fetched_at"),
-    "parquet": ("status", "error", "record", "fetched_at"),
-}
 
 
 class EarlierRow(NamedTuple):
@@ -65,45 +58,21 @@ class EarlierDataset:
 
     def check(self) -> None:
         """Make sure that the file, if there is one, is a dataset of an enrichment; only its beginning is read."""
-        if self.version is not None:
-            with self._naming():
-                self._check_columns()
+        next(self._read(), None)
 
     def rows(self) -> Iterator[EarlierRow]:
         """Read the rows whose look-ups can be used: of books that were found, or are certain not to be there."""
+        for row in self._read():
+            if (earlier := _usable(row.text, row.columns or {})) is not None:
+                yield earlier
+
+    def _read(self) -> Iterator[SourceRow]:
         if self.version is None:
             return
-        with self._naming():
-            self._check_columns()
-            for isbn13, row in self._rows():
-                if (earlier := _usable(isbn13, row)) is not None:
-                    yield earlier
-
-    def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        keep = _LOOKED_UP[self.format]
-        for source_row in read_rows(path_of(self.path), "isbn13", self.format, keep=keep):
-            if source_row.error:
-                raise InvalidSourceError(f"{DATASET.of(self.path)}: {source_row.error}")
-            yield source_row.text, source_row.columns or {}
-
-    def _check_columns(self) -> None:
-        wanted = ("input", *_LOOKED_UP[self.format])
-        # A table without one of the columns has no row. A record may lack any of its fields.
-        keep = self.format == "jsonl" or wanted
-        first = next(iter(read_rows(path_of(self.path), "isbn13", self.format, keep=keep)), None)
-        if first is None:
-            # An enrichment of no rows is an empty file, or a header.
-            return
-        if first.error:
-            raise InvalidSourceError(f"{DATASET.of(self.path)}, line {first.error.removeprefix('Line ')}")
-        missing = [name for name in wanted if name not in (first.columns or ())]
-        if missing:
-            raise InvalidSourceError(f"{DATASET.of(self.path)}: there is no {missing[0]!r} in it.")
-
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
+        # A dataset is known by these columns.
+        keep = ("input", "status", "error", "book" if self.format == "jsonl" else "record", "fetched_at")
         try:
-            yield
+            yield from read_rows(path_of(self.path), "isbn13", self.format, keep=keep)
         except InvalidSourceError as error:
             self._check_unchanged()
             reason = str(error).removeprefix(f"{DATASET.name} ")
@@ -117,11 +86,6 @@ class EarlierDataset:
         if version_in(file_info(self.path, "reuse")) != self.version:
             what = f"reuse {unsigned(self.path)} was replaced while it was read; the next attempt reads the new one"
             raise OSError(errno.ESTALE, what)
-
-
-def earlier_datasets(paths: Iterable[str], destination: str, format: str | None) -> list[EarlierDataset]:
-    """Look at the datasets that an enrichment into a destination reuses."""
-    return [EarlierDataset.at(path, reuse_format(path, destination, format)) for path in paths]
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
@@ -138,20 +102,15 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
     )
 
 
-# Rows of one run share their times.
-@lru_cache(maxsize=_TIMES)
 def fetched_text(fetched: int | None) -> str | None:
     """Return the time of a look-up as a row has it."""
     return None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
 
 
 def fetched_seconds(text: object) -> int | None:
-    """Return the time of a look-up in seconds since 1970."""
-    return _seconds_of(text) if isinstance(text, str) and text else None
-
-
-@lru_cache(maxsize=_TIMES)
-def _seconds_of(text: str) -> int | None:
+    """Return the time of a look-up in seconds since 1970; None if it cannot be read."""
+    if not isinstance(text, str):
+        return None
     try:
         # The last day of the calendar may not exist in UTC, but has a number of seconds: no row is to be young by it.
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -177,17 +136,8 @@ def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:
 def _record_of(row: Mapping[str, Any]) -> bytes | None:
     """Return the book's record as JSON on one line; None if there is none."""
     book, text = row.get("book"), row.get("record")
-    if book is not None or not isinstance(text, str):
-        return json_line(book) if isinstance(book, dict) else None
-    if not isinstance(parsed := _parsed(text), dict):
-        return None
-    # Encoded anew: somebody may have laid it out otherwise.
-    return json_line(parsed)
-
-
-def _parsed(text: str) -> Any:
-    # A spreadsheet may have cut a long record off: that book is asked for again.
-    try:
-        return parse_json(text.encode())
-    except ValueError:
-        return None
+    if isinstance(text, str):
+        # A spreadsheet may have cut a long record off: that book is asked for again.
+        with suppress(ValueError):
+            book = parse_json(text.encode())
+    return json_line(book) if isinstance(book, dict) else None

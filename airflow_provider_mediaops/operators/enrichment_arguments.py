@@ -108,7 +108,6 @@ def check(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
 def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
     from airflow_provider_mediaops.enrichment.arguments import read_source
     from airflow_provider_mediaops.storage.path_checks import is_same_file
-    from airflow_provider_mediaops.storage.source_list import check_suffix
 
     paths = source if isinstance(source, (list, tuple)) else [source]
     if not is_unknown(*paths):
@@ -116,8 +115,6 @@ def _check_source(source: Any, destination: object, is_unknown: Callable[..., bo
     for path in paths:
         if not is_unknown(path):
             read_path("source", path)
-        if not is_end_templated(path):
-            check_suffix(str(path))
     if is_unknown(source, destination):
         return
     for path in read_source(source):

@@ -289,7 +289,7 @@ def translating_errors(path: object, action: Action, hint: str = "") -> Iterator
     with naming_path(path, action, hint):
         try:
             yield
-        except (OSError, MediaOpsError):
+        except (OSError, MediaOpsError, InvalidArgumentError):
             raise
         except Exception as error:
             raise OSError(f"{type(error).__name__}: {error}") from error

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from airflow_provider_mediaops.storage.source_file import DATASET, LIST, SourceRow
 
-    from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_provider_mediaops.storage.source_file import SourceFile
     from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 # In the order of their use; of two that fit, the first counts.
@@ -21,145 +23,126 @@ _SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # The part of a file by which the delimiter and the escape are recognised.
 _HEAD_CHARACTERS = 256 * 1024
 _HEAD_LINES = 1_000
-_ESCAPED_QUOTE = '\\"'
-# The standard library's bound for a cell, which other code in the process may have raised.
+# Spark escapes a quote by a backslash, where the standard (RFC 4180) doubles it.
+_SPARK: dict[str, Any] = {"escapechar": "\\", "doublequote": False}
 _LONGEST_CELL = 131_072
 
 
-@dataclass(slots=True)
-class _Rows:
-    """The rows of a table of text, and the lines of the last one."""
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The lines of a file: the first, by which its form is recognised; the others; and whether there are no others."""
 
     file: SourceFile
-    #: Its first lines, which are read to recognise the dialect; the others; and whether there are no others.
     head: list[str]
-    rest: Iterator[str]
-    is_whole: bool = True
-    #: How cells are separated and escaped.
-    dialect: dict[str, Any] = field(default_factory=dict)
-    #: The number of lines so far; those since the last row was complete, with their characters; whether all were read.
-    number: int = 0
-    raw: list[str] = field(default_factory=list)
-    size: int = 0
-    ended: bool = False
+    others: Iterator[str]
+    is_whole: bool
 
-    def __iter__(self) -> Iterator[str]:
-        for line in chain(self.head, self.rest):
-            self.number += 1
-            self.file.line = self.number
-            self.size += len(line)
-            if self.size > self.file.role.max_row_bytes:
-                raise self.file.too_long("row")
-            # The reader of Python 3.10 refuses NUL.
-            text = line.replace("\0", "\N{REPLACEMENT CHARACTER}")
-            self.raw.append(text)
-            yield text
-        self.ended = True
+    @classmethod
+    def of(cls, lines: SourceLines) -> _Text:
+        head: list[str] = []
+        others, size = iter(lines), 0
+        for line in others:
+            head.append(line)
+            size += len(line)
+            if size >= _HEAD_CHARACTERS or len(head) >= _HEAD_LINES:
+                return cls(lines.file, head, others, is_whole=False)
+        return cls(lines.file, head, others, is_whole=True)
 
-    def skip(self) -> str:
-        """Take a line from the head that belongs to no row."""
-        self.number += 1
-        return self.head.pop(0)
-
-    def cells(self) -> Iterator[list[str]]:
-        """Yield the cells of each row that has any."""
-        file = self.file
-        if not file.role.is_list:
-            # A record may be as long as its reply. The number holds for the whole process.
-            csv.field_size_limit(max(csv.field_size_limit(), file.role.max_row_bytes))
-        try:
-            for cells in csv.reader(self, **self.dialect):
-                if self.ended:
-                    # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
-                    start = self.number - cells[-1].removesuffix("\n").count("\n")
-                    raise file.error("it is not valid CSV (a quote is opened there and never closed)", start)
-                if self.size > _LONGEST_CELL and file.role.is_list and max(map(len, cells)) > _LONGEST_CELL:
-                    problem = f"a cell has more than {_LONGEST_CELL:,} characters; perhaps a quote is not closed before"
-                    raise file.error(problem)
-                # An empty line is a row without cells.
-                if cells:
-                    yield cells
-                self.size = 0
-                self.raw.clear()
-        except csv.Error as error:
-            # The rest may be the inside of a quoted cell, so it is not known where the next row begins.
-            if "field larger" in str(error):
-                error = csv.Error(f"a cell has more than {_LONGEST_CELL:,} characters")
-            raise file.error(f"it is not valid CSV ({error})") from None
-
-
-def _opened(lines: SourceLines) -> _Rows:
-    rows = _Rows(lines.file, [], iter(lines))
-    size = 0
-    for line in rows.rest:
-        rows.head.append(line)
-        size += len(line)
-        if size >= _HEAD_CHARACTERS or len(rows.head) >= _HEAD_LINES:
-            rows.is_whole = False
-            break
-    return rows
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        return enumerate(chain(self.head, self.others), 1)
 
 
 def read_text_lines(lines: SourceLines) -> Iterator[SourceRow]:
     """Read a file with one text a line; or a table, if its first line names a column that is looked for."""
-    rows, file = _opened(lines), lines.file
-    first = next(filter(str.strip, rows.head), "").strip()
+    text, file = _Text.of(lines), lines.file
+    first = next(filter(str.strip, text.head), "").strip()
     if (
         file.options.delimiter
         or _SEP_LINE.fullmatch(first)
         or any(file.has_column(_header([first], mark)) for mark in _DELIMITERS)
     ):
-        yield from _table(rows)
+        yield from _read_table(text)
         return
-    for number, line in enumerate(chain(rows.head, rows.rest), 1):
-        if text := line.strip():
-            yield file.row(text, line=number)
+    for number, line in text.numbered():
+        if stripped := line.strip():
+            yield SourceRow(stripped, line=number)
 
 
 def read_csv(lines: SourceLines) -> Iterator[SourceRow]:
     """Read a table of text, whose first line names its columns."""
-    yield from _table(_opened(lines))
+    yield from _read_table(_Text.of(lines))
 
 
-def _table(rows: _Rows) -> Iterator[SourceRow]:
-    file = rows.file
-    while rows.head and not rows.head[0].strip():
-        rows.skip()
-    delimiter = file.options.delimiter
-    if rows.head and (sep := _SEP_LINE.fullmatch(rows.head[0])):
-        rows.skip()
+def _read_table(text: _Text) -> Iterator[SourceRow]:
+    file, delimiter = text.file, text.file.options.delimiter
+    skipped = next((at for at, line in enumerate(text.head) if line.strip()), len(text.head))
+    if text.head[skipped:] and (sep := _SEP_LINE.fullmatch(text.head[skipped])):
+        skipped += 1
         delimiter = delimiter or sep[1]
-    delimiter = delimiter or _delimiter_of(rows)
-    rows.dialect = {"delimiter": delimiter, **_escape_of(rows.head, delimiter, is_whole=rows.is_whole)}
-    table = rows.cells()
-    header = [name.strip() for name in next(table, [])]
+    head = text.head[skipped:]
+    delimiter = delimiter or _delimiter_of(file, head)
+    dialect = {"delimiter": delimiter, **_escape_of(head, delimiter, is_whole=text.is_whole)}
+    rows = _cells_of(file, islice(text.numbered(), skipped, None), dialect)
+    header = [name.strip() for name in next(rows, [])]
     if not header:
         raise file.error("it is empty, without even a first line that names the columns")
     file.format, file.delimiter = "csv", delimiter
     chosen, width = file.choose(header), len(header)
     first = chosen.read[0]
-    for row in table:
-        cells, problem = (row, None) if len(row) <= width else _fitted(rows, row, width)
+    for row in rows:
+        cells = row if any(row[width:]) else row[:width]
         columns = chosen.columns(cells)
-        if problem:
+        found = chosen.text(cells)
+        reason = None
+        if len(cells) > width:
+            reason = f"it has {len(cells)} cells, but the header names {width} columns, so which is which is not known"
             # Any cell may be that of another column.
-            yield file.row(cells[first], problem, dict.fromkeys(columns) if columns else None)
-        elif (text := chosen.text(cells)) is not None:
-            yield file.row(text, None, columns)
-        else:
-            problem = f"it has {len(cells)} of {width} columns, and {header[first]!r} is not among them"
-            yield file.row("", problem, columns)
+            found, columns = cells[first], dict.fromkeys(columns) if columns else None
+        elif found is None:
+            reason = f"it has {len(cells)} of {width} columns, and {header[first]!r} is not among them"
+        yield SourceRow(found or "", reason, columns, file.line)
 
 
-def _fitted(rows: _Rows, cells: list[str], width: int) -> tuple[list[str], str | None]:
-    """Return the cells of a row that is wider than the header, or an error: any of them may be that of another one."""
-    if not any(cells[width:]):
-        return cells[:width], None
-    if any(_ESCAPED_QUOTE in line for line in rows.raw) and "escapechar" not in rows.dialect:
-        escaped = list(csv.reader(rows.raw, **{**rows.dialect, **_SPARK}))
-        if len(escaped) == 1 and len(escaped[0]) == width:
-            return escaped[0], None
-    return cells, f"it has {len(cells)} cells, but the header names {width} columns, so which is which is not known"
+def _cells_of(file: SourceFile, numbered: Iterable[tuple[int, str]], dialect: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the cells of each row that has any; an empty line is a row without cells."""
+    lines = _CsvLines(file, numbered)
+    # A record of a dataset may be as long as its reply. The number holds for the whole process.
+    csv.field_size_limit(max(csv.field_size_limit(), DATASET.max_row_bytes))
+    try:
+        for cells in csv.reader(lines, **dialect):
+            if lines.ended:
+                # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
+                start = file.line - cells[-1].removesuffix("\n").count("\n")
+                raise file.error("it is not valid CSV (a quote is opened there and never closed)", start)
+            if file.role is LIST and lines.size > _LONGEST_CELL and max(map(len, cells)) > _LONGEST_CELL:
+                # The rest may be the inside of a quoted cell, so it is not known where the next row begins.
+                problem = f"a cell has more than {_LONGEST_CELL:,} characters; perhaps a quote is not closed before"
+                raise file.error(problem)
+            if cells:
+                yield cells
+            lines.size = 0
+    except csv.Error as error:
+        raise file.error(f"it is not valid CSV ({error})") from None
+
+
+class _CsvLines:
+    """The lines of a table for the reader of the standard library, counted in their file."""
+
+    def __init__(self, file: SourceFile, numbered: Iterable[tuple[int, str]]) -> None:
+        self._file, self._numbered = file, numbered
+        #: The characters since the last row was complete, and whether all lines were read.
+        self.size = 0
+        self.ended = False
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in self._numbered:
+            self._file.line = number
+            self.size += len(line)
+            if self.size > self._file.role.max_row_bytes:
+                raise self._file.too_long("row")
+            # The reader of Python 3.10 refuses NUL.
+            yield line.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        self.ended = True
 
 
 def _header(head: Iterable[str], delimiter: str) -> list[str]:
@@ -170,24 +153,20 @@ def _header(head: Iterable[str], delimiter: str) -> list[str]:
         return []
 
 
-def _delimiter_of(rows: _Rows) -> str:
+def _delimiter_of(file: SourceFile, head: Sequence[str]) -> str:
     """Return the delimiter by which the header names a column that is looked for; of several, the one of most cells."""
     best = (False, 0, ",")
     for mark in _DELIMITERS:
-        header = _header(rows.head, mark)
-        this = (rows.file.has_column(header), len(header), mark)
+        header = _header(head, mark)
+        this = (file.has_column(header), len(header), mark)
         if this[:2] > best[:2]:
             best = this
     return best[2]
 
 
-# Spark escapes a quote by a backslash, where the standard (RFC 4180) doubles it.
-_SPARK: dict[str, Any] = {"escapechar": "\\", "doublequote": False}
-
-
 def _escape_of(head: list[str], delimiter: str, *, is_whole: bool) -> dict[str, Any]:
     """Return Spark's escape if the first rows are not valid CSV without it, and are with it."""
-    if not any(_ESCAPED_QUOTE in line for line in head):
+    if not any('\\"' in line for line in head):
         return {}
     usual, escaped = (_widths(head, {"delimiter": delimiter, **more}, is_whole=is_whole) for more in ({}, _SPARK))
     return _SPARK if len(usual) != 1 and len(escaped) == 1 else {}

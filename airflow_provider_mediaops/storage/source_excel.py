@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import first_filled, no_column, plain
+from airflow_provider_mediaops.storage.source_columns import no_column, plain
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from zipfile import ZipFile, ZipInfo
 
     from airflow_provider_mediaops.storage.source_file import SourceFile
 
@@ -22,11 +21,8 @@ _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _OLD_BYTES = 8 * 1024 * 1024
 _MAX_SHEETS = 20
 # A workbook is an archive, and a kilobyte of it may hold a gigabyte of nothing. A sheet of a million rows has some
-# 200 MB unpacked, twenty times as many as in the archive; the texts of all cells are read into memory.
-_MAX_UNPACKED, _MAX_IN_MEMORY = 1 << 30, 256 << 20
-_ALWAYS_READ, _MAX_RATIO = 32 << 20, 100
-# All cells of a row are in memory.
-_MAX_ROW_BYTES, _BLOCK_BYTES = 4 << 20, 1 << 16
+# 200 MB unpacked, twenty times as many as in the archive.
+_MAX_UNPACKED, _ALWAYS_READ, _MAX_RATIO = 1 << 30, 32 << 20, 100
 
 
 def read_excel(file: SourceFile) -> Iterator[SourceRow]:
@@ -45,8 +41,7 @@ def read_excel(file: SourceFile) -> Iterator[SourceRow]:
             chosen = file.choose(names)
             for line, cells in rows:
                 file.line = line
-                text = first_filled([text_of(cells[at]) for at in chosen.read if at < len(cells)])
-                yield SourceRow(text or "", None, chosen.columns(cells), line)
+                yield SourceRow(chosen.text(cells) or "", None, chosen.columns(cells), line)
             return
         raise file.error("; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells")
 
@@ -81,8 +76,7 @@ def _opened_workbook(file: SourceFile) -> Iterator[Any]:
             raise file.error("it is in the old form of Excel (.xls); save it as .xlsx")
         opened.seek(0)
         try:
-            if problem := _too_large(opened):
-                raise file.error(f"{problem}, so it is not a list; save it as .csv")
+            _check_size(file, opened)
             with closing(load_workbook(opened, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
@@ -91,34 +85,11 @@ def _opened_workbook(file: SourceFile) -> Iterator[Any]:
             raise file.error(f"it is not a whole workbook ({error})") from None
 
 
-def _too_large(opened: Any) -> str | None:
-    """Return what is too large in a workbook once it is unpacked; None if nothing is."""
+def _check_size(file: SourceFile, opened: Any) -> None:
     from zipfile import ZipFile
 
     with ZipFile(opened) as archive:
         parts = archive.infolist()
-        if (total := sum(part.file_size for part in parts)) > _MAX_UNPACKED:
-            return f"it has {total >> 20:,} MB unpacked"
-        for part in parts:
-            is_sheet = part.filename.startswith("xl/worksheets/")
-            times = part.file_size // max(part.compress_size, 1)
-            many = part.file_size > _ALWAYS_READ and times > _MAX_RATIO
-            if many or (part.file_size > _MAX_IN_MEMORY and not is_sheet):
-                size = f"{part.file_size >> 20:,} MB unpacked, {times} times as many as packed"
-                return f"its part {part.filename} has {size}"
-            if is_sheet and part.file_size > _MAX_ROW_BYTES and not _has_rows(archive, part):
-                return f"its part {part.filename} has a row of more than {_MAX_ROW_BYTES >> 20} MB"
-    return None
-
-
-def _has_rows(archive: ZipFile, part: ZipInfo) -> bool:
-    """Return whether no row of a sheet is longer than any."""
-    before, since = b"", 0
-    with archive.open(part) as sheet:
-        while block := sheet.read(_BLOCK_BYTES):
-            # The name of an element may begin with a prefix.
-            since = 0 if b"row>" in before[-4:] + block else since + len(block)
-            if since > _MAX_ROW_BYTES:
-                return False
-            before = block
-    return True
+    packed, unpacked = (sum(getattr(part, name) for part in parts) for name in ("compress_size", "file_size"))
+    if unpacked > _MAX_UNPACKED or unpacked > max(_ALWAYS_READ, _MAX_RATIO * packed):
+        raise file.error(f"it has {unpacked >> 20:,} MB unpacked, so it is not a list; save it as .csv")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.files import naming_path, path_of
+from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.storage.files import path_of, translating_errors
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 from airflow_provider_mediaops.storage.source_columns import (
     check_number,
@@ -39,31 +40,35 @@ class SourceRow:
     """One row of a source."""
 
     text: str  # empty if it cannot be read
-    error: str | None = None  # why the row cannot be read, with its line number
+    reason: str | None = None  # why the row cannot be read
     columns: Mapping[str, Any] | None = None  # the other columns that are kept; None if none are
-    # The last one if it has several; None in a format without lines.
-    line: int | None = field(default=None, compare=False)
-    reason: str | None = field(default=None, compare=False)  # the error without the line
+    line: int | None = None  # the last one if it has several; None in a format without lines
+    file: str | None = None  # the name of its file in a list of several
+
+    @property
+    def error(self) -> str | None:
+        """The reason in a sentence, with its place."""
+        if self.reason is None:
+            return None
+        return f"{f'{self.file}: ' if self.file else ''}Line {self.line}: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
 class FileRole:
-    """What a file is to the user who named it. Errors call it by that."""
+    """What a file is to the user who named it."""
 
     name: str  # the word before its path in a message
-    noun: str  # the word for its content
     max_row_bytes: int  # a longer one would fill the memory
-    is_list: bool  # the user's own: it may be compressed, and its columns are kept by ``keep_columns``
 
     def of(self, path: object) -> str:
         """Return the word and the path of a file as they stand in a message."""
         return f"{self.name} {unsigned(str(path))}"
 
 
-#: A list, in a format of the user's choice.
-LIST = FileRole("source", "list", 16 * 1024 * 1024, is_list=True)
+#: A list, in a format of the user's choice: it may be compressed.
+LIST = FileRole("source", 16 * 1024 * 1024)
 #: A dataset as this package writes it.
-DATASET = FileRole("dataset", "dataset", _CSV_FACTOR * MAX_LINE_BYTES, is_list=False)
+DATASET = FileRole("dataset", _CSV_FACTOR * MAX_LINE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,9 @@ class Chosen:
     read: list[int]
     kept: list[tuple[int, str]]
 
-    def text(self, cells: Sequence[str]) -> str | None:
-        """Return the first cell of a row that is filled; None if the row is too short to have any."""
-        return first_filled([cells[at] for at in self.read if at < len(cells)])
+    def text(self, cells: Sequence[Any]) -> str | None:
+        """Return the first cell of a row that is filled, as a text; None if the row is too short to have any."""
+        return first_filled([text_of(cells[at]) for at in self.read if at < len(cells)])
 
     def columns(self, cells: Sequence[Any]) -> dict[str, Any] | None:
         """Return the cells of a row that are kept, by name; None if none are."""
@@ -139,7 +144,7 @@ class SourceFile:
     def opened(self) -> Iterator[Any]:
         """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
-        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
+        with translating_errors(self.name, "read"), path.fs.open(path.path, "rb") as file:
             yield file
 
     def has_column(self, names: Sequence[str]) -> bool:
@@ -149,31 +154,27 @@ class SourceFile:
         except ValueError:
             return True
 
-    def choose(self, names: Sequence[str]) -> Chosen:
+    def choose(self, names: Sequence[str], line: int | None = None, *, may_lack: bool = False) -> Chosen:
         """
-        Find the columns of a table that are read and kept, and note them.
+        Find the columns of a table that are read and kept, and note them; a record of JSON may lack any of them.
 
         Raise InvalidSourceError if one is missing, or there are two.
         """
-        options = self.options
+        wanted, keep = self.options.columns, self.options.keep
+        if may_lack and not isinstance(keep, bool):
+            keep = [name for name in keep if name in names]
         try:
-            read = find_columns(options.columns, names)
-            kept = places_of(names, left_out(options.columns, names, read), options.keep) if read else []
+            read = find_columns(wanted, names)
+            kept = places_of(names, left_out(wanted, names, read), keep) if read or may_lack else []
         except ValueError as error:
-            raise self.error(str(error)) from None
-        if not read:
-            raise self.error(no_column(options.columns, names))
-        self.columns = [names[place] for place in read]
-        self.kept = dict.fromkeys((name for _, name in kept), "str")
-        self.too_many = check_number(self.kept)
+            raise self.error(str(error), line) from None
+        if not read and not may_lack:
+            raise self.error(no_column(wanted, names), line)
+        self.columns += [names[place] for place in read if names[place] not in self.columns]
+        if self.too_many is None:
+            self.kept.update(dict.fromkeys((name for _, name in kept), "str"))
+            self.too_many = check_number(self.kept)
         return Chosen(read, kept)
-
-    def row(
-        self, text: str, reason: str | None = None, columns: Mapping[str, Any] | None = None, line: int | None = None
-    ) -> SourceRow:
-        """Return a row of a line, the last one if not given."""
-        line = line or self.line
-        return SourceRow(text, f"Line {line}: {reason}." if reason else None, columns, line, reason)
 
     def error(self, problem: str, line: int | None = None) -> InvalidSourceError:
         """Return an error that names the file and a line, the last one if not given; of a workbook, sheet and row."""
@@ -185,9 +186,5 @@ class SourceFile:
     def too_long(self, what: str) -> InvalidSourceError:
         """Return the error of a row that is longer than any of such a file."""
         return self.error(
-            f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is not a {self.role.noun}"
+            f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is not a row of a {self.role.name}"
         )
-
-    def advice(self, text: str) -> str:
-        """Return an advice that applies to lists alone; nothing for a dataset."""
-        return text if self.role.is_list else ""

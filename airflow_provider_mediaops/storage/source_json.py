@@ -8,25 +8,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import check_depth, text_of
-from airflow_provider_mediaops.storage.source_columns import (
-    check_number,
-    clean,
-    find_columns,
-    first_filled,
-    left_out,
-    no_column,
-    places_of,
-    plain,
-)
+from airflow_provider_mediaops.storage.source_columns import clean, no_column, plain
+from airflow_provider_mediaops.storage.source_file import LIST, SourceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
+    from airflow_provider_mediaops.storage.source_file import Chosen, SourceFile
     from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 # A file in which each record has other names would fill the memory.
-_MAX_NAMES = 1_000
+_MAX_CHOSEN = 1_000
 _GAP = re.compile(r"[\s,\x1e]*")
 # JSON has neither NaN nor infinity, though Python and pandas write them.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
@@ -72,14 +64,12 @@ class _Rows:
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
-        keep = file.options.keep
-        # The columns that are read, and those that are kept with their new names, by the names of a record: most
-        # records have the same.
-        self._chosen: dict[tuple[str, ...], tuple[list[str], dict[str, str]]] = {}
+        self._keep = keep = file.options.keep
+        # A record may lack any of the columns that the user has named.
+        self._empty: dict[str, Any] = {} if isinstance(keep, bool) else dict.fromkeys(map(clean, keep))
+        # The columns that are read and kept, by the names of a record: most records have the same.
+        self._chosen: dict[tuple[str, ...], Chosen] = {}
         self._first: tuple[int, tuple[str, ...]] | None = None
-        # The columns to be kept that no record has had yet, and some of those that there are.
-        self._absent = [] if isinstance(keep, bool) else list(keep)
-        self._names: dict[str, None] = {}
         # Whether the rows are those of a list within an object, such as {"items": […]}.
         self._is_wrapped = False
 
@@ -89,7 +79,7 @@ class _Rows:
             value = _DECODER.decode(line)
             check_depth(value, line.count("{") + line.count("["))
         except (ValueError, RecursionError) as error:
-            yield self._file.row(line.strip(), f"it is not valid JSON ({error})", self._nothing())
+            yield SourceRow(line.strip(), f"it is not valid JSON ({error})", self._nothing(), self._file.line)
             return
         yield from self.each(value, self._file.line)
 
@@ -101,7 +91,7 @@ class _Rows:
 
     def _inner(self, value: Any) -> list[Any] | None:
         """Return the one list in an object that holds rows; None if the object is a row itself."""
-        is_first = self._first is None and self._file.role.is_list
+        is_first = self._first is None and self._file.role is LIST
         if not isinstance(value, dict) or not (is_first or self._is_wrapped) or self._has_column(value):
             return None
         lists = [each for each in value.values() if isinstance(each, list) and any(map(self._has_column, each))]
@@ -117,92 +107,68 @@ class _Rows:
             value = value[0]
         if not isinstance(value, dict):
             reason = f"it has {len(value)} values without names" if isinstance(value, list) else None
-            return self._file.row(text_of(value), reason, self._nothing(), line)
-        names = tuple(value)
+            return SourceRow(text_of(value), reason, self._nothing(), line)
+        names, cells = tuple(value), list(value.values())
+        self._first = self._first or (line, names)
         if (chosen := self._chosen.get(names)) is None:
-            chosen = self._choose(names, line)
-            if len(self._chosen) < _MAX_NAMES:
+            chosen = self._file.choose(names, line, may_lack=True)
+            if len(self._chosen) < _MAX_CHOSEN:
                 self._chosen[names] = chosen
-        read, kept = chosen
-        columns = {new: plain(value.get(name)) for name, new in kept.items()} if self._file.options.keep else None
-        return self._file.row(first_filled([text_of(value[name]) for name in read]) or "", None, columns, line)
+        columns = {**self._empty, **{name: plain(cells[at]) for at, name in chosen.kept}} if self._keep else None
+        return SourceRow(chosen.text(cells) or "", None, columns, line)
 
     def _nothing(self) -> dict[str, Any] | None:
         """Return the columns of a row that has none, in a file of rows that have some."""
-        return {} if self._file.options.keep and self._first else None
-
-    def _choose(self, names: tuple[str, ...], line: int) -> tuple[list[str], dict[str, str]]:
-        file, wanted, keep = self._file, self._file.options.columns, self._file.options.keep
-        try:
-            places = find_columns(wanted, names)
-        except ValueError as error:
-            raise file.error(str(error), line) from None
-        if not places and not self._first and not file.role.is_list:
-            raise file.error(no_column(wanted, names), line)
-        self._first = self._first or (line, names)
-        read = [names[place] for place in places]
-        file.columns += [name for name in read if name not in file.columns]
-        self._absent = [name for name in self._absent if name not in names]
-        if not isinstance(keep, bool):
-            if len(self._names) < _MAX_NAMES:
-                self._names.update(dict.fromkeys(names))
-            return read, {name: clean(name) for name in keep}
-        kept = {names[place]: new for place, new in places_of(names, left_out(wanted, names, places), keep)}
-        if file.too_many is None:
-            file.kept.update(dict.fromkeys(kept.values(), "str"))
-            file.too_many = check_number(file.kept)
-        return read, kept
+        return {} if self._keep and self._first else None
 
     def end(self) -> None:
-        """Raise if no record had a column that the user has named; note those that are kept."""
-        file, keep = self._file, self._file.options.keep
+        """Raise if no record had a column that the user has named."""
+        file = self._file
         if self._first is None:
             return
         line, names = self._first
         if not file.columns:
-            advice = "; if the list is within another value, write it by itself: an array, or an object a line"
-            raise file.error(f"{no_column(file.options.columns, names)}{file.advice(advice)}", line)
-        if self._absent:
-            raise file.error(no_column(self._absent[:1], list(self._names)), line)
-        if not isinstance(keep, bool):
-            file.kept = dict.fromkeys(map(clean, keep), "str")
-            file.too_many = check_number(file.kept)
+            advice = "if the rows are within another value, write them by themselves: an array, or an object a line"
+            raise file.error(f"{no_column(file.options.columns, names)}; {advice}", line)
+        absent = [name for name in self._empty if name not in file.kept]
+        if absent and not file.too_many:
+            raise file.error(no_column(absent[:1], names), line)
 
 
-def _values(file: SourceFile, first: str, texts: Iterator[str]) -> Iterator[tuple[Any, int]]:
+def _values(file: SourceFile, text: str, more: Iterator[str]) -> Iterator[tuple[Any, int]]:
     """Yield the values of a text, or those of the arrays in it, with their lines, in bounded memory."""
-    text, at, line, depth = first, 0, file.line, 0
+    at, line, depth = 0, file.line, 0
     while True:
         gap = _GAP.match(text, at)
         end = gap.end() if gap else at
         line += text.count("\n", at, end)
         at = end
-        if at < len(text) and text[at] == ("]" if depth else "["):
+        if text.startswith("]" if depth else "[", at):
             depth, at = 1 - depth, at + 1
             continue
+        problem = "its end is missing"
         try:
-            value, end = _DECODER.raw_decode(text, at) if at < len(text) else (None, at)
+            value, end = _DECODER.raw_decode(text, at)
+            check_depth(value, text.count("{", at, end) + text.count("[", at, end))
         except RecursionError:
             raise file.error("it is not valid JSON (it is nested too deep)", line) from None
+        except json.JSONDecodeError as error:
+            problem = str(error) if at < len(text) else problem
         except ValueError as error:
-            end, problem = at, str(error)
-        if end > at:
-            try:
-                check_depth(value, text.count("{", at, end) + text.count("[", at, end))
-            except ValueError as error:
-                raise file.error(f"it is not valid JSON ({error})", line) from None
+            raise file.error(f"it is not valid JSON ({error})", line) from None
+        else:
             yield value, line
             line += text.count("\n", at, end)
             at = end
             continue
         left = text[at:]
         # Twice as much each time: to parse it anew with each line would take quadratic time.
-        more = _some(texts, len(left))
-        if not more:
+        added = _some(more, len(left))
+        if not added:
             if left or depth:
-                raise file.error(f"it is not valid JSON ({problem if left else 'its end is missing'})", line)
+                raise file.error(f"it is not valid JSON ({problem})", line)
             return
-        text, at = left + more, 0
+        text, at = left + added, 0
         if len(text) > file.role.max_row_bytes * 2:
             raise file.too_long("value")
 

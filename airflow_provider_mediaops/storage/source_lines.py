@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import re
 import zlib
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.gunzip import inflated
+from airflow_provider_mediaops.storage.source_file import LIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,8 @@ FALLBACK = "cp1252"
 # The part of a file that is searched for signs of another format, and the part that is read at once.
 _HEAD_BYTES = 4096
 _BLOCK_BYTES = 256 * 1024
-# A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
+# A kilobyte of gzip may hold a million empty lines. This many may follow each other.
 _BLANK_LINES = 1_000_000
-_BLANK_LINES_A_ROW = 10
-_QUOTED = re.compile('"[^"]*"')
 
 
 class SourceLines:
@@ -48,7 +46,7 @@ class SourceLines:
     def __iter__(self) -> Iterator[str]:
         file = self.file
         file.encoding = self._given or "utf-8"
-        is_packed = file.role.is_list and file.path.lower().endswith(GZIP)
+        is_packed = file.role is LIST and file.path.lower().endswith(GZIP)
         with file.opened() as opened, self._whole_gzip():
             blocks = iter(lambda: opened.read(_BLOCK_BYTES), b"")
             blocks = inflated(blocks) if is_packed else blocks
@@ -60,8 +58,9 @@ class SourceLines:
                     text = text.removeprefix("\ufeff")
                     self._check_text(text[:_HEAD_BYTES])
                 # Bytes have other blanks than texts, such as no-break spaces.
-                if text.isspace():
-                    self._count_blank()
+                self._blank = self._blank + 1 if text.isspace() else 0
+                if self._blank > _BLANK_LINES:
+                    raise file.error(f"{self._blank:,} lines up to here are empty, so it is not a list")
                 yield text
 
     def _in_bytes_with_line_ends(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -71,7 +70,7 @@ class SourceLines:
             head += block
         self._check_kind(head[:_HEAD_BYTES])
         blocks = chain((head,), blocks) if head else blocks
-        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.file.role.is_list else None)
+        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.file.role is LIST else None)
         if wide is None or "\n".encode(wide) == b"\n":
             return blocks
         self.file.encoding = wide
@@ -96,7 +95,7 @@ class SourceLines:
         try:
             return line.decode(encoding)
         except UnicodeDecodeError as error:
-            if not file.role.is_list:
+            if file.role is not LIST:
                 # One odd row of a dataset is no reason to ask for all books anew.
                 return line.decode(encoding, "replace")
             if self._given:
@@ -107,14 +106,8 @@ class SourceLines:
 
     def _wrong_encoding(self, encoding: str, error: UnicodeDecodeError) -> InvalidSourceError:
         found = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "its end is missing"
-        advice = "; give the encoding in which it was written, or leave encoding out to have it recognised"
-        return self.file.error(f"it is not text in {encoding} ({found}){self.file.advice(advice)}")
-
-    def _count_blank(self) -> None:
-        self._blank += 1
-        if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.file.line - self._blank):
-            noun = self.file.role.noun
-            raise self.file.error(f"{self._blank:,} of the lines up to here are empty, so it is not a {noun}")
+        advice = "give the encoding in which it was written, or leave encoding out to have it recognised"
+        return self.file.error(f"it is not text in {encoding} ({found}); {advice}")
 
     def _split(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         # The parts of the next line. To join them block by block would take quadratic time.
@@ -146,15 +139,15 @@ class SourceLines:
             raise self.file.error(f"it is not a whole gzip file ({error})") from None
 
     def _check_kind(self, head: bytes) -> None:
-        for start, (kind, advice) in _NO_TEXT.items():
+        for start, kind in _NO_TEXT.items():
             if head.lstrip(b"\xef\xbb\xbf \r\n\t").lower().startswith(start):
-                raise self.file.error(f"it is {kind}{self.file.advice(f'; {advice}')}", 1)
+                raise self.file.error(f"it is {kind}", 1)
 
     def _check_text(self, head: str) -> None:
         if "\0" in head:
             raise self.file.error("it is not text (it holds NUL bytes)")
-        # The name of a column may hold one, in quotes.
-        if "\r" in _QUOTED.sub("", head.rstrip("\r\n")):
+        # The name of a column in a dataset may hold one, in quotes.
+        if self.file.role is LIST and "\r" in head.rstrip("\r\n"):
             raise self.file.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
 
@@ -172,14 +165,11 @@ def _wide_encoding(head: bytes) -> str | None:
 
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NO_TEXT = {
-    b"\x1f\x8b": ("not text but compressed with gzip", "let its name end in .gz"),
-    b"par1": ("not text but Parquet", "let its name end in .parquet"),
-    b"pk\x03\x04": (
-        "not text but a ZIP archive or a workbook",
-        "unpack it, or let the name of a workbook end in .xlsx",
-    ),
-    b"\xd0\xcf\x11\xe0": ("not text but a workbook of Excel in its old form", "save it as .xlsx or as .csv"),
-    b"%pdf-": ("not text but a PDF", "export the table as .csv"),
-    b"<!doctype html": ("a web page", "download the file itself; perhaps a login is needed"),
-    b"<html": ("a web page", "download the file itself; perhaps a login is needed"),
+    b"\x1f\x8b": "not text but compressed with gzip, though its name does not end in .gz",
+    b"par1": "not text but Parquet, though its name does not end in .parquet",
+    b"pk\x03\x04": "not text but a ZIP archive, or a workbook whose name does not end in .xlsx",
+    b"\xd0\xcf\x11\xe0": "not text but a workbook of Excel in its old form",
+    b"%pdf-": "not text but a PDF",
+    b"<!doctype html": "a web page; perhaps that of a login",
+    b"<html": "a web page; perhaps that of a login",
 }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
-from airflow_provider_mediaops.storage.source_columns import folded
 from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP
 from airflow_provider_mediaops.storage.sources import file_info, rows_of, version_in
@@ -78,7 +77,7 @@ class ListSource:
 
     def read(self, keep: Keep) -> ListReading:
         """Return a reading of the list from its beginning."""
-        return ListReading(self.files(keep=keep), self.columns or ())
+        return ListReading(self.files(keep=keep))
 
     def check_destination(self, destination: str) -> None:
         """Refuse a dataset that replaces a file of the list or becomes one: InvalidSourceError."""
@@ -101,7 +100,6 @@ class ListReading:
     """One reading of a list."""
 
     files: Sequence[SourceFile]
-    wanted: Sequence[str]  # the columns that the user has named
     #: The files of which the reading has begun, with what was recognised in each.
     facts: list[SourceFile] = field(default_factory=list)
 
@@ -122,8 +120,7 @@ class ListReading:
                 continue
             for row in rows_of(file):
                 file.rows += 1
-                if row.error and len(self.files) > 1:
-                    row.error = f"{path.name}: {row.error}"
+                row.file = path.name if len(self.files) > 1 else None
                 yield row
 
     @property
@@ -149,11 +146,6 @@ class ListReading:
                 f"{first.name}, line {first.fallback_line} is not UTF-8, and such lines are read as "
                 f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
             )
-        if len(self.wanted) > 1:
-            read = {folded(name) for facts in self.facts for name in facts.columns}
-            absent = [name for name in self.wanted if folded(name) not in read]
-            if absent and read:
-                yield f"isbn_column names {', '.join(map(repr, absent))}, which no file of the list has."
 
 
 def format_of_list(path: str) -> str | None:
@@ -165,42 +157,19 @@ def format_of_list(path: str) -> str | None:
     return None
 
 
-def check_suffix(path: str) -> None:
-    """Refuse a path, also of a folder or a pattern, that ends in .xls or like an archive: InvalidSourceError."""
-    suffix = path.lower().rpartition("/")[2].rpartition(".")[2]
-    if suffix in _REFUSED and not any(sign in path for sign in _SIGNS):
-        raise InvalidSourceError(f"source {unsigned(path)!r} is {_REFUSED[suffix]}.")
-
-
-_REFUSED = {
-    "xls": "in the old form of Excel; save it as .xlsx or as .csv",
-    "xlsb": "in the binary form of Excel; save it as .xlsx or as .csv",
-    "ods": "an OpenDocument table; save it as .xlsx or as .csv",
-    "zip": "an archive; unpack it first",
-    "7z": "an archive; unpack it first",
-    "bz2": "compressed with bzip2; unpack it, or compress it with gzip",
-    "xz": "compressed with xz; unpack it, or compress it with gzip",
-    "zst": "compressed with zstd; unpack it, or compress it with gzip",
-}
-
-
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
-    check_suffix(text)
     path = path_of(text)
     check_store(path, LIST.name)
     with translating_errors(LIST.of(path), "read"):
         if not is_local(path):
             # A triggerer runs for long, and clients of stores cache listings.
             path.fs.invalidate_cache()
-        found = _found(path)
-        names = None
-        if found is not None:
-            names = [
-                name for each, is_folder in found.items() for name in (_in_folder(path, each) if is_folder else [each])
-            ]
+        names = _names_in(path)
     if names is None:
         if (format := format_of_list(text)) is None:
-            raise InvalidSourceError(f"source {unsigned(text)!r} ends in none of {_suffixes()}.")
+            raise InvalidSourceError(
+                f"source {unsigned(text)!r} ends in none of {_suffixes()}: save or unpack the list as one of these."
+            )
         return [SourceFile(text, format, LIST, options)]
     if len(names) > _MAX_FILES:
         raise InvalidSourceError(
@@ -220,21 +189,25 @@ def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     return files
 
 
-def _found(path: ObjectStoragePath) -> dict[str, bool] | None:
-    """Return the folder of a source, or what matches its pattern, each with whether it is one; None if it is a file."""
+def _names_in(path: ObjectStoragePath) -> list[str] | None:
+    """Return the paths of the files in a folder, or of those that match a pattern; None if it is one file."""
     name = path.path.rstrip("/") or "/"
+    kind = None
     with suppress(FileNotFoundError):
         # A key that may read an object, but not list its bucket, is enough for this.
-        return {name: True} if path.fs.info(name).get("type") == "directory" else None
+        kind = path.fs.info(name).get("type")
+    if kind:
+        return _files_below(path, name) if kind == "directory" else None
     signs = [place for sign in _SIGNS if (place := name.find(sign)) >= 0]
     if not signs:
         return None
-    matching = path.fs.glob(name)
-    visible = _visible(matching, name[: min(signs)].rpartition("/")[0])
-    return {each: path.fs.isdir(each) for each in visible}
+    names: list[str] = []
+    for each in _visible(path.fs.glob(name), name[: min(signs)].rpartition("/")[0]):
+        names += _files_below(path, each) if path.fs.isdir(each) else [each]
+    return names
 
 
-def _in_folder(path: ObjectStoragePath, name: str) -> list[str]:
+def _files_below(path: ObjectStoragePath, name: str) -> list[str]:
     return _visible(_below(name) if is_local(path) else path.fs.find(name), name)
 
 

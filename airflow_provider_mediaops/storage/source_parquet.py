@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.source_columns import plain
 from airflow_provider_mediaops.storage.source_file import Chosen, SourceRow
 
@@ -72,12 +71,13 @@ def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[
     try:
         if is_kept:
             return list(map(plain, _in_microseconds(column).to_pylist()))
-        return list(map(text_of, column.to_pylist()))
+        values: list[Any] = column.to_pylist()
+        return values
     except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:
-        use = "kept" if is_kept and file.role.is_list else "read"
+        use = "kept" if is_kept else "read"
         advice = "Leave it out of keep_columns, or set keep_columns=False" if is_kept else "Write them as texts"
         what = f"column {name!r} has values of type {column.type} that cannot be {use} ({error})"
-        raise file.error(f"{what}{file.advice(f'. {advice}')}") from None
+        raise file.error(f"{what}. {advice}") from None
 
 
 def _in_microseconds(column: Any) -> Any:
@@ -99,10 +99,8 @@ def _opened_parquet(file: SourceFile) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        other = file.advice(", or give the list as .txt, .csv or .jsonl")
         raise PermanentError(
-            "Reading Parquet needs pyarrow, which is not installed here: "
-            f"install this provider's extra 'parquet'{other}."
+            f"Reading {file.name} needs pyarrow, which is not installed here: install this provider's extra 'parquet'."
         ) from None
     with file.opened() as opened:
         reads = _Reads(opened)
@@ -117,20 +115,18 @@ def _opened_parquet(file: SourceFile) -> Iterator[Any]:
 
 
 class _Reads:
-    """A file for pyarrow, which notes an error of the storage: the last read that failed."""
+    """A file for pyarrow, which notes the last error of the storage."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self.error: OSError | None = None
+        self.error: Exception | None = None
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> Any:
         try:
-            data: bytes = self._file.read(size)
+            return self._file.read(size)
         except Exception as error:
-            # Some clients of stores have classes of their own, for example for a lost network.
-            self.error = error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}")
-            raise self.error from error
-        return data
+            self.error = error
+            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)

@@ -53,27 +53,28 @@ def rows_of(file: SourceFile) -> Iterator[SourceRow]:
 
 
 def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Keep = False) -> Iterator[SourceRow]:
-    """Read a column of a dataset lazily, whatever its suffix; it is not compressed."""
+    """
+    Read a column of a dataset lazily, whatever its suffix; it is not compressed.
+
+    Raise InvalidSourceError if a row cannot be read, or if it is not a regular file.
+    """
     check_store(path, DATASET.name)
-    return rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep)))
+    # To open a named pipe would wait for whoever writes to it.
+    check_regular(path, DATASET.name)
+    for row in rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep))):
+        if row.error:
+            raise InvalidSourceError(f"{DATASET.of(path)}: {row.error}")
+        yield row
 
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
-    """
-    Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``.
-
-    Raise InvalidSourceError if a row of a table has no record, or if it is not a regular file.
-    """
-    # To open a named pipe would wait for whoever writes to it.
-    check_regular(path, DATASET.name)
-    if format == "jsonl":
-        lines = SourceLines(SourceFile(str(path), format, DATASET, ReadOptions()))
-        yield from (line.rstrip("\n") for line in lines if line.strip())
+    """Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``."""
+    if format != "jsonl":
+        yield from (row.text for row in read_rows(path, _RECORD, format))
         return
-    for row in read_rows(path, _RECORD, format):
-        if row.error:
-            raise InvalidSourceError(f"{DATASET.of(path)}: {row.error}")
-        yield row.text
+    check_regular(path, DATASET.name)
+    lines = SourceLines(SourceFile(str(path), format, DATASET, ReadOptions()))
+    yield from (line.rstrip("\n") for line in lines if line.strip())
 
 
 def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:

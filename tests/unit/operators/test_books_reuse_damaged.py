@@ -154,8 +154,8 @@ class TestBadInput:
         ("name", "content", "message"),
         [
             ("old.jsonl", b'{"isbn": "9780140449136"}\n', "no column 'isbn13', but 'isbn'"),
-            ("old.jsonl", b'{"isbn13": "9780140449136"}\n', "there is no 'input' in it"),
-            ("old.jsonl", b"no JSON\n", "line 1: it is not valid JSON"),
+            ("old.jsonl", b'{"isbn13": "9780140449136"}\n', "there is no column 'input', but 'isbn13'"),
+            ("old.jsonl", b"no JSON\n", "Line 1: it is not valid JSON"),
             (
                 "old.jsonl",
                 json.dumps(row(CRIME, fetched_at=None)).encode() + b'\n{"input": "978',
@@ -163,9 +163,8 @@ class TestBadInput:
             ),
             ("old.csv", b"isbn13,title\n", "there is no column 'input', but 'isbn13', 'title'"),
             ("old.csv", b"", "it is empty"),
-            # No other name of the file is advised.
-            ("old.csv", b"\x1f\x8b\x08\x00", "it is not text but compressed with gzip. Name one that this operator"),
-            ("old.csv", b"PAR1", "it is not text but Parquet. Name one that this operator has written"),
+            ("old.csv", b"\x1f\x8b\x08\x00", "it is not text but compressed with gzip"),
+            ("old.csv", b"PAR1", "it is not text but Parquet"),
             ("old.parquet", b"PAR1", "not a whole Parquet file"),
         ],
     )
