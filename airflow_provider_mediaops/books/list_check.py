@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 5_000
 _DAY_SECONDS = 86_400
-_CREATE_TABLE = "CREATE TABLE books (isbn INTEGER PRIMARY KEY, times INTEGER, first TEXT, next TEXT, row INTEGER)"
-_COUNT = (
-    "INSERT INTO books VALUES (?, 1, ?, NULL, ?) "
-    "ON CONFLICT (isbn) DO UPDATE SET times = times + 1, next = coalesce(next, excluded.first)"
-)
-_REPEATED = "SELECT isbn, times, first, next FROM books WHERE times > 1 ORDER BY row LIMIT ?"
+_CREATE_TABLE = "CREATE TABLE books (isbn INTEGER PRIMARY KEY, times INTEGER, row INTEGER)"
+_COUNT = "INSERT INTO books VALUES (?, 1, ?) ON CONFLICT (isbn) DO UPDATE SET times = times + 1"
+_REPEATED = "SELECT isbn, times FROM books WHERE times > 1 ORDER BY row LIMIT ?"
 # How many reasons are told apart, and how many of them a warning names.
 _MAX_REASONS, _NAMED_REASONS = 1_000, 3
 _MANY_INVALID = 0.05
@@ -112,28 +109,17 @@ class InvalidText:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedText:
-    """A text that was read with a note, such as which other books of its cell are left out."""
-
-    line: int | str
-    text: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class RepeatedBook:
     """A book that is in the list more than once, in one writing or in several."""
 
     isbn13: str
     times: int
-    first_line: int | str
-    next_line: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class ListCheck:
     """
-    The result of a check: the figures, how many different books, and the first that are invalid, noted or repeated.
+    The result of a check: the figures, how many different books, and the first that are invalid or repeated.
 
     ``repairable`` is the number of invalid rows that are ISBNs if lost zeros are put back.
     """
@@ -142,7 +128,6 @@ class ListCheck:
     books: int
     repairable: int
     first_invalid: tuple[InvalidText, ...]
-    first_noted: tuple[NotedText, ...]
     repeated: int
     first_repeated: tuple[RepeatedBook, ...]
 
@@ -152,18 +137,15 @@ def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListChe
     figures = ListFigures()
     repairable = 0
     first_invalid: list[InvalidText] = []
-    first_noted: list[NotedText] = []
     remaining = iter(rows)
     database = scratch_database(_CREATE_TABLE)
     try:
         while batch := list(islice(remaining, _AT_ONCE)):
-            found: list[tuple[int, int | str, int]] = []
+            found: list[tuple[int, int]] = []
             for line, row in batch:
                 figures.add(row)
                 if row.isbn13:
-                    found.append((int(row.isbn13), line, figures.rows))
-                    if row.note and len(first_noted) < limit:
-                        first_noted.append(NotedText(line, row.text, row.note))
+                    found.append((int(row.isbn13), figures.rows))
                 elif row.error:
                     repairable += _is_repairable(row.text)
                     if len(first_invalid) < limit:
@@ -173,7 +155,7 @@ def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListChe
         books, repeated, first_repeated = _counted(database, limit)
     finally:
         database.close()
-    return ListCheck(figures, books, repairable, tuple(first_invalid), tuple(first_noted), repeated, first_repeated)
+    return ListCheck(figures, books, repairable, tuple(first_invalid), repeated, first_repeated)
 
 
 def _is_repairable(text: str) -> bool:
@@ -186,15 +168,8 @@ def _is_repairable(text: str) -> bool:
 def _counted(database: sqlite3.Connection, limit: int) -> tuple[int, int, tuple[RepeatedBook, ...]]:
     with naming_folder():
         books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
-        found = database.execute(_REPEATED, (limit,))
-        first_repeated = tuple(
-            RepeatedBook(str(isbn), times, _number(first), _number(again)) for isbn, times, first, again in found
-        )
-    return books, repeated, first_repeated
-
-
-def _number(line: str) -> int | str:
-    return int(line) if line.isdecimal() else line
+        found = database.execute(_REPEATED, (limit,)).fetchall()
+    return books, repeated, tuple(RepeatedBook(str(isbn), times) for isbn, times in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFoun
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import (
-    KEY_CALL,
     MISSING,
     MISSING_PROBE,
     WELL_KNOWN,
@@ -26,7 +25,6 @@ from airflow_provider_mediaops.books.not_found import (
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidConnectionError,
-    InvalidReplyError,
     MediaOpsError,
     NotFoundError,
     PermanentError,
@@ -40,6 +38,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Step
 
 T = TypeVar("T")
+
+# A connection over which a book was found is believed to be right for this long.
+_PROOF_SECONDS = 600.0
 
 
 @dataclass(slots=True)
@@ -56,8 +57,6 @@ class RequestCount:
 
     send: Callable[[], int]
     contact: Contact = field(default_factory=Contact)
-    #: The number of books of the next requests.
-    books: int = field(default=1, init=False)
     #: The number of the last request.
     number: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
@@ -127,10 +126,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
 
 
 def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
-    """Ask for a probe, a book or :data:`KEY_CALL`; the result is None if it was found, else its error."""
-    if probe == KEY_CALL:
-        usage = yield from read_key_usage(ask)
-        return None if usage else InvalidReplyError("The service has no call for the key's quota.")
+    """Ask for a probe; the result is None if it was found, else its 404."""
     try:
         yield from ask(get_book(probe))
     except MISSING as error:
@@ -150,7 +146,7 @@ class Finder:
         self._evidence = Evidence(self.canary)
 
     def ask(self, call: Call[T]) -> CallFlow[T]:
-        """Make a call; before a 404 is raised, prove key and address, unless they were proved a short time ago."""
+        """Make a call; before a 404 is raised, prove the connection, unless it was proved a short time ago."""
         path = call.request.path
         if not path.startswith(BOOK_PATH):
             return (yield from self.client.ask(call))
@@ -160,11 +156,8 @@ class Finder:
             result = yield from count.observe(self.client.ask(call))
         except MISSING as missing:
             held.missing(isbn13, missing, self._now())
-            proved = self._evidence.is_proved(self._now())
-            error = None if proved else (yield from self._decide(held, count, only_proof=True))
-            if error:
-                raise error from None
-            raise
+            error = None if self._is_proved() else (yield from self._decide(held, count, only_proof=True))
+            raise error or missing from None
         held.found(isbn13, count.number, self._now())
         return result
 
@@ -177,6 +170,8 @@ class Finder:
             try:
                 book = yield from count.observe(self.client.ask(get_book(isbn13)))
             except MISSING as missing:
+                if self._evidence.is_clear(Words.of(missing)) and self._is_proved():
+                    raise
                 held.missing(isbn13, missing, self._now())
                 if count.limited:
                     held.see_limit(self._now())
@@ -214,7 +209,7 @@ class Finder:
             held.checked(probe, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
-            if only_proof and self._evidence.is_proved(self._now()):
+            if only_proof and self._is_proved():
                 return None
             decisions = held.decisions(self._now(), idle=True)
         if news := held.take_news():
@@ -224,6 +219,9 @@ class Finder:
     def _hold(self) -> HeldNotFounds:
         # A probe that is not found is not waited for here: the attempts of the call bound that.
         return HeldNotFounds(self._evidence, patience_seconds=0.0)
+
+    def _is_proved(self) -> bool:
+        return self._now() - self._evidence.found_at < _PROOF_SECONDS
 
     def _now(self) -> float:
         return self.client.clock.monotonic()

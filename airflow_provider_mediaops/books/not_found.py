@@ -3,8 +3,7 @@ The one rule of 404s: which of them say that there is no such book. It is pure.
 
 The service answers 404 for a book that it does not have, and for a key that has reached its limit. Whatever else may
 stand at a wrong address does the same. So a 404 is believed only if a *probe*, which is a book known to exist, was
-found by a request that was sent after the 404 came. One in clear words is also believed by itself if key and address
-were proved to work in the last ten minutes (:data:`PROOF_SECONDS`).
+found by a request that was sent after the 404 came.
 
 Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after a probe was found, and
 :data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the sensor, lists, bulk
@@ -34,28 +33,22 @@ E = TypeVar("E", bound=MediaOpsError)
 
 #: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
-#: The probe that is not a book: the call for the key's quota. It confirms a 404 in clear words only.
-KEY_CALL = "/key"
 
-#: A key and an address that were proved to work are believed to do so for this long.
-PROOF_SECONDS = 600.0
-#: The number of 404s, and the seconds, that may pass before a book is asked for only to be the probe.
-MAX_HELD, MAX_HELD_SECONDS = 25, 5.0
+#: The seconds for which 404s are held before a book is asked for only to be the probe.
+MAX_HELD_SECONDS = 5.0
 #: Before doubtful words are believed for the first time, a book that exists is asked for so often without a 404: a
 #: gateway that answers every second request so gives three to one book in eight.
 PROBES_BEFORE_DOUBTFUL = 8
 #: The seconds without a sign of the limit before a doubtful 404 is believed.
 CALM_SECONDS = 10.0
-#: After so many waits for a probe that was not found, books are put off at once: each would wait for as long in vain.
-MAX_VAIN_WAITS = 4
-#: The maximum pause between two probes that are not found.
-LONGEST_PAUSE_SECONDS = 30.0
+#: The seconds for which a probe that is not found is asked for again, and the longest pause between two of them.
+PATIENCE_SECONDS, LONGEST_PAUSE_SECONDS = 600.0, 30.0
 
 Action = Literal["not_found", "again", "later"]
 
 
 class UnvouchedNotFoundError(InvalidConnectionError):
-    """Nothing vouches for a 404: neither a book nor the key's quota could be read with this connection."""
+    """Nothing confirms a 404: no book could be read with this connection."""
 
 
 class Words(Enum):
@@ -156,10 +149,10 @@ def believed(error: MediaOpsError) -> NotFoundError:
 
 
 def unconfirmed(error: MediaOpsError) -> UnvouchedNotFoundError:
-    """Make the error of a 404 that nothing vouches for."""
+    """Make the error of a 404 that nothing confirms."""
     advice = (
-        "But neither a book nor the key's quota could be read with this connection, so the base address may be wrong: "
-        "check it, and set canary_isbn in the connection to a book that exists."
+        "But no book could be read with this connection, so the base address may be wrong: check it, and set "
+        "canary_isbn in the connection to a book that exists."
     )
     return _as(UnvouchedNotFoundError, error, advice)
 

@@ -71,7 +71,6 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
         "first_invalid": [asdict(each) for each in check.first_invalid],
-        "first_noted": [asdict(each) for each in check.first_noted],
         "repeated": check.repeated,
         "first_repeated": [asdict(each) for each in check.first_repeated],
         "warnings": warnings,
@@ -145,14 +144,10 @@ def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
     if check.repairable:
         hint = f"{counted(check.repairable, 'invalid row')} may have lost leading zeros: --repair-zeros puts them back"
         parts.append(Line(hint))
-    if check.first_noted:
-        noted = [[each.line, shortened(each.text), each.note] for each in check.first_noted]
-        table = TextTable(("Line", "Text", "Note"), noted, "With a note")
-        parts += [Line(""), table, *_more(figures.noted - len(noted))]
     if check.first_repeated:
-        again = [[each.isbn13, each.times, each.first_line, each.next_line] for each in check.first_repeated]
-        columns = ("ISBN", "Times", "First line", "Next line")
-        parts += [Line(""), TextTable(columns, again, "More than once"), *_more(check.repeated - len(again))]
+        again = [[each.isbn13, each.times] for each in check.first_repeated]
+        table = TextTable(("ISBN", "Times"), again, "More than once")
+        parts += [Line(""), table, *_more(check.repeated - len(again))]
     return [*parts, Line(""), _cost_table(costs)]
 
 

@@ -31,7 +31,6 @@ NEVER_SECONDS = 40_000
 # An event loop looks for something that happens after a day (86,400 seconds) at the latest.
 _NETWORK_SECONDS = (30_000.0, 86_000.0)
 _SEND = RequestThreads.send
-_DEFAULTS = runner.lookup_batch.__kwdefaults__ or {}
 # Shorter waits are real: they cost little, and the small time limits of the network are among them.
 _SHORTEST_PAUSE_SECONDS = 0.6
 # How long an event loop looks for something that happens, before it goes on to the end of a pause.
@@ -137,7 +136,6 @@ class MadeUpTime:
         patch.setattr(asyncio, "new_event_loop", lambda: _Loop(self))
         patch.setattr(RequestThreads, "send", _send)
         patch.setattr(Clock.__init__, "__defaults__", (self.monotonic, self.now, lambda low, high: (low + high) / 2))
-        patch.setattr(runner.lookup_batch, "__kwdefaults__", {**_DEFAULTS, "clock": self.monotonic})
         # The tick of a list that is kept from its next request would be real, and so would the pause that keeps it.
         patch.setattr(runner, "_SHORTEST_SLEEP_SECONDS", 1.0)
         # A list says once a second how far it is: its pauses of minutes would take as many steps.

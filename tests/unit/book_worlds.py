@@ -37,8 +37,7 @@ class World:
     Something that answers at the address of a connection.
 
     :param name: a few words; ``tests/unit/books/test_docs.py`` knows its row in ``docs/guides/not_found.md``.
-    :param error: what a look-up of an existing book raises there, whichever way it is asked for; None if the look-up
-        is right to say ``not_found``.
+    :param error: what a look-up of an existing book raises there, whichever way it is asked for.
     :param sensor: what the sensor raises; None if it waits.
     :param begins_with: the number of the first request that is answered so; those before find their book.
     :param retry_error: what a task's retry raises if it meets this world from its first request on; None if the same.
@@ -46,7 +45,7 @@ class World:
 
     name: str
     answer: Callable[[str], Response]
-    error: type[MediaOpsError] | None
+    error: type[MediaOpsError]
     sensor: type[MediaOpsError] | None
     begins_with: int = 1
     retry_error: type[MediaOpsError] | None = None
@@ -99,7 +98,7 @@ UNPROBED = (
 #: These depend on the canary.
 WITHOUT_CANARY = (
     World("clear words for every book", at(no_such_book()), UnvouchedNotFoundError, None),
-    World("clear words, and the key's quota", small, None, None),
+    World("clear words, and the key's quota", small, UnvouchedNotFoundError, None),
 )
 WITH_CANARY = (
     World("clear words for every book", at(no_such_book()), WRONG, WRONG),

@@ -22,27 +22,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """
-    The result of a job.
+    """What a job's request has brought; each book of the job is in one of the fields, unless all were too much."""
 
-    ``number`` is that of the request that was answered, as :meth:`LookupScheduler.sent` returned it. Of the books that
-    a bulk reply does not name, those in ``alone`` are each asked for by themselves, because it also holds what may be
-    about them. Those in ``unasked`` were not asked for after all, and are next. ``no_bulk`` says that the service has
-    no bulk requests, ``limited`` that a request was repeated because the key was at its limit.
-    """
-
-    number: int = 0
+    number: int = 0  # of the request that was answered, as the scheduler has counted it
     found: Mapping[str, Book] = field(default_factory=dict)
-    missing: Mapping[str, MediaOpsError] = field(default_factory=dict)
-    left_out: Sequence[str] = ()
-    alone: Sequence[str] = ()
+    missing: Mapping[str, MediaOpsError] = field(default_factory=dict)  # with the 404
     failed: Mapping[str, MediaOpsError] = field(default_factory=dict)
-    unasked: Sequence[str] = ()
-    no_bulk: bool = False
-    limited: bool = False
-
-    def asks_for_pause(self, longer_than_seconds: float) -> MediaOpsError | None:
-        """Return the error of a reply that asks for a long pause (``Retry-After``)."""
-        # Without a status it is not a reply: this package itself names the time at which there is room for a request.
-        replies = (error for error in self.failed.values() if error.temporary and error.status is not None)
-        return next((error for error in replies if (error.retry_after or 0.0) > longer_than_seconds), None)
+    left_out: Sequence[str] = ()  # books that a bulk reply does not name
+    alone: Sequence[str] = ()  # the same where the reply also holds what may be about them: each is asked for
+    unasked: Sequence[str] = ()  # books that were not asked for after all
+    is_too_much: bool = False  # whether the service could not give so many: each half is asked for
+    takes: int | None = None  # how many books the service takes at once, if it takes fewer
+    no_bulk: bool = False  # whether the service has no bulk requests
+    limited: bool = False  # whether the reply to any of its requests was that the key is at its limit

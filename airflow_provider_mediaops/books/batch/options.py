@@ -73,9 +73,6 @@ class BatchOptions:
     bulk_size: int = 1  # the most books in one request; 1 for requests for one book each
     # The pauses after which a book that got no answer is retried.
     retry_after: Sequence[float] = RETRY_AFTER_SECONDS
-    # The longest for which the service may ask. A reply that asks for more ends the batch, unless a later request has
-    # found a book.
-    max_pause_seconds: float = inf
     max_failures: int = 0  # rows that may be ``failed``; the next one ends the batch
     earlier: EarlierLookups | None = None
     budget: RequestBudget = field(default_factory=RequestBudget)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,11 +17,12 @@ from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFoun
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.seen import SeenLookups
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
@@ -67,7 +67,7 @@ class BatchUpdate:
     trouble: str | None = None  # why the last request that failed did so; None once another has succeeded
 
 
-async def lookup_batch(
+def lookup_batch(
     client: Client,
     rows: Iterable[IsbnRow],
     run: RunCallFlow,
@@ -77,7 +77,6 @@ async def lookup_batch(
     canary: str | None = None,
     in_thread: InThread = asyncio.to_thread,
     warn: Callable[[str], None] = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[BatchUpdate, None]:
     """
     Look up a list, and yield the updates; nothing is sent before the first is asked for.
@@ -92,73 +91,56 @@ async def lookup_batch(
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
         options, held.patience_seconds = replace(options, retry_after=()), 0.0
+    scheduler = LookupScheduler(held, options, resume.seen, lambda: client.clock.now().isoformat(timespec="seconds"))
     # A book that got no answer waits for as long, too.
-    longest = max(client.retry.max_wait, *options.retry_after, 0.0)
-    options = replace(options, max_pause_seconds=longest)
-    scheduler = LookupScheduler(held, options, resume, lambda: client.clock.now().isoformat(timespec="seconds"))
-    requests = BatchRequests(client, options.bulk_size)
-    runner = _BatchRunner(scheduler, held, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
-    try:
-        async with aclosing(runner.updates()) as updates:
-            async for update in updates:
-                yield update
-    finally:
-        resume.seen.close()
+    requests = BatchRequests(client, max(client.retry.max_wait, *options.retry_after, 0.0))
+    runner = _BatchRunner(scheduler, held, requests, iter(rows), run, in_thread, warn, client.clock.monotonic)
+    return runner.updates(resume.seen)
 
 
+@dataclass(slots=True)
 class _BatchRunner:
     """Starts the jobs of one batch, and takes their results in."""
 
-    def __init__(
-        self,
-        scheduler: LookupScheduler,
-        held: HeldNotFounds,
-        requests: BatchRequests,
-        *,
-        rows: Iterable[IsbnRow],
-        run: RunCallFlow,
-        in_thread: InThread,
-        warn: Callable[[str], None],
-        clock: Callable[[], float],
-    ) -> None:
-        # Read in a thread, because reading a file would block the event loop; never by two threads at once.
-        self._rows = iter(rows)
-        self._in_thread = in_thread
-        self._scheduler = scheduler
-        self._held = held
-        self._requests = requests
-        self._run = run
-        self._warn = warn
-        self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stirred = asyncio.Event()
-        self._news = asyncio.Event()
-        self._reading = False
-        self._error: Exception | None = None
-        self._time_limit: asyncio.TimerHandle | None = None
-        self._handed_out = 0.0
-        self._last_seen = self._signs_of_progress(held.doubts())
-        self._limited = 0
+    _scheduler: LookupScheduler
+    _held: HeldNotFounds
+    _requests: BatchRequests
+    # Read in a thread, because reading a file would block the event loop; never by two threads at once.
+    _rows: Iterator[IsbnRow]
+    _run: RunCallFlow
+    _in_thread: InThread
+    _warn: Callable[[str], None]
+    _clock: Callable[[], float]
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _reading: bool = False
+    _error: Exception | None = None
+    _time_limit: asyncio.TimerHandle | None = None
+    _handed_out: float = 0.0
+    _last_seen: tuple[object, ...] = ()
+    _limited: int = 0
 
-    async def updates(self) -> AsyncGenerator[BatchUpdate, None]:
+    async def updates(self, seen: SeenLookups) -> AsyncGenerator[BatchUpdate, None]:
         """Look up the list, and yield what is done as it is done."""
-        self._handed_out = self._clock()
+        self._handed_out, self._last_seen = self._clock(), self._signs_of_progress(self._held.doubts())
         working = asyncio.create_task(self._go())
-        try:
-            while not working.done():
-                await _wait_for(self._news, _UPDATE_EVERY_SECONDS)
-                self._news.clear()
-                if update := self._update(last=False):
+        with closing(seen):
+            try:
+                while not working.done():
+                    await _wait_for(self._news, _UPDATE_EVERY_SECONDS)
+                    self._news.clear()
+                    if update := self._update(last=False):
+                        yield update
+                if update := self._update(last=True):
                     yield update
-            if update := self._update(last=True):
-                yield update
-            await working
-            if self._error:
-                raise self._error
-        finally:
-            if self._time_limit:
-                self._time_limit.cancel()
-            await _cancelled([working, *self._tasks])
+                await working
+                if self._error:
+                    raise self._error
+            finally:
+                if self._time_limit:
+                    self._time_limit.cancel()
+                await _cancelled([working, *self._tasks])
 
     async def _go(self) -> None:
         try:
@@ -171,8 +153,8 @@ class _BatchRunner:
 
     def _start(self) -> None:
         now = self._clock()
-        if fatal := self._held.wrong or self._scheduler.pause_asked_for:
-            self._give_up(fatal)
+        if self._held.wrong:
+            self._give_up(self._held.wrong)
         if not self._reading and self._scheduler.room:
             self._reading = True
             self._spawn(self._read(self._scheduler.room))
@@ -226,7 +208,6 @@ class _BatchRunner:
                 self._warn(
                     "The book database has no bulk requests (POST /books) for this key: books are asked for one by one."
                 )
-            self._scheduler.resize(self._requests.bulk_size)
             self._limited += result.limited
             self._scheduler.ended(job, result, self._clock())
             self._news.set()

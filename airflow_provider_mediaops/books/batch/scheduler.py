@@ -18,7 +18,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
-from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.batch.options import BatchOptions, EarlierLookup
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.seen import SeenLookups
     from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
 #: The maximum number of requests under way at a time.
@@ -51,8 +51,8 @@ class OrderedRows:
     """
 
     def __init__(self, max_failures: int) -> None:
-        self._max_failures = max_failures
-        self._taken_in = self._handed_out = self._failures = 0
+        self._failures_left = max_failures
+        self._taken_in = self._handed_out = 0
         self._done: dict[int, Lookup] = {}
         # Those of them that the next attempt would have to ask for again.
         self._saved: dict[int, Lookup] = {}
@@ -84,10 +84,10 @@ class OrderedRows:
         """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
         turn: list[Lookup] = []
         while not self.error and (done := self._done.get(self._handed_out)):
-            if done.cause and self._failures >= self._max_failures:
+            if done.cause and self._failures_left <= 0:
                 self.error = done.cause
                 break
-            self._failures += done.cause is not None
+            self._failures_left -= done.cause is not None
             turn.append(self._done.pop(self._handed_out))
             self._saved.pop(self._handed_out, None)
             self._handed_out += 1
@@ -116,17 +116,17 @@ class LookupScheduler:
         self,
         held: HeldNotFounds,
         options: BatchOptions,
-        resume: ResumePoint | None = None,
+        seen: SeenLookups,
         time_text: Callable[[], str | None] = lambda: None,
     ) -> None:
-        resume = resume or ResumePoint()
         self._held = held
-        self._earlier = options.earlier
-        self._budget = options.budget
-        self._time_text = time_text
-        self._seen = resume.seen
         self._options = options
+        self._budget = options.budget
+        self._seen = seen
+        self._time_text = time_text
         self._bulk_size = options.bulk_size
+        # The most books that were in one request that worked.
+        self._most_at_once = 1
         # One book of those that a bulk reply leaves out is asked for by itself, its sample: it shows whether the
         # service has none of them, or only names fewer. The others are here by their sample.
         self._samples: dict[str, Sequence[str]] = {}
@@ -135,15 +135,14 @@ class LookupScheduler:
         self.rows = OrderedRows(options.max_failures)
         self._ended = self._stopped = False
         self._pending: dict[str, _Pending] = {}
+        # What to ask for: books that nobody has asked for, what is asked for once more now, and what is later.
         self._fresh: deque[str] = deque()
-        self._again: deque[str] = deque()
+        self._again: deque[Job] = deque()
         self._later: list[tuple[float, int, Job]] = []
         self._numbers = count()
         self._in_flight: set[Job] = set()
         self._unsent: Job | None = None
         self._troubles = 0
-        #: The error of a reply that asks for a longer pause than may be waited for: every other book would meet it.
-        self.pause_asked_for: MediaOpsError | None = None
 
     @property
     def room(self) -> int:
@@ -163,15 +162,10 @@ class LookupScheduler:
         """Whether nothing more is asked for, although there may be rows that are not done."""
         return self._stopped
 
-    def resize(self, bulk_size: int) -> None:
-        """Ask for fewer books a request from now on."""
-        self._bulk_size = min(self._bulk_size, bulk_size)
-
-    def add(self, rows: Iterable[IsbnRow], now: float) -> None:
+    def add(self, rows: Sequence[IsbnRow], now: float) -> None:
         """Take rows in."""
-        rows = list(rows)
         isbns = [row.isbn13 for row in rows if row.isbn13]
-        earlier = self._earlier.find(isbns) if self._earlier else {}
+        earlier = self._options.earlier.find(isbns) if self._options.earlier else {}
         for row in rows:
             position = self.rows.take_in()
             if row.isbn13 is None:
@@ -220,7 +214,7 @@ class LookupScheduler:
         return job
 
     def sent(self, job: Job, books: int = 1) -> int:
-        """Count a request that is about to be sent."""
+        """Count a request that is about to be sent, and return its number."""
         self._budget.spend(books)
         self._unsent = None if self._unsent is job else self._unsent
         if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
@@ -240,12 +234,6 @@ class LookupScheduler:
         self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
             self._held.see_limit(now)
-        pause = result.asks_for_pause(self._options.max_pause_seconds)
-        if pause and not self._held.has_found_since(result.number):
-            self.pause_asked_for = pause
-            # Its books have not failed: the next attempt asks for them.
-            self._take_in(job, replace(result, failed={}), now)
-            return
         if job.kind == "probe":
             errors = (*result.missing.values(), *result.failed.values())
             self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
@@ -285,7 +273,7 @@ class LookupScheduler:
         if self._held.doubts_key:
             return None
         if self._again:
-            return Job("one", (self._again.popleft(),))
+            return self._again.popleft()
         if self._later and self._later[0][0] <= now:
             return heapq.heappop(self._later)[2]
         # While the service fails, the books that are put off find out whether it still does.
@@ -309,9 +297,9 @@ class LookupScheduler:
 
     def _follow(self, decision: Decision, now: float) -> None:
         if decision.action == "again":
-            self._again.append(decision.isbn13)
+            self._ask_again([decision.isbn13])
         elif decision.action == "later":
-            # That nothing vouches for a book is no trouble of the service: the next book may be found.
+            # That nothing confirms a 404 is no trouble of the service: the next book may be found.
             self._troubles += not isinstance(decision.error, InvalidConnectionError)
             self._put_off(Job("one", (decision.isbn13,)), {decision.isbn13: decision.error}, now)
         else:
@@ -323,11 +311,29 @@ class LookupScheduler:
         self.found(rest, result.number, now)
         for isbn13, error in result.missing.items():
             self._held.missing(isbn13, error, now)
-        if result.no_bulk:
-            self._bulk_size = 1
+        if job.kind == "many":
+            self._resize(len(job.isbns), result)
+        if result.is_too_much:
+            half = len(job.isbns) // 2
+            self._again.extend((Job("many", job.isbns[:half]), Job("many", job.isbns[half:])))
         self._fresh.extendleft(reversed(result.unasked))
-        self._again.extend((*self._to_ask(result.left_out), *result.alone))
+        self._ask_again([*self._to_ask(result.left_out), *result.alone])
         self._put_off(job, result.failed, now)
+
+    def _resize(self, books: int, result: JobResult) -> None:
+        """Learn from a bulk request for so many books how many the next ones may have."""
+        if result.takes is None:
+            if result.found or result.left_out:
+                self._most_at_once = max(self._most_at_once, books)
+            # One book that is refused by itself has spoilt the larger requests before.
+            spoilt = books == 1 and result.failed
+            self._bulk_size = self._options.bulk_size if spoilt else max(self._bulk_size, self._most_at_once)
+        elif not result.is_too_much or result.takes >= self._most_at_once:
+            self._bulk_size = min(self._bulk_size, result.takes)
+            self._most_at_once = min(self._most_at_once, result.takes)
+
+    def _ask_again(self, isbns: Iterable[str]) -> None:
+        self._again.extend(Job("one", (isbn13,)) for isbn13 in isbns)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
         again: dict[float, list[str]] = {}
@@ -335,7 +341,7 @@ class LookupScheduler:
             pending = self._pending[isbn13]
             # A captive portal never answers rightly. So such a reply is retried only once a book was found.
             elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
-            # What nothing vouches for stays so unless another book is found.
+            # What nothing confirms stays so unless another book is found.
             alone = isinstance(error, InvalidConnectionError) and not (self._fresh or self.room or self._in_flight)
             hopeless = elsewhere or alone or isinstance(error, BadRequestError)
             if hopeless or pending.put_off >= len(self._options.retry_after):
@@ -363,7 +369,7 @@ class LookupScheduler:
                 self._missing(other, _LEFT_OUT)
             return
         self._names_fewer = self._names_fewer or (lookup.status == "found" and not lookup.cause)
-        self._again.extend(others)
+        self._ask_again(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:
         self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._time_text()))

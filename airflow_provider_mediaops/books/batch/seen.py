@@ -1,14 +1,9 @@
-"""
-The look-ups of a batch by ISBN, because a list may name a book many times and it is asked for once.
-
-The older ones are in a temporary file (:mod:`airflow_provider_mediaops.storage.scratch`).
-"""
+"""The look-ups of a batch by ISBN, because a list may name a book many times and it is asked for once."""
 
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.models import Book, Lookup
@@ -17,62 +12,46 @@ from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Mapping
 
-# How many look-ups are kept in memory. The least recently used ones go to the disk.
-_IN_MEMORY = 512
 _CREATE_TABLE = "CREATE TABLE lookups (isbn INTEGER PRIMARY KEY, lookup BLOB NOT NULL)"
+_PUT = "INSERT OR REPLACE INTO lookups VALUES (?, ?)"
+_GET = "SELECT lookup FROM lookups WHERE isbn = ?"
 
 
 class SeenLookups:
-    """The look-ups of one batch by ISBN, in bounded memory."""
+    """The look-ups of one batch by ISBN, in a temporary file (:mod:`airflow_provider_mediaops.storage.scratch`)."""
 
-    def __init__(self, in_memory: int = _IN_MEMORY) -> None:
-        self._in_memory = in_memory
-        self._recent: OrderedDict[str, Lookup] = OrderedDict()
-        self._older: sqlite3.Connection | None = None
+    def __init__(self) -> None:
+        self._database = scratch_database(_CREATE_TABLE)
 
     def __contains__(self, isbn13: str) -> bool:
-        if isbn13 in self._recent:
-            return True
-        if self._older is None:
-            return False
-        with naming_folder():
-            found = self._older.execute("SELECT 1 FROM lookups WHERE isbn = ?", (int(isbn13),)).fetchone()
-        return found is not None
+        return self._packed(isbn13) is not None
 
     def get(self, isbn13: str, text: str) -> Lookup | None:
         """Return the look-up of a book for another row that names it."""
-        lookup = self._recent.get(isbn13)
-        if lookup is not None:
-            self._recent.move_to_end(isbn13)
-        elif self._older:
-            with naming_folder():
-                row = self._older.execute("SELECT lookup FROM lookups WHERE isbn = ?", (int(isbn13),)).fetchone()
-            if row:
-                lookup = _unpacked(isbn13, row[0])
-                self.put(lookup)
-        return lookup and replace(lookup, input=text, requests=0)
+        packed = self._packed(isbn13)
+        if packed is None:
+            return None
+        status, error, record, fetched_at, reused = parse_json(zlib.decompress(packed))
+        book = None if record is None else Book(record)
+        return Lookup(text, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)
 
     def put(self, lookup: Lookup) -> None:
         """Keep a look-up."""
-        self._recent[str(lookup.isbn13)] = lookup
-        if len(self._recent) > self._in_memory:
-            self._put_away(*self._recent.popitem(last=False))
+        record = lookup.book and lookup.book.record
+        fields = (lookup.status, lookup.error, record, lookup.fetched_at, lookup.reused)
+        with naming_folder():
+            self._database.execute(_PUT, (int(str(lookup.isbn13)), zlib.compress(json_line(fields), 1)))
 
     def close(self) -> None:
-        """Drop all look-ups, and remove the temporary file."""
-        self._recent.clear()
-        if self._older:
-            self._older.close()
-            self._older = None
+        """Remove the temporary file."""
+        self._database.close()
 
-    def _put_away(self, isbn13: str, lookup: Lookup) -> None:
-        if self._older is None:
-            self._older = scratch_database(_CREATE_TABLE)
+    def _packed(self, isbn13: str) -> bytes | None:
         with naming_folder():
-            self._older.execute("INSERT OR REPLACE INTO lookups VALUES (?, ?)", (int(isbn13), _packed(lookup)))
+            row: tuple[bytes] | None = self._database.execute(_GET, (int(isbn13),)).fetchone()
+        return None if row is None else row[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +62,3 @@ class ResumePoint:
     # What it has learnt of 404s, as ``BatchUpdate.doubts`` had it.
     doubts: Mapping[str, Any] = field(default_factory=dict)
     last_found: str | None = None  # an ISBN-13
-
-
-def _packed(lookup: Lookup) -> bytes:
-    record = lookup.book and lookup.book.record
-    return zlib.compress(json_line((lookup.status, lookup.error, record, lookup.fetched_at, lookup.reused)), 1)
-
-
-def _unpacked(isbn13: str, data: bytes) -> Lookup:
-    status, error, record, fetched_at, reused = parse_json(zlib.decompress(data))
-    book = None if record is None else Book(record)
-    return Lookup(isbn13, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)

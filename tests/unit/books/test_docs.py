@@ -52,7 +52,6 @@ MEANINGS = {
     "the limit": Meaning.LIMIT,
     "the service fails": Meaning.OUTAGE,
     "asks for another probe": Meaning.NO_PROBE,
-    "asks for the key's quota (`GET /key`)": Meaning.NO_PROBE,
     "wrong connection": Meaning.WRONG_CONNECTION,
 }
 #: The worlds of the tests, by the row of the table that is about them.
@@ -120,8 +119,8 @@ def test_page_has_the_outcome_of_each_wrong_world(row: str) -> None:
     looked_up, retries, sensor = rows[row]
 
     for world in WORLDS[row]:
-        assert (world.error.__name__ if world.error else "not_found") in named_in(looked_up)
-        passes = world.error is not None and issubclass(world.error, TemporaryError)
+        assert world.error.__name__ in named_in(looked_up)
+        passes = issubclass(world.error, TemporaryError)
         assert retries.partition(";")[0] == ("resume" if passes else "none")
         assert named_in(retries) == ({world.retry_error.__name__} if world.retry_error else set())
         assert sensor == ("fails" if world.sensor else "waits")
@@ -129,4 +128,4 @@ def test_page_has_the_outcome_of_each_wrong_world(row: str) -> None:
 
 
 def named_in(cell: str) -> set[str]:
-    return set(re.findall(r"`(\w+Error|not_found)`", cell))
+    return set(re.findall(r"`(\w+Error)`", cell))

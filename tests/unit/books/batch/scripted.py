@@ -8,6 +8,7 @@ from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
+from airflow_provider_mediaops.books.batch.seen import SeenLookups
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import BadRequestError, ServiceUnavailableError
@@ -29,7 +30,8 @@ class Batch:
     def __init__(self, rows: list[str], **options: Any) -> None:
         self.now = 0.0
         self.held = HeldNotFounds(Evidence(CANARY))
-        self.scheduler = LookupScheduler(self.held, BatchOptions(max_failures=99, retry_after=(10.0,), **options))
+        options = {"max_failures": 99, "retry_after": (10.0,), **options}
+        self.scheduler = LookupScheduler(self.held, BatchOptions(**options), SeenLookups())
         self.left = list(rows)
         self.under_way: list[Job] = []
         self.taken: list[tuple[str, str]] = []
@@ -48,7 +50,7 @@ class Batch:
     def step(self, outcome: str, turn: int) -> bool:
         """Read rows, start jobs, and end one of them; say whether the outcome was used."""
         if room := self.scheduler.room:
-            self.scheduler.add(map(IsbnRow.of, self.left[:room]), self.now)
+            self.scheduler.add(list(map(IsbnRow.of, self.left[:room])), self.now)
             if len(self.left) < room:
                 self.scheduler.end()
             del self.left[:room]

@@ -106,7 +106,7 @@ def batch_of(
     def run(flow: CallFlow[Any]) -> Coroutine[Any, Any, Any]:
         return arun(flow, service.send, sleep, in_thread=asyncio.to_thread)
 
-    return lookup_batch(client, rows, run, options=options, clock=clock, **{"canary": CANARY, **more})
+    return lookup_batch(client, rows, run, options=options, **{"canary": CANARY, **more})
 
 
 async def lookups_of(batch: AsyncGenerator[BatchUpdate, None]) -> list[Lookup]:

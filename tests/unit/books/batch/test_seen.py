@@ -23,7 +23,7 @@ def lookup(number: int) -> Lookup:
 
 
 def test_everything_is_given_back_as_it_was_however_long_ago() -> None:
-    seen = SeenLookups(in_memory=4)
+    seen = SeenLookups()
     for number in range(len(ISBNS)):
         seen.put(lookup(number))
 
@@ -41,7 +41,7 @@ def test_another_row_gets_it_with_its_own_text_and_without_a_request() -> None:
 
 
 def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
-    seen = SeenLookups(in_memory=1)
+    seen = SeenLookups()
     later = Lookup("text", ISBNS[0], "found", book=Book({}))
     for each in (lookup(0), lookup(1), later, lookup(1)):
         seen.put(each)
@@ -52,8 +52,7 @@ def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
 
 def test_a_full_disk_is_told_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     fill_the_disk(monkeypatch)
-    seen = SeenLookups(in_memory=1)
-    seen.put(lookup(1))
+    seen = SeenLookups()
 
     with pytest.raises(OSError, match=f"temporary files, {tempfile.gettempdir()}, .*: database or disk is full"):
         seen.put(lookup(2))
