@@ -284,4 +284,4 @@ class TestDeferred:
 
         listed = ObjectStoragePath(today.work["source"][0]).read_text().splitlines()
         assert [json.loads(line)["isbn"] for line in listed] == list(LIST)
-        assert today.work["version"] == ListSource(today.enrichment["source"]).version()
+        assert today.work["version"] == ListSource(today.work["source"]).version()
