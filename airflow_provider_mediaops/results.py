@@ -237,44 +237,41 @@ class DamagedFile(TypedDict):
     reason: str  #: what is wrong with it
 
 
-class RecurringFrame(TypedDict):
-    """A frame that recurs in captures."""
+class Recurring(TypedDict):
+    """What recurs in captures of one series."""
 
     #: ``scheduled``, ``spike`` or ``unknown``: the captures that count
     series: Literal["scheduled", "spike", "unknown"]
-    kind: Literal["cpu", "wait", "block", "mem"]  #: what was sampled: ``cpu``, ``wait``, ``block`` or ``mem``
+    captures: int  #: the number of captures that show it
+    of: int  #: the number of captures that could have shown it
+
+
+class RecurringFrame(Recurring):
+    """A frame that recurs on top of stacks."""
+
+    kind: Literal["cpu", "wait", "block", "mem"]  #: what was sampled
     frame: str  #: class and method
-    captures: int  #: the number of captures in which it was on top of a stack
-    of: int  #: the number of captures in all
     share_percent: float  #: its share of what all threads of these captures used
     nodes: int  #: the number of its nodes
     new: bool  #: whether no capture of the period before has it; False if there are none
     pools: list[str]  #: its thread pools, that of the most captures first; five at most
 
 
-class RecurringWork(TypedDict):
-    """A kind of work that recurs in captures."""
+class RecurringWork(Recurring):
+    """A kind of work that recurs."""
 
-    #: ``scheduled``, ``spike`` or ``unknown``: the captures that count
-    series: Literal["scheduled", "spike", "unknown"]
-    kind: Literal["cpu", "wait", "block", "mem"]  #: what was sampled: ``cpu``, ``wait``, ``block`` or ``mem``
+    kind: Literal["cpu", "wait", "block", "mem"]  #: what was sampled
     work: str  #: the name of the kind of work, for example ``search.script``
     label: str  #: the kind of work in words
-    captures: int  #: the number of captures that show it
-    of: int  #: the number of captures in all
     share_percent: float  #: its share of what all threads of these captures used
 
 
-class RecurringTasks(TypedDict):
-    """A group of tasks that recurs in captures; the text of its query is in the files only."""
+class RecurringTasks(Recurring):
+    """A group of tasks that recurs; the text of its query is in the files only."""
 
-    #: ``scheduled``, ``spike`` or ``unknown``: the captures that count
-    series: Literal["scheduled", "spike", "unknown"]
     action: str  #: the action
     opaque_id: str | None  #: the ``X-Opaque-Id`` that the client sent; None if there is none
     index: str | None  #: the index; None if it is unknown
-    captures: int  #: the number of captures during which it ran
-    of: int  #: the number of captures that saw a task
     cpu_ms: float  #: the sum of its CPU in milliseconds; 0 if no cluster says
     longest_ms: float  #: the longest time that one of its tasks had existed, in milliseconds
 

@@ -1,9 +1,11 @@
-"""Fail or retry an Airflow task by its error: fail at once if it is permanent, else retry as the service asks."""
+"""
+End an Airflow task: by its error, at once if it is permanent, else by a retry as the service asks; or as it is stopped.
+
+Beside it is what tells a template from an argument that is known when a DAG file is parsed.
+"""
 
 from __future__ import annotations
 
-import math
-import re
 from contextlib import contextmanager
 from datetime import timedelta
 from inspect import signature
@@ -16,13 +18,14 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermanentError,
 )
+from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 
 if HAS_RETRY_POLICY:
     from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from airflow.sdk import BaseOperator, Context
 
@@ -36,8 +39,8 @@ if HAS_RETRY_POLICY:
         The default retry policy of every operator and sensor of this provider.
 
         A permanent error fails the task at once. After a temporary one the next try waits as long as the service asked,
-        up to a day, if that is longer than the task's own delay (``retry_delay``, backoff included). Everything else
-        follows the task's own ``retries`` and ``retry_delay``.
+        up to a day, if that is longer than the task's ``retry_delay``. Everything else follows the task's own
+        ``retries`` and ``retry_delay``.
         """
 
         def evaluate(
@@ -52,53 +55,15 @@ if HAS_RETRY_POLICY:
                 return RetryDecision.fail(reason=f"{type(exception).__name__}: a retry would fail in the same way")
             if isinstance(exception, MediaOpsError) and exception.retry_after:
                 asked = min(exception.retry_after, LONGEST_RETRY_AFTER_SECONDS)
-                if asked > _own_delay_seconds(context["task"] if context else None, try_number):
+                own: Any = context["task"].retry_delay if context else timedelta()
+                if asked > own.total_seconds():
                     reason = f"{type(exception).__name__}: a retry before then would fail"
                     return RetryDecision.retry(delay=timedelta(seconds=asked), reason=reason)
             return RetryDecision.default()
 
 
-def _own_delay_seconds(task: Any, try_number: int) -> float:
-    """Return the shortest delay that Airflow itself would choose (``TaskInstance.next_retry_datetime``)."""
-    if task is None:
-        return 0.0
-    delay: float = task.retry_delay.total_seconds()
-    # Airflow reads True as 2, from the time when it was a flag.
-    backoff = 2.0 if task.retry_exponential_backoff is True else float(task.retry_exponential_backoff or 0.0)
-    if backoff in (0.0, 1.0):
-        return delay
-    from airflow_provider_mediaops.version_compat import conf
-
-    longest = float(conf.getint("core", "max_task_retry_delay", fallback=86_400))
-    if task.max_retry_delay:
-        longest = min(longest, task.max_retry_delay.total_seconds())
-    try:
-        return min(max(1.0, math.ceil(delay * backoff ** (try_number - 1))), longest)
-    except OverflowError:
-        return longest
-
-
-@contextmanager
-def constructing(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]:
-    """
-    Check the arguments of a task in its constructor, and then set the provider's retry policy on it.
-
-    The policy is not set if the task has one, or Airflow has none (below 3.3). If the check names arguments that come
-    from ``default_args``, which Airflow adds to those given, its error says so.
-    """
-    try:
-        yield
-    except InvalidArgumentError as error:
-        defaults = given.get("default_args") or {}
-        own = {name for name, value in defaults.items() if getattr(task, name, None) == value}
-        # What stands in quotation marks is a value.
-        words = re.findall(r"\w+", re.sub(r"'[^']*'|\"[^\"]*\"", "", str(error)))
-        if not (named := [word for word in dict.fromkeys(words) if word in own]):
-            raise
-        names = " and ".join(named)
-        raise InvalidArgumentError(
-            f"{error} This task has its {names} from default_args: set {names} on the task itself."
-        ) from None
+def use_retry_policy(task: BaseOperator) -> None:
+    """Give a task the provider's retry policy, unless it has one, or Airflow has none (below 3.3)."""
     if HAS_RETRY_POLICY and task.retry_policy is None:
         task.retry_policy = TypedErrorRetryPolicy()
 
@@ -112,6 +77,26 @@ def ending_task() -> Iterator[None]:
         if HAS_RETRY_POLICY:
             raise
         raise AirflowFailException(str(error)) from error
+
+
+class StoppableTask:
+    """
+    Base of the operators and sensors, before Airflow's own: a stopped task sends nothing more.
+
+    Airflow's handler of SIGTERM calls :meth:`on_kill` in the task's thread and does nothing else; five seconds later
+    the supervisor kills the process. Airflow also calls it after ``execution_timeout``.
+    """
+
+    @property
+    def stop(self) -> Stop:
+        """Whether this task is to end; hooks and waits of the task look at it."""
+        # Made at first use: Airflow copies operators, and a copy shares nothing with the original before it runs.
+        stop: Stop = self.__dict__.setdefault("_stop", Stop())
+        return stop
+
+    def on_kill(self) -> None:
+        """End the request or the wait that is under way, by a TaskStoppedError in the task, and let no other begin."""
+        self.stop.request()
 
 
 def templated_arguments(constructor: Callable[..., None]) -> tuple[str, ...]:

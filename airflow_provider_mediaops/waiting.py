@@ -39,32 +39,20 @@ _TOLERANCE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """
-    The verdict that the condition is not met yet.
+    """The verdict that the condition is not met yet."""
 
-    :param seen: the observed state, for the log; the text stays the same while nothing changes.
-    :param within: the maximum seconds until the next reading, if the condition may soon be met; None for the interval.
-    :param remark: a part of the condition that cannot be observed, for a warning in the log.
-    """
-
-    seen: str = ""
-    within: float | None = None
-    remark: str = ""
+    seen: str = ""  # the observed state, for the log; the text stays the same while nothing changes
+    within: float | None = None  # the most seconds until the next reading, if the condition may soon be met
+    remark: str = ""  # a part of the condition that cannot be observed, for a warning in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """
-    The verdict that the condition is met.
-
-    :param value: the result.
-    :param remark: as for :class:`Waiting`.
-    :param seen: what was seen, for the log, in words that stay the same while nothing changes; empty for no line.
-    """
+    """The verdict that the condition is met."""
 
     value: Any
-    remark: str = ""
-    seen: str = ""
+    remark: str = ""  # as for :class:`Waiting`
+    seen: str = ""  # what was seen, for the log, in words that stay the same while nothing changes; empty for no line
 
 
 Verdict = Waiting | Done
@@ -114,11 +102,12 @@ class Later(NamedTuple):
 class Readings(Protocol[T_co]):
     """The source of a wait's readings."""
 
-    def next(self, pause: float, deadline: float) -> CallFlow[T_co | None]:
+    def next(self, pause: float, deadline: float) -> CallFlow[T_co]:
         """
-        Wait for so many seconds, then make a reading, which raises a MediaOpsError if the service fails.
+        Wait for so many seconds, then make a reading; raise a MediaOpsError if the service fails.
 
-        It is None if it would come more than :data:`LATE_SECONDS` after the deadline, on the clock of whoever waits.
+        It raises a TemporaryError if the reading would come more than :data:`LATE_SECONDS` after the deadline, on the
+        clock of whoever waits.
         """
         ...
 
@@ -255,7 +244,7 @@ def wait(
     while True:
         try:
             reading = yield from readings.next(min(pause, term.left), term.deadline)
-            outcome = None if reading is None else judge(reading)
+            outcome = judge(reading)
         except Exception as error:
             rule = next(rule for rule in RULES if isinstance(error, rule.error))
             if not rule.lets_wait(pace, progress):
@@ -271,16 +260,12 @@ def wait(
                 progress.log_remark(outcome.remark)
                 progress.log_success(outcome.seen)
                 return outcome
-            if outcome is None:
-                within, pause = None, term.left
-                progress.log_state(None, logging.INFO, "Waiting: the next reading would come after the time limit")
-            else:
-                progress.answered = True
-                progress.log_remark(outcome.remark)
-                progress.log_success("")
-                within = outcome.within
-                pause = min(pace.pause(term.elapsed, within), term.left)
-                progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
+            progress.answered = True
+            progress.log_remark(outcome.remark)
+            progress.log_success("")
+            within = outcome.within
+            pause = min(pace.pause(term.elapsed, within), term.left)
+            progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
         if not term.left:
             return None
         if one_poke and within is None:

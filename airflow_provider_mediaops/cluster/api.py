@@ -183,19 +183,20 @@ def _read_version(response: Response, body: Mapping[str, Any]) -> str | None:
 def _checked(stats: NodeStats, selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:
     if stats.failures:
         stats = replace(stats, failures=_shown(stats.failures, response.secrets))
-    if stats.nodes:
-        return stats
+    if not stats.nodes:
+        raise no_node_error(stats, selectors, **_about(request, response))
+    return stats
+
+
+def no_node_error(stats: NodeStats, selectors: tuple[str, ...] | None, **about: Any) -> MediaOpsError:
+    """Make the error of statistics without a node: those that were asked for have failed, or there are none."""
     if stats.failed:
-        raise ServiceUnavailableError(
-            f"No node of the {_SERVICE} gave its statistics ({stats.failed:,} failed): {plain_text(stats.reasons)}.",
-            **_about(request, response),
-        )
+        why = f"({stats.failed:,} failed): {plain_text(stats.reasons)}"
+        return ServiceUnavailableError(f"No node of the {_SERVICE} gave its statistics {why}.", **about)
     if selectors:
-        raise NotFoundError(
-            f"The {_SERVICE} knows no node {_names(selectors)}: check nodes, which takes names and ids.",
-            **_about(request, response),
-        )
-    raise InvalidReplyError("The reply names no node.")
+        message = f"The {_SERVICE} knows no node {_names(selectors)}: check nodes, which takes names and ids."
+        return NotFoundError(message, **about)
+    return InvalidReplyError("The reply names no node.")
 
 
 def _names(selectors: Sequence[str] | None) -> str:

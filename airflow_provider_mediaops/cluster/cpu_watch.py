@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 _HIGHEST = 100
 # The one streak that all nodes make together; no id of a node is that short.
 _TOGETHER = "all"
-# The version of the dictionary of Hysteresis.to_dict.
-_VERSION = 1
-# Nodes that left the cluster while they were hot never cool down: of these, and in the state that is kept, the oldest
-# are forgotten first.
-_MOST = 1000
+#: Nodes that left the cluster while they were hot never cool down: of these, and in the state that is kept, the oldest
+#: are forgotten first.
+MOST_NODES = 1000
 # A cluster has hundreds of nodes; a line of the log names some.
 _NAMED = 20
 
@@ -198,25 +196,17 @@ class Hysteresis(Streaks):
         """The ids of the reported nodes that have not cooled down; ``all`` for all of them together."""
         return tuple(self._hot)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the state that a restart needs, as plain values: the nodes that are hot, and a version."""
-        return {"version": _VERSION, "hot": list(self._hot)[-_MOST:]}
-
-    def restore(self, stored: object) -> bool:
-        """Restore what :meth:`to_dict` returned; return False, and change nothing, if it is something else."""
-        if not isinstance(stored, dict) or stored.get("version") != _VERSION:
-            return False
-        hot = stored.get("hot")
+    def restore(self, hot: object) -> None:
+        """Take up the ids that :attr:`hot` had before a restart; raise ValueError for anything else."""
         if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
-            return False
-        self._hot.update(dict.fromkeys(hot[-_MOST:]))
-        return True
+            raise ValueError("What was kept is no list of nodes.")
+        self._hot.update(dict.fromkeys(hot[-MOST_NODES:]))
 
     def _forget_gone(self, stats: NodeStats) -> None:
         # One that is still there would be taken for hot anew by the next reading.
         present = {node.node_id for node in stats.nodes}
         gone = [whose for whose in self._hot if whose not in present and whose != _TOGETHER]
-        for oldest in gone[: max(len(self._hot) - _MOST, 0)]:
+        for oldest in gone[: max(len(self._hot) - MOST_NODES, 0)]:
             del self._hot[oldest]
 
     def _cooled(self, stats: NodeStats) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
+import re
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure, Measure
 
-# Selectors that only the cluster resolves.
-_SPECIAL = ("_all", "_local", "_master", "_cluster_manager")
+# Selectors of all nodes, and those that only the cluster resolves.
+_SPECIAL = ("*", "_all", "_local", "_master", "_cluster_manager")
 _LOAD_PERIODS = ("1m", "5m", "15m")
 # More nodes than this are a fault of the reply.
 _MOST_NODES = 100_000
@@ -55,16 +56,13 @@ class NodeCpu:
         """
         Return whether one entry of a list of nodes selects this node.
 
-        :param selector: an id, name, host or address, which may hold wildcards. An entry that only the cluster can
-            resolve (``_local``, ``attribute:value``) counts as selecting every node of the reply.
+        :param selector: an id; or a name, host or address, in which ``*`` stands for any characters. An entry that only
+            the cluster can resolve (``_local``, ``attribute:value``) counts as selecting every node of the reply.
         """
-        names = [name for name in (self.name, self.host, self.ip) if name]
-        return (
-            selector in (self.node_id, *names)
-            or selector in _SPECIAL
-            or ":" in selector
-            or any(fnmatchcase(name, selector) for name in (*names, (self.ip or "").rpartition(":")[0]))
-        )
+        names = [name for name in (self.name, self.host, self.ip, (self.ip or "").rpartition(":")[0]) if name]
+        if selector in (self.node_id, *names) or selector in _SPECIAL or ":" in selector:
+            return True
+        return "*" in selector and any(_pattern(selector).fullmatch(name) for name in names)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by its name, as plain values."""
@@ -143,6 +141,28 @@ class NodeStats:
         names = {name for node in self.nodes for name in (node.node_id, node.name, node.host, node.ip)}
         rest = [entry for entry in selectors or () if entry not in names]
         return [entry for entry in rest if not any(node.is_meant_by(entry) for node in self.nodes)]
+
+    def narrowed(self, selectors: tuple[str, ...] | None) -> NodeStats:
+        """
+        Narrow the statistics of all nodes to those that a list means.
+
+        A node that failed still counts, unless each entry is a name of one that answered: it may be meant.
+
+        :param selectors: the entries of a plain list; None for all nodes.
+        :returns: the statistics, perhaps of no node.
+        """
+        if selectors is None:
+            return self
+        nodes = tuple(node for node in self.nodes if any(map(node.is_meant_by, selectors)))
+        if self.unknown(selectors) or any("*" in entry for entry in selectors):
+            return replace(self, nodes=nodes)
+        return replace(self, nodes=nodes, failures=(), failed=0)
+
+
+@lru_cache(maxsize=256)
+def _pattern(selector: str) -> re.Pattern[str]:
+    # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
+    return re.compile(".*".join(map(re.escape, selector.split("*"))), re.DOTALL)
 
 
 def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, Measure | None]) -> NodeCpu:

@@ -17,6 +17,8 @@ SAMPLING_TYPES = ("cpu", "wait", "block")
 
 # What templates write for all nodes.
 _ALL = "_all"
+# Addresses, which not every version and service shows as it compares them; with patterns of them.
+_ADDRESS = re.compile(r"[0-9.*]+")
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # Seconds that a node pauses after each snapshot of its threads.
@@ -47,6 +49,19 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if {".", ".."} & set(named):
         raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
     return None if set(named) == {_ALL} else named
+
+
+def is_plain(selectors: tuple[str, ...] | None) -> bool:
+    """
+    Return whether a list of nodes has only names, ids and patterns of names.
+
+    The rest only the cluster can resolve: ``_local`` and its kin, ``attribute:value``, roles (which may also take nodes
+    out of the list) and addresses.
+    """
+    return all(
+        not entry.startswith("_") and ":" not in entry and (entry == "*" or not _ADDRESS.fullmatch(entry))
+        for entry in selectors or ()
+    )
 
 
 @dataclass(frozen=True, slots=True)

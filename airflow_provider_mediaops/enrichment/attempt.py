@@ -144,6 +144,8 @@ class Attempt:
         self._log = log
         self._warn = warn
         self._isbns = isbns
+        #: Whether one request asks for many books.
+        self.bulk = enrichment.bulk
         self._resumed = staging.resumed
         is_done = staging.rows >= enrichment.total
         datasets = [] if is_done else enrichment.earlier()
@@ -221,7 +223,7 @@ class Attempt:
     def _rows_left(self, *, keep: Keep = False) -> Iterator[IsbnRow]:
         return islice(self._enrichment.rows(self._isbns, keep=keep), self._staging.rows, None)
 
-    def commit(self, update: BatchUpdate) -> None:
+    def save(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
         from airflow_provider_mediaops.enrichment.dataset_rows import row_of
 
@@ -262,14 +264,17 @@ class Attempt:
         self._close()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
-    def finish(self) -> str:
+    def finish(self) -> None:
         """Commit the rest, and set the return value of the task."""
         self._commit_news()
         self._close()
         progress = self._progress
         figures = {**progress.figures, "requests": self._requests, "rows_per_second": round(progress.per_second, 1)}
         self._staging.summary = {**figures, "resumed": self._resumed}
-        return f"{progress.line()} Written to {self._enrichment.destination}."
+
+    def end_line(self) -> str:
+        """Return the last line of the log, once the dataset is published."""
+        return f"{self._progress.line()} Written to {self._enrichment.destination}."
 
     @property
     def _requests(self) -> int:

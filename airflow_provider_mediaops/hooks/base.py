@@ -257,8 +257,7 @@ class ServiceHook(BaseHook):
         look: Callable[[Ask], CallFlow[T]],
         monotonic: Callable[[], float],
         deadline: float = float("inf"),
-        gave_up: Callable[[Wait], None] | None = None,
-    ) -> CallFlow[T | None]:
+    ) -> CallFlow[T]:
         """
         Make a reading of a long wait, with the connection as it is now.
 
@@ -269,19 +268,18 @@ class ServiceHook(BaseHook):
         :param look: returns the call flow of a reading.
         :param monotonic: the clock of the wait.
         :param deadline: the end of the time in which the reading may wait, for example for its turn in the key's rate.
-        :param gave_up: called with a wait that would have ended later; the result is None then.
-        :raises MediaOpsError: if the service fails.
+        :raises MediaOpsError: if the service fails, or the reading would have to wait for longer.
         """
         if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
             yield from self._was_edited(self._service, monotonic)
         service = yield from self.current_service()
         try:
-            return (yield from until(deadline, look(service.ask), monotonic, gave_up))
+            return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
             if not (yield from self._was_edited(service, monotonic)):
                 raise
         service = yield from self.current_service()
-        return (yield from until(deadline, look(service.ask), monotonic, gave_up))
+        return (yield from until(deadline, look(service.ask), monotonic))
 
     def _was_edited(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
         """Return whether the connection was edited since a service was made of it; then it is used from now on."""
@@ -479,19 +477,17 @@ class OwnReadings(Generic[T]):
     :param look: returns the call flow of a reading.
     :param monotonic: the clock of the wait.
     :param longest_wait: the longest time for which a reading may wait, for example for its turn in the key's rate.
-    :param gave_up: called with a wait that would have been longer.
     """
 
     hook: ServiceHook
     look: Callable[[Ask], CallFlow[T]]
     monotonic: Callable[[], float]
     longest_wait: float = float("inf")
-    gave_up: Callable[[Wait], None] | None = None
 
-    def next(self, pause: float, deadline: float) -> CallFlow[T | None]:
+    def next(self, pause: float, deadline: float) -> CallFlow[T]:
         """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
         if pause:
             # No reason: a line in the log for each pause of a long wait would hide the changes.
             yield Wait(pause)
         limit = min(deadline + LATE_SECONDS, self.monotonic() + self.longest_wait)
-        return (yield from self.hook.reading(self.look, self.monotonic, limit, self.gave_up))
+        return (yield from self.hook.reading(self.look, self.monotonic, limit))

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
@@ -280,25 +281,21 @@ def observed(
         flow.close()
 
 
-def until(
-    deadline: float,
-    flow: CallFlow[T],
-    monotonic: Callable[[], float],
-    gave_up: Callable[[Wait], None] | None = None,
-) -> CallFlow[T | None]:
+def until(deadline: float, flow: CallFlow[T], monotonic: Callable[[], float]) -> CallFlow[T]:
     """
     Keep a reading from waiting past the time limit of a wait, and from logging each retry.
 
-    It ends with None before the first wait that would end after the deadline; ``gave_up`` is called with that wait.
+    It ends with a TemporaryError before the first wait that would end after the deadline.
     """
     try:
         step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
                 if step.seconds > deadline - monotonic():
-                    if gave_up:
-                        gave_up(step)
-                    return None
+                    raise TemporaryError(
+                        f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
+                        retry_after=step.seconds,
+                    )
                 if step.is_retry:
                     # The wait itself logs once that readings fail.
                     step = Wait(step.seconds)

@@ -15,26 +15,33 @@ _ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
 _AMAZON, _GOOGLE = ("s3", "s3a", "s3n"), ("gs", "gcs")
 
 
+def _parts(path: str) -> tuple[str, str, str]:
+    """Return the scheme of a path, its user information and the rest; the first two may be empty."""
+    found = _SCHEME.fullmatch(path)
+    if not found:
+        return "", "", path
+    authority, slash, key = found[2].partition("/")
+    userinfo, _, bucket = authority.rpartition("@")
+    return found[1], userinfo, f"{bucket}{slash}{key}"
+
+
 def conn_id_in(path: str) -> str | None:
     """Return the id of the connection in a path, its user information; None if there is none."""
-    parts = _SCHEME.fullmatch(path)
-    return (parts[2].partition("/")[0].rpartition("@")[0] or None) if parts else None
+    return _parts(path)[1] or None
 
 
 def without_userinfo(path: str) -> str:
     """Return a path without the user information between scheme and bucket."""
-    parts = _SCHEME.fullmatch(path)
-    if not parts:
-        return path
-    authority, slash, key = parts[2].partition("/")
-    return f"{parts[1]}://{authority.rpartition('@')[2]}{slash}{key}"
+    scheme, _, rest = _parts(path)
+    return f"{scheme}://{rest}" if scheme else path
 
 
 def uri_of(path: str) -> str:
     """Return the URI of the asset that a path names, without user information and without a query: it may be signed."""
-    parts = _SCHEME.fullmatch(without_userinfo(path))
-    scheme = parts[1].lower() if parts else "file"
-    rest = parts[2] if parts else path.removeprefix("file:")
+    scheme, _, rest = _parts(path)
+    if not scheme:
+        return f"file://{_absolute(rest.removeprefix('file:')).translate(_ESCAPES)}"
+    scheme = scheme.lower()
     if scheme in _WEB:
         return f"{scheme}://{_QUERY.sub('', rest)}"
     if scheme in _LOCAL:

@@ -1,22 +1,41 @@
-"""Base class of the notifiers: it renders the templates, and says of which callback one fails, and why."""
+"""Base class of the notifiers: it completes the context of a callback, renders the templates, and calls the service."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from pkgutil import resolve_name
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from airflow.sdk import BaseNotifier
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     import jinja2
     from airflow.sdk import DAG, Context
+
+    from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.http.exchange import CallFlow
+
+_TIMES = {
+    "data_interval_end",
+    "data_interval_start",
+    "deadline_time",
+    "end_date",
+    "last_scheduling_decision",
+    "logical_date",
+    "partition_date",
+    "queued_at",
+    "run_after",
+    "start_date",
+}
 
 
 class ServiceNotifier(BaseNotifier):
@@ -31,17 +50,31 @@ class ServiceNotifier(BaseNotifier):
 
     #: The class's own arguments, which may be templated.
     own_arguments: ClassVar[tuple[str, ...]]
+    #: The hook of the service, as ``module:class``, and the argument with the connection's id.
+    hook_class: ClassVar[str]
+    conn_id_field: ClassVar[str]
 
     def __init__(self, *, context: Context | None = None) -> None:
         super().__init__(context)
 
     @abstractmethod
+    def _flow(self, hook: Any, context: Context) -> CallFlow[None]:
+        """Return the call flow that calls the service; to read arguments and files is a blocking step of it."""
+
     def notify(self, context: Context) -> None:
         """Call the service; raise if that fails."""
+        with self._make_hook() as hook:
+            hook.run(self._flow(hook, context))
 
-    @abstractmethod
     async def async_notify(self, context: Context) -> None:
         """Call the service on the event loop; raise if that fails."""
+        # In a thread: it imports the service's modules.
+        with await in_thread(self._make_hook) as hook:
+            await hook.arun(self._flow(hook, context))
+
+    def _make_hook(self) -> ServiceHook:
+        hook: ServiceHook = resolve_name(self.hook_class)(getattr(self, self.conn_id_field))
+        return hook
 
     def __call__(self, *args: Any) -> None:
         """Render the templates and call the service; Airflow calls this with the context."""
@@ -72,9 +105,7 @@ class ServiceNotifier(BaseNotifier):
 
     def _event(self, given: Context) -> tuple[ServiceNotifier, Context]:
         """Give a notifier whose templates are rendered, and the context: one notifier may serve many tasks."""
-        from airflow_provider_mediaops.notifications.contexts import complete
-
-        context = complete(given)
+        context = _complete(given)
         event = copy(self)
         event.render_template_fields(context)
         return event, context
@@ -95,11 +126,8 @@ class ServiceNotifier(BaseNotifier):
                 else:
                     rendered = self.render_template(value, context, environment)
             except Exception as error:
-                from airflow_provider_mediaops.notifications.contexts import about_missing_name
-
-                raise InvalidArgumentError(
-                    f"{name} cannot be rendered from {value!r}: {_reason(error)}.{about_missing_name(error, context)}"
-                ) from error
+                what = f"{name} cannot be rendered from {value!r} in {_kind_of(context)}"
+                raise InvalidArgumentError(f"{what}: {_reason(error)}.") from error
             setattr(self, name, rendered)
 
     def get_template_env(self, dag: DAG | None = None) -> jinja2.Environment:
@@ -124,3 +152,54 @@ def _reason(error: Exception) -> str:
     from jinja2 import TemplateError
 
     return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
+
+
+def _kind_of(context: Context) -> Literal["a deadline alert", "a DAG's callback", "a task's callback"]:
+    """Tell from a context which kind of callback Airflow calls."""
+    if "deadline" in context:
+        return "a deadline alert"
+    # Airflow gives a reason to the callbacks of DAGs only.
+    return "a DAG's callback" if "reason" in context else "a task's callback"
+
+
+def _complete(context: Context) -> Context:
+    """
+    Copy a context, and add what is known of the run.
+
+    Airflow gives a deadline alert its run as the REST API shows it: texts for times, ``dag_run_id`` for ``run_id``,
+    and none of the names beside it. The copy has them as in a task: those of the logical date only if the run has one.
+    The callback of a task whose worker was lost has no ``exception``; the copy says None.
+    """
+    given = cast("Mapping[str, Any]", context)
+    kind = _kind_of(context)
+    if kind == "a deadline alert":
+        return cast("Context", {**given, **_names_of_the_run(given)})
+    return cast("Context", {"exception": None, **given} if kind == "a task's callback" else {**given})
+
+
+def _names_of_the_run(given: Mapping[str, Any]) -> dict[str, Any]:
+    from airflow.sdk.timezone import coerce_datetime
+
+    run = _object(given["dag_run"])
+    run.run_id = run.dag_run_id
+    known = {"dag_run": run, "deadline": _object(given["deadline"]), "run_id": run.run_id}
+    known |= {name: getattr(run, name) for name in ("partition_key", "partition_date") if hasattr(run, name)}
+    if run.logical_date is not None:
+        ds, ts = f"{run.logical_date:%Y-%m-%d}", run.logical_date.isoformat()
+        known |= {
+            "logical_date": coerce_datetime(run.logical_date),
+            "data_interval_start": coerce_datetime(run.data_interval_start),
+            "data_interval_end": coerce_datetime(run.data_interval_end),
+            "ds": ds,
+            "ds_nodash": ds.replace("-", ""),
+            "ts": ts,
+            "ts_nodash": f"{run.logical_date:%Y%m%dT%H%M%S}",
+            "ts_nodash_with_tz": ts.replace("-", "").replace(":", ""),
+        }
+    return known
+
+
+def _object(fields: Mapping[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{name: (read_iso_time(value) or value) if name in _TIMES else value for name, value in fields.items()}
+    )

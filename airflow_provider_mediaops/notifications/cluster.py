@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_provider_mediaops.arguments import path_text, read_path
-from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import given_arguments, is_templated, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
@@ -53,6 +52,9 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         logged, as every failure of a notifier is.
     """
 
+    hook_class = "airflow_provider_mediaops.hooks.cluster:SearchClusterHook"
+    conn_id_field = "cluster_conn_id"
+
     def __init__(
         self,
         *,
@@ -94,18 +96,11 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
 
-    def notify(self, context: Context) -> None:
-        """Take a capture, and write the files."""
-        capture = self._capture(context)
-        with self._make_hook() as hook:
-            hook.run(capture(hook.asking))
+    def _flow(self, hook: SearchClusterHook, context: Context) -> CallFlow[None]:
+        from airflow_provider_mediaops.http.exchange import Blocking
 
-    async def async_notify(self, context: Context) -> None:
-        """Capture on the event loop, and write the files beside it."""
-        # In threads, because these import modules, too.
-        capture = await in_thread(partial(self._capture, context))
-        with await in_thread(self._make_hook) as hook:
-            await hook.arun(capture(hook.asking))
+        capture = yield Blocking(partial(self._capture, context))
+        yield from capture(hook.asking)
 
     def _capture(self, context: Context) -> Callable[[Ask], CallFlow[Any]]:
         """Read the rendered arguments, so that a wrong one spends no request; return what makes the call flow."""
@@ -115,11 +110,6 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         files = self._files(context)
         plan, _ = read_plan(given_arguments(self))
         return partial(capture_at_once, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
-
-    def _make_hook(self) -> SearchClusterHook:
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
-        return SearchClusterHook(self.cluster_conn_id)
 
     def _files(self, context: Context) -> CaptureFiles:
         """Read the rendered destination."""

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import path_text, shown
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
-from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import given_arguments, is_templated, templated_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity
-
 
 # An operator reads its text from files that end so.
 _TEMPLATE_FILES = (".j2", ".jinja", ".jinja2")
@@ -46,6 +44,9 @@ class PostBulletinNotifier(ServiceNotifier):
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
+
+    hook_class = "airflow_provider_mediaops.hooks.video:VideoPlatformHook"
+    conn_id_field = "video_conn_id"
 
     def __init__(
         self,
@@ -79,25 +80,24 @@ class PostBulletinNotifier(ServiceNotifier):
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
 
-    def notify(self, context: Context) -> None:
-        """Post the bulletin, unless the journal says that it is posted."""
-        with self._leaving_it_to_others():
-            delivery, activity = self._begin(context), None
-            if delivery is None or not delivery.already_posted:
-                with self._make_hook() as hook:
-                    activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
-            self._log_result(delivery, activity)
+    def _flow(self, hook: VideoPlatformHook, context: Context) -> CallFlow[None]:
+        from airflow_provider_mediaops.http.exchange import Blocking
 
-    async def async_notify(self, context: Context) -> None:
-        """Post the bulletin on the event loop, unless the journal says that it is posted."""
-        with self._leaving_it_to_others():
-            # In threads, because these import the service's modules, and read the journal.
-            delivery, activity = await in_thread(partial(self._begin, context)), None
+        delivery: Delivery | None
+        activity: Activity | None = None
+        try:
+            delivery = yield Blocking(partial(self._begin, context))
             if delivery is None or not delivery.already_posted:
-                with await in_thread(self._make_hook) as hook:
-                    posting = hook.posting(self.text, self.video_id, self.playlist_id, delivery=delivery)
-                    activity = await hook.arun(posting)
-            self._log_result(delivery, activity)
+                activity = yield from hook.posting(self.text, self.video_id, self.playlist_id, delivery=delivery)
+        except DestinationInUseError as error:
+            # What the journal is for, if many tasks end at the same time.
+            self.log.warning("%s", error)
+            return
+        # Another task may have posted meanwhile.
+        if delivery and delivery.already_posted:
+            self.log.info("%s", delivery.already_posted)
+        elif activity:
+            self.log.info("Posted bulletin %s.", activity.id)
 
     def _begin(self, context: Context) -> Delivery | None:
         from airflow_provider_mediaops.storage.ownership import task_of
@@ -106,22 +106,3 @@ class PostBulletinNotifier(ServiceNotifier):
         # Each call is an author of its own: a notifier has no tries.
         author = {"task": f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"}
         return begin_delivery(given_arguments(self), self._kept_by, None, author, self.log.warning)
-
-    def _log_result(self, delivery: Delivery | None, activity: Activity | None) -> None:
-        if delivery and delivery.already_posted:
-            self.log.info("%s", delivery.already_posted)
-        elif activity:
-            self.log.info("Posted bulletin %s.", activity.id)
-
-    @contextmanager
-    def _leaving_it_to_others(self) -> Iterator[None]:
-        try:
-            yield
-        except DestinationInUseError as error:
-            # What the journal is for, if many tasks end at the same time.
-            self.log.warning("%s", error)
-
-    def _make_hook(self) -> VideoPlatformHook:
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-
-        return VideoPlatformHook(self.video_conn_id)

@@ -1,24 +1,38 @@
-"""Base class of the operators: a task that can be stopped and deferred, and says what it has read and written."""
+"""
+Base classes of the operators: a task that can be stopped and deferred, and says what it has read and written.
+
+One that writes a dataset resumes what an earlier attempt has saved, here or in the triggerer.
+"""
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
+from contextlib import closing
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.task_failure import constructing, given_arguments, is_templated
-from airflow_provider_mediaops.task_stop import StoppableTask
+from airflow_provider_mediaops.task_failure import (
+    StoppableTask,
+    ending_task,
+    given_arguments,
+    is_templated,
+    use_retry_policy,
+)
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 
 class ServiceOperator(StoppableTask, BaseOperator):
@@ -38,10 +52,10 @@ class ServiceOperator(StoppableTask, BaseOperator):
         # Of a class without one, Airflow wraps its own, and then takes None for the inlets of a mapped task from there.
         super().__init__(**kwargs)
 
-    def _check_known(self, given: Mapping[str, Any]) -> None:
-        """Check the arguments at the end of the constructor, which was given Airflow's own, too."""
-        with constructing(self, given):
-            self._check(given_arguments(self), is_templated)
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated, at the end of the constructor."""
+        self._check(given_arguments(self), is_templated)
+        use_retry_policy(self)
 
     @abstractmethod
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
@@ -117,3 +131,88 @@ class ServiceOperator(StoppableTask, BaseOperator):
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
         raise AirflowTaskTimeout(f"The task took longer than {self.execution_timeout}.") from error
+
+
+class DatasetOperator(ServiceOperator):
+    """Base class of the operators that write a dataset; an attempt resumes what an earlier one has saved, anywhere."""
+
+    #: The trigger that works in this task's place, as ``module:class``, and the argument with the connection's id.
+    trigger_class: ClassVar[str]
+    conn_id_field: ClassVar[str]
+    destination: Any
+    deferrable: bool
+
+    @abstractmethod
+    def _read_work(self, context: Context) -> DatasetWork:
+        """Read the rendered arguments; keep the paths as they are, for the lineage."""
+
+    def _surveyed(self, work: Any) -> DatasetWork:
+        """Return the work with what needs a long look at its source."""
+        done: DatasetWork = work
+        return done
+
+    @abstractmethod
+    def _attempt(self, work: Any, staging: Staging) -> Any:
+        """Begin an attempt, which has the methods ``save``, ``abort``, ``finish`` and ``end_line``."""
+
+    @abstractmethod
+    def _items(self, hook: Any, attempt: Any) -> Generator[Any, None, None]:
+        """Yield what is left to be fetched, in parts that are saved one by one."""
+
+    def _before_deferral(self, work: Any, dataset: Dataset) -> tuple[DatasetWork, dict[str, Any]]:
+        """Return the work as the triggerer does it, and what the task that resumes has to know."""
+        return work, {}
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Do what is left of the work, here or in the triggerer, publish the dataset, and return the summary."""
+        started = time.monotonic()
+        with ending_task():
+            work = self._read_work(context)
+            owner, dataset = work.owned_by(), work.dataset()
+            summary = dataset.published(owner)
+            if summary is not None:
+                self.log.info("An earlier attempt of this task has written %s already.", self.destination)
+                return self._returned(context, summary)
+            work = self._surveyed(work)
+            dataset = work.dataset()
+            if self.deferrable:
+                self._defer(work, dataset, started)
+            with dataset.staging(owner) as staging:
+                attempt = self._attempt(work, staging)
+                self._carry_out(attempt)
+            self.log.info("%s", attempt.end_line())
+        return self._returned(context, staging.summary)
+
+    def _carry_out(self, attempt: Any) -> None:
+        hook_class = resolve_name(resolve_name(self.trigger_class).hook_class)
+        try:
+            with (
+                hook_class(getattr(self, self.conn_id_field)).stopped_by(self.stop) as hook,
+                closing(self._items(hook, attempt)) as items,
+            ):
+                for item in items:
+                    attempt.save(item)
+        except BaseException:
+            attempt.abort()
+            raise
+        attempt.finish()
+
+    def _defer(self, work: DatasetWork, dataset: Dataset, started: float) -> None:
+        # Whether the destination can be written, and nobody else writes it, is known before the deferral.
+        dataset.check(work.owned_by())
+        work, kept = self._before_deferral(work, dataset)
+        conn_id = getattr(self, self.conn_id_field)
+        trigger = resolve_name(self.trigger_class)(conn_id=conn_id, work=work.to_dict())
+        self._defer_to(trigger, self.destination, started=started, kwargs=kept)
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
+        from airflow_provider_mediaops.triggers.base import summary_of
+
+        with ending_task():
+            summary = summary_of(event)
+        return self._returned(context, summary)
+
+    def _returned(self, context: Context, summary: dict[str, Any]) -> dict[str, Any]:
+        self._note_in_events(context, summary)
+        return summary

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import ordered, path_text, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.operators.base import ServiceOperator
+from airflow_provider_mediaops.operators.base import DatasetOperator
 from airflow_provider_mediaops.operators.enrichment_arguments import check, read_enrichment, read_reuse
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
+from airflow_provider_mediaops.task_failure import given_arguments, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
-    from airflow_provider_mediaops.enrichment.attempt import Enrichment
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.enrichment.attempt import Attempt, Enrichment
+    from airflow_provider_mediaops.hooks.books import BookDatabaseHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
@@ -34,7 +34,7 @@ _KEPT_LIST = "isbns.jsonl"
 _REUSE_FOR, _REUSE_NOT_FOUND_FOR = timedelta(days=90), timedelta(days=7)
 
 
-class EnrichIsbnsOperator(ServiceOperator):
+class EnrichIsbnsOperator(DatasetOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
@@ -106,6 +106,10 @@ class EnrichIsbnsOperator(ServiceOperator):
 
     # The columns that the dataset takes from its source, with their types, once this attempt knows them.
     _columns: Mapping[str, ColumnType] | None = None
+    # The list, if it is in no file.
+    _listed: list[Any] | None = None
+    conn_id_field = "books_conn_id"
+    trigger_class = "airflow_provider_mediaops.triggers.books:EnrichmentTrigger"
     operator_extra_links = (DatasetLink(),)
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
         ("isbns", "source", "isbn_column", "keep_columns", "reuse"), "json"
@@ -161,7 +165,7 @@ class EnrichIsbnsOperator(ServiceOperator):
         self.max_requests = max_requests
         self.deferrable = read_flag("deferrable", deferrable)
         self.books_conn_id = books_conn_id
-        self._check_known(kwargs)
+        self._check_known()
 
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
@@ -171,46 +175,54 @@ class EnrichIsbnsOperator(ServiceOperator):
             raise InvalidArgumentError("Give either isbns or source.")
         check(given, is_unknown)
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        started = time.monotonic()
-        with ending_task():
-            enrichment, isbns = read_enrichment(given_arguments(self), context, self.log.warning)
-            # The lineage of the task has the paths as they are.
-            self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
-            self.destination = enrichment.destination
-            self.source = None if enrichment.source is None else list(enrichment.source)
-            self.reuse = list(enrichment.reuse) or None
-            owner = enrichment.owned_by()
-            summary = enrichment.dataset().published(owner)
-            if summary is not None:
-                self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
-                self._note_in_events(context, summary)
-                return summary
-            for earlier in enrichment.earlier():
-                earlier.check()
-            enrichment = self._surveyed(enrichment, isbns)
-            self._columns = enrichment.columns
-            dataset = enrichment.dataset()
-            if self.deferrable and enrichment.total:
-                self._defer(enrichment, dataset, isbns, started)
-            with dataset.staging(owner) as staging:
-                line = self._enrich(enrichment, staging, isbns)
-            self.log.info("%s", line)
-        self._note_in_events(context, staging.summary)
-        return staging.summary
+    def _read_work(self, context: Context) -> Enrichment:
+        enrichment, self._listed = read_enrichment(given_arguments(self), context, self.log.warning)
+        # The lineage of the task has the paths as they are.
+        self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
+        self.destination = enrichment.destination
+        self.source = None if enrichment.source is None else list(enrichment.source)
+        self.reuse = list(enrichment.reuse) or None
+        return enrichment
+
+    def _surveyed(self, work: Enrichment) -> Enrichment:
+        """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
+        from airflow_provider_mediaops.enrichment.survey import survey
+
+        for earlier in work.earlier():
+            earlier.check()
+        if work.source is not None:
+            self.log.info("Reading %s.", work.named)
+        enrichment = survey(work, self._listed, self.log.info, self.log.warning)
+        self._columns = enrichment.columns
+        return enrichment
+
+    def _attempt(self, work: Enrichment, staging: Staging) -> Attempt:
+        from airflow_provider_mediaops.enrichment.attempt import Attempt
+
+        return Attempt(work, staging, self.log.info, self.log.warning, isbns=self._listed)
+
+    def _items(self, hook: BookDatabaseHook, attempt: Attempt) -> Generator[BatchUpdate, None, None]:
+        hook.run(attempt.start(hook.service.client, hook.plan))
+        yield from hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=attempt.bulk)
+
+    def _before_deferral(self, work: Enrichment, dataset: Dataset) -> tuple[Enrichment, dict[str, Any]]:
+        from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
+        from airflow_provider_mediaops.storage.source_list import ListSource
+
+        if self._listed is not None:
+            # A list may be long, and the arguments of a trigger are in Airflow's database.
+            path = dataset.keep(work.owned_by(), _KEPT_LIST, list_lines(self._listed))
+            version = ListSource([path]).version()
+            kept: dict[str, Any] = {"source": [path], "isbn_column": ["isbn"], "keep_columns": False}
+            work = replace(work, version=version, list_is_kept=True, **kept)
+        return work, {"columns": dict(work.columns)}
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.triggers.base import summary_of
-
-        with ending_task():
-            summary = summary_of(event)
         self._columns = columns
-        self._note_in_events(context, summary)
-        return summary
+        return super().execute_complete(context, event)
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.enrichment.arguments import read_source
@@ -220,52 +232,3 @@ class EnrichIsbnsOperator(ServiceOperator):
         lists: dict[str, Any] = {"source": source, "keep": self.keep_columns, "columns": self._columns}
         lists |= {"reuse": read_reuse(self.reuse), "numbered": self.several == "rows"}
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
-
-    def _surveyed(self, enrichment: Enrichment, isbns: list[Any] | None) -> Enrichment:
-        """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
-        from airflow_provider_mediaops.enrichment.survey import survey
-
-        if enrichment.source is not None:
-            self.log.info("Reading %s.", enrichment.named)
-        return survey(enrichment, isbns, self.log.info, self.log.warning)
-
-    def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
-        from airflow_provider_mediaops.enrichment.attempt import Attempt
-        from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-
-        attempt = Attempt(enrichment, staging, self.log.info, self.log.warning, isbns=isbns)
-        with BookDatabaseHook(self.books_conn_id).stopped_by(self.stop) as hook:
-            batch = hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
-            try:
-                client = hook.service.client
-                hook.run(attempt.start(client, hook.plan))
-                with closing(batch) as updates:
-                    for update in updates:
-                        attempt.commit(update)
-            except BaseException:
-                attempt.abort()
-                raise
-        return attempt.finish()
-
-    def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
-        from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
-        from airflow_provider_mediaops.storage.source_list import ListSource
-        from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
-
-        # Whether the destination can be written, and nobody else writes it, is known before the deferral.
-        owner = enrichment.owned_by()
-        dataset.check(owner)
-        if isbns is not None:
-            # A list may be long, and the arguments of a trigger are in Airflow's database.
-            path = dataset.keep(owner, _KEPT_LIST, list_lines(isbns))
-            version = ListSource([path]).version()
-            kept: dict[str, Any] = {
-                "source": [path],
-                "version": version,
-                "isbn_column": ["isbn"],
-                "keep_columns": False,
-            }
-            enrichment = replace(enrichment, list_is_kept=True, **kept)
-        trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
-        kwargs = {"columns": dict(enrichment.columns)}
-        self._defer_to(trigger, self.destination, started=started, kwargs=kwargs)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
+    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
@@ -143,7 +144,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         self.running_tasks, self.show_queries = running_tasks, show_queries
         self.deferrable = read_flag("deferrable", deferrable)
         self.cluster_conn_id = cluster_conn_id
-        self._check_known(kwargs)
+        self._check_known()
 
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
@@ -160,41 +161,39 @@ class CaptureHotThreadsOperator(ServiceOperator):
         return read_plan(given_arguments(self), _default_timeout())
 
     def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
-        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
-
-        taken_for = TakenFor.from_context(context)
-        return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
-
-    def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor, capture_paths
         from airflow_provider_mediaops.storage.mapped_tasks import claim
         from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
 
         self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)
-        destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
-        self.destination = destination
+        self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         # The name without the suffix of a format: whatever the formats, it stands for the files of one capture.
-        stem = capture_paths(destination, "txt")["txt"].removesuffix(".txt")
+        stem = capture_paths(self.destination, "txt")["txt"].removesuffix(".txt")
         claim(stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "capture")
+        taken_for = TakenFor.from_context(context)
+        return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
+
+    def _make_hook(self) -> SearchClusterHook:
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        return SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.hooks.base import OwnReadings
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         started = time.monotonic()
         with ending_task():
-            self._prepare(context)
             plan, limit = self._plan()
             files = self._files(plan, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
-            with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
+            with self._make_hook() as hook:
                 flow = capture_when_hot(
                     hook.asking,
                     plan,
@@ -213,6 +212,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
             return self._result(context, summary_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
         from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
 
         # If no triggerer ran for the whole wait, it ends as at its time limit.
@@ -223,18 +223,11 @@ class CaptureHotThreadsOperator(ServiceOperator):
             waited = plan.watch is not None
             if waited and plan.on_timeout != "capture":
                 return self._result(context, {"timed_out": True})
-            self._prepare(context)
-            return self._result(context, self._capture_here(context, timed_out=waited))
-
-    def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
-        plan, _ = self._plan()
-        with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             files = self._files(plan, context)
             files.check()
-            return hook.run(capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=timed_out))
+            with self._make_hook() as hook:
+                flow = capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=waited)
+                return self._result(context, hook.run(flow))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.plan import TakenFor, read_formats

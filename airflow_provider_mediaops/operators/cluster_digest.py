@@ -65,7 +65,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         self.destination = path_text(destination)
         self.since = since
         self.until = until
-        self._check_known(kwargs)
+        self._check_known()
 
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
-from airflow_provider_mediaops.operators.base import ServiceOperator
+from airflow_provider_mediaops.operators.base import DatasetOperator, ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.task_failure import ending_task, given_arguments, is_end_templated, templated_arguments
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
+    from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.arguments import OnUncertain
     from airflow_provider_mediaops.video.at_most_once import Delivery
-    from airflow_provider_mediaops.video.export import Export
+    from airflow_provider_mediaops.video.export import Export, ExportAttempt
     from airflow_provider_mediaops.video.models import Activity
 
 
@@ -89,7 +89,7 @@ class PostBulletinOperator(ServiceOperator):
         self.once_per = once_per
         self.video_conn_id = video_conn_id
         self._kept_by = [name for name in ("journal", "once_per") if getattr(self, name) is not None]
-        self._check_known(kwargs)
+        self._check_known()
 
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
@@ -155,7 +155,7 @@ class PostBulletinOperator(ServiceOperator):
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
 
 
-class ExportSubscriptionsOperator(ServiceOperator):
+class ExportSubscriptionsOperator(DatasetOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -204,6 +204,8 @@ class ExportSubscriptionsOperator(ServiceOperator):
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    conn_id_field = "video_conn_id"
+    trigger_class = "airflow_provider_mediaops.triggers.video:ExportSubscriptionsTrigger"
     operator_extra_links = (DatasetLink(),)
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "part", "for_channel_ids"), "json")
 
@@ -245,7 +247,7 @@ class ExportSubscriptionsOperator(ServiceOperator):
         self.on_unchanged = on_unchanged
         self.deferrable = read_flag("deferrable", deferrable)
         self.video_conn_id = video_conn_id
-        self._check_known(kwargs)
+        self._check_known()
 
     own_arguments = templated_arguments(__init__)
     template_fields: Sequence[str] = own_arguments
@@ -253,41 +255,13 @@ class ExportSubscriptionsOperator(ServiceOperator):
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         _check_export(given, is_unknown)
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.video.export import end_line
-
-        started = time.monotonic()
-        with ending_task():
-            export = self._read_export(context)
-            owner, dataset = export.owned_by(), export.dataset()
-            published = dataset.published(owner)
-            if published is not None:
-                self.log.info("An earlier attempt of this task has written %s already.", self.destination)
-                return self._returned(context, published)
-            if self.deferrable:
-                self._defer(export, dataset, started)
-            with dataset.staging(owner) as staging:
-                self._export(export, staging)
-        self.log.info("%s", end_line(staging.summary, export.destination))
-        return self._returned(context, staging.summary)
-
     def _returned(self, context: Context, summary: dict[str, Any]) -> dict[str, Any]:
         """Return the summary of what is published, or skip the task if nothing has changed and it asks for that."""
         from airflow_provider_mediaops.video.changes import is_unchanged
 
         if read_choice("on_unchanged", self.on_unchanged, ON_UNCHANGED) == "skip" and is_unchanged(summary):
             raise AirflowSkipException(f"Nothing has changed in the {summary['rows']} subscriptions.")
-        self._note_in_events(context, summary)
-        return summary
-
-    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the summary of the export that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.triggers.base import summary_of
-
-        with ending_task():
-            summary = summary_of(event)
-        return self._returned(context, summary)
+        return super()._returned(context, summary)
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
@@ -295,35 +269,23 @@ class ExportSubscriptionsOperator(ServiceOperator):
         filters, changes = _filter_of(given_arguments(self)), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
 
-    def _export(self, export: Export, staging: Staging) -> None:
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+    def _attempt(self, work: Export, staging: Staging) -> ExportAttempt:
         from airflow_provider_mediaops.video.export import ExportAttempt
 
-        attempt = ExportAttempt(export, staging, self.log.info, self.log.warning)
-        with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
-            client = hook.service.client
-            try:
-                for listed in hook.stream(attempt.pages(client)):
-                    attempt.save(listed)
-            except BaseException:
-                attempt.abort()
-                raise
-        attempt.finish()
+        return ExportAttempt(work, staging, self.log.info, self.log.warning)
 
-    def _defer(self, export: Export, dataset: Dataset, started: float) -> None:
+    def _items(self, hook: VideoPlatformHook, attempt: ExportAttempt) -> Generator[Any, None, None]:
+        yield from hook.stream(attempt.pages(hook.service.client))
+
+    def _before_deferral(self, work: Export, dataset: Dataset) -> tuple[Export, dict[str, Any]]:
         from airflow_provider_mediaops.storage.files import path_of
         from airflow_provider_mediaops.storage.path_checks import check_writable
-        from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 
-        # Whether the destination can be written, and nobody else writes it, is known before the deferral.
-        dataset.check(export.owned_by())
-        if export.changes:
-            check_writable(path_of(export.changes))
-        trigger = ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict())
-        self._defer_to(trigger, self.destination, started=started)
+        if work.changes:
+            check_writable(path_of(work.changes))
+        return work, {}
 
-    def _read_export(self, context: Context) -> Export:
-        """Read the rendered arguments; return the export that they mean."""
+    def _read_work(self, context: Context) -> Export:
         from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery

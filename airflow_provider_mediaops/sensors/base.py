@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_mediaops.arguments import read_flag, read_identifier
-from airflow_provider_mediaops.task_failure import PERMANENT, constructing, ending_task, is_templated
-from airflow_provider_mediaops.task_stop import StoppableTask
+from airflow_provider_mediaops.task_failure import PERMANENT, StoppableTask, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.version_compat import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -28,12 +28,11 @@ from airflow_provider_mediaops.version_compat import (
 from airflow_provider_mediaops.waiting import Done, Later, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.triggers.base import WatchTrigger
     from airflow_provider_mediaops.waiting import Watch
 
@@ -73,21 +72,17 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self.deferrable = read_flag("deferrable", deferrable)
         self._hook: ServiceHook | None = None
 
-    def _check_known(self, given: Mapping[str, Any]) -> None:
-        """
-        Check the arguments that are not templated, at the end of the constructor, which was given Airflow's own, too.
-
-        :raises InvalidArgumentError: for an argument that cannot be used.
-        """
-        with constructing(self, given):
-            conn_id = getattr(self, self.conn_id_field)
-            if not is_templated(conn_id):
-                read_identifier(self.conn_id_field, conn_id)
-            arguments = self._watch_arguments()
-            if is_templated(*arguments.values()):
-                resolve_name(self.watch_class).check(arguments, is_templated)
-            else:
-                self.make_watch()
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated, at the end of the constructor."""
+        conn_id = getattr(self, self.conn_id_field)
+        if not is_templated(conn_id):
+            read_identifier(self.conn_id_field, conn_id)
+        arguments = self._watch_arguments()
+        if is_templated(*arguments.values()):
+            resolve_name(self.watch_class).check(arguments, is_templated)
+        else:
+            self.make_watch()
+        use_retry_policy(self)
 
     def _watch_arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.watch_fields}
@@ -101,17 +96,15 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         hook: ServiceHook = hook_class(getattr(self, self.conn_id_field))
         return hook.stopped_by(self.stop)
 
-    def make_trigger(self, watch: Watch, began: float, pause: float) -> WatchTrigger:
-        """Make the trigger that waits in this sensor's place. It began at a time in seconds since 1970."""
-        conn_id = read_identifier(self.conn_id_field, getattr(self, self.conn_id_field))
+    def make_trigger(self, watch: Watch) -> WatchTrigger:
+        """Make the trigger that waits in this sensor's place, from now on."""
+        began = time.time()
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
-            conn_id=conn_id,
+            conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
             watch=asdict(watch),
             pace=asdict(self._pace(watch)),
             began=began,
             deadline=began + self.timeout,
-            first_reading=time.time() + pause,
-            answered=self._progress.answered,
         )
         return trigger
 
@@ -127,9 +120,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             with self._logging_errors():
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
                 watch = self.make_watch()
-                trigger = self.make_trigger(watch, time.time(), 0.0)
+                trigger = self.make_trigger(watch)
             if self.deferrable and can_defer(self, trigger):
-                return self._defer_unless_there(watch)
+                return self._defer_unless_there(watch, trigger)
             return self._wait_here(watch, context)
 
     def _wait_here(self, watch: Watch, context: Context) -> Any:
@@ -142,26 +135,19 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             raise AirflowRescheduleException(datetime.fromtimestamp(time.time() + outcome.seconds, timezone.utc))
         return self._result(watch, outcome)
 
-    def _defer_unless_there(self, watch: Watch) -> Any:
+    def _defer_unless_there(self, watch: Watch, trigger: WatchTrigger) -> Any:
         from airflow_provider_mediaops.triggers.base import deferral_timeout
 
-        started, began, pause = time.monotonic(), time.time(), 0.0
+        started = time.monotonic()
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if watch.decides_at_once and not self.silent_fail:
-            given_up: list[Wait] = []
-            outcome = self._look(watch, 0.0, one_poke=True, given_up=given_up)
-            if given_up:
-                # It has seen nothing, so the triggerer looks as soon as it may.
-                pause = given_up[0].seconds
-            elif isinstance(outcome, Later):
-                pause = outcome.seconds
-            else:
+            outcome = self._look(watch, 0.0, one_poke=True, longest_wait=_FIRST_READING_SECONDS)
+            if not isinstance(outcome, Later):
                 return self._result(watch, outcome)
-        return self.defer(
-            trigger=self.make_trigger(watch, began, pause),
-            method_name="execute_complete",
-            timeout=deferral_timeout(self, started, self.timeout),
-        )
+            trigger.first_reading = time.time() + outcome.seconds
+            trigger.answered = self._progress.answered
+        timeout = deferral_timeout(self, started, self.timeout)
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return the trigger's result, or raise its typed error."""
@@ -201,22 +187,16 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return Progress(self.log.log)
 
     def _look(
-        self, watch: Watch, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None
+        self, watch: Watch, elapsed: float, *, one_poke: bool, longest_wait: float = math.inf
     ) -> Done | Later | None:
-        """
-        Wait in this process, some seconds after the wait began, perhaps only to the first pause.
-
-        If given, ``given_up`` gets the wait that a reading would need for its turn, instead of waiting for it.
-        """
+        """Wait in this process, some seconds after the wait began, perhaps only to the first pause."""
         from airflow_provider_mediaops.hooks.base import OwnReadings
 
         if self._hook is None:
             self._hook = self._make_hook()
         now = time.monotonic()
         looking = wait(
-            OwnReadings(self._hook, watch.look, time.monotonic)
-            if given_up is None
-            else OwnReadings(self._hook, watch.look, time.monotonic, _FIRST_READING_SECONDS, given_up.append),
+            OwnReadings(self._hook, watch.look, time.monotonic, longest_wait),
             watch.judge(time.monotonic),
             self._pace(watch),
             self._progress,

@@ -33,4 +33,4 @@ class BookSensor(ServiceSensor):
         super().__init__(**kwargs)
         self.isbn = isbn
         self.books_conn_id = books_conn_id
-        self._check_known(kwargs)
+        self._check_known()

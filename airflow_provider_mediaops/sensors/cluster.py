@@ -63,7 +63,7 @@ class ClusterCpuSensor(ServiceSensor):
         self.require = require
         self.reading_interval = reading_interval
         self.cluster_conn_id = cluster_conn_id
-        self._check_known(kwargs)
+        self._check_known()
 
     def make_watch(self) -> CpuWatch:
         """Make the watch from the rendered arguments."""

@@ -48,4 +48,4 @@ class SubscriptionSensor(ServiceSensor):
         self.mine = mine
         self.for_channel_ids = for_channel_ids
         self.video_conn_id = video_conn_id
-        self._check_known(kwargs)
+        self._check_known()

@@ -14,9 +14,9 @@ import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from inspect import Parameter, signature
+from inspect import signature
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -46,7 +46,6 @@ MAX_ARGUMENTS_BYTES = 48_000
 _SLACK_SECONDS = 60.0
 # Of the events: a task may resume with another version of the provider than its trigger had.
 _VERSION = 1
-_REST = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
 @contextmanager
@@ -198,20 +197,9 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
 
     Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
     """
-    arguments = {name: getattr(trigger, name) for name in _argument_names(type(trigger))}
-    return f"{type(trigger).__module__}.{type(trigger).__qualname__}", arguments
-
-
-def _argument_names(trigger: type[BaseTrigger]) -> list[str]:
-    """Return the names of a constructor's arguments, with those of its base class where it passes ``**kwargs`` on."""
-    names: list[str] = []
-    for kind in trigger.__mro__:
-        if "__init__" in vars(kind):
-            _self, *parameters = signature(vars(kind)["__init__"]).parameters.values()
-            names += [one.name for one in parameters if one.kind not in _REST and one.name not in names]
-            if all(one.kind is not Parameter.VAR_KEYWORD for one in parameters):
-                break
-    return names
+    kind = type(trigger)
+    arguments = {name: getattr(trigger, name) for name in signature(kind).parameters}
+    return f"{kind.__module__}.{kind.__qualname__}", arguments
 
 
 def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:
@@ -271,18 +259,13 @@ def value_of(event: object) -> Any:
     error = fields.get("error")
     if fields.get("status") == "error" and isinstance(error, dict):
         raise error_from_dict(error)
-    raise _unreadable(fields)
+    version = fields.get("version")
+    raise InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")
 
 
 def summary_of(event: object) -> dict[str, Any]:
     """Return the summary in an event, or raise its error, as :func:`value_of` does; called in the task."""
     summary = value_of(event)
-    if isinstance(summary, dict):
-        return summary
-    # It has a value, so it is a dictionary.
-    raise _unreadable(cast("dict[str, Any]", event))
-
-
-def _unreadable(event: dict[str, Any]) -> InvalidReplyError:
-    version = event.get("version")
-    return InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")
+    if not isinstance(summary, dict):
+        raise InvalidReplyError("The trigger sent a summary that this version of the provider cannot read.")
+    return summary

@@ -220,16 +220,12 @@ class HighCpuTrigger(BaseEventTrigger):
                 yield TriggerEvent(self._payload(spike))
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
-        from airflow_provider_mediaops.triggers.spike_series import SpikeSeries, state_key
+        from airflow_provider_mediaops.triggers.spike_series import spikes, state_key
 
-        return SpikeSeries(
-            self.cluster_conn_id,
-            self._hysteresis(),
-            self.poll_interval,
-            store=asset_state_store(self),
-            key=state_key({name: getattr(self, name) for name in _WATCHED}),
-            log=self.log.log,
-        ).spikes()
+        key = state_key({name: getattr(self, name) for name in _WATCHED})
+        store = asset_state_store(self)
+        hysteresis, log = self._hysteresis(), self.log.log
+        return spikes(self.cluster_conn_id, hysteresis, self.poll_interval, store=store, key=key, log=log)
 
     def _payload(self, spike: Spike) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.cpu_watch import described

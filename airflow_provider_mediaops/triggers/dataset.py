@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from abc import abstractmethod
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
-from airflow_provider_mediaops.hooks.threads import to_its_end
-from airflow_provider_mediaops.triggers.base import TaskTrigger
+from airflow_provider_mediaops.hooks.threads import in_thread, to_its_end
+from airflow_provider_mediaops.triggers.base import TaskTrigger, reading_row
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractContextManager
 
+    from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.ownership import Owner
 
@@ -26,28 +30,42 @@ _RETRY_SECONDS = 5.0
 
 class DatasetTrigger(TaskTrigger):
     """
-    Base class for triggers that write a dataset.
+    Base class for triggers that write a dataset, and resume it after a restart of the triggerer.
 
-    Results are committed as in a worker, so a later attempt resumes wherever it runs. The event has the summary or a
-    typed error.
+    Results are saved as in a worker, so a later attempt resumes wherever it runs. The event has the summary or a typed
+    error. Between two attempts nothing is held: no file, no connection. A trigger that was superseded waits for the
+    result of the newer one.
     """
 
-    async def _written(
-        self, dataset: Dataset, owner: Owner, attempt: Callable[[Staging], Awaitable[None]]
-    ) -> dict[str, Any]:
-        """
-        Return the summary of the dataset, after as many attempts as it takes.
+    #: The hook of the service, the description of the dataset, and the attempt at it, as ``module:class``.
+    hook_class: ClassVar[str]
+    work_class: ClassVar[str]
+    attempt_class: ClassVar[str]
 
-        Between two attempts nothing is held: no file, no connection. A trigger that was superseded waits for the result
-        of the newer one.
-        """
+    def __init__(self, *, conn_id: str, work: dict[str, Any]) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.work = work
+
+    @abstractmethod
+    def _items(self, hook: Any, attempt: Any) -> AsyncGenerator[Any, None]:
+        """Yield what is left to be fetched, in parts that are saved one by one."""
+
+    async def _result(self) -> dict[str, Any]:
+        # In a thread: the first call imports the service's modules.
+        work_class = await in_thread(partial(resolve_name, self.work_class))
+        with reading_row():
+            work = work_class.from_dict(self.work)
+            owner = work.owned_by()
+            dataset = await to_its_end(work.dataset)
         while True:
             summary = await to_its_end(lambda: dataset.published(owner))
             if summary is not None:
                 return summary
             try:
                 async with _entered(dataset.staging(owner)) as staging:
-                    await attempt(staging)
+                    attempt = await to_its_end(partial(self._attempt, work, staging))
+                    await self._carry_out(attempt)
             except DestinationInUseError as error:
                 return await self._of_the_newer(dataset, owner, error)
             except TemporaryError as error:
@@ -56,7 +74,26 @@ class DatasetTrigger(TaskTrigger):
                     raise
                 await asyncio.sleep(pause)
             else:
+                self.log.info("%s", attempt.end_line())
                 return staging.summary
+
+    def _attempt(self, work: Any, staging: Staging) -> Any:
+        return resolve_name(self.attempt_class)(work, staging, self.log.info, self.log.warning)
+
+    async def _carry_out(self, attempt: Any) -> None:
+        try:
+            with await in_thread(self._make_hook) as hook:
+                async with aclosing(self._items(hook, attempt)) as items:
+                    async for item in items:
+                        await to_its_end(partial(attempt.save, item))
+        except BaseException:
+            await to_its_end(attempt.abort)
+            raise
+        await to_its_end(attempt.finish)
+
+    def _make_hook(self) -> ServiceHook:
+        hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
+        return hook
 
     async def _of_the_newer(self, dataset: Dataset, owner: Owner, error: DestinationInUseError) -> dict[str, Any]:
         """Return what a newer attempt of this task publishes; its triggerer may have been declared the owner."""

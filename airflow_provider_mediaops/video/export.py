@@ -45,6 +45,10 @@ class Export(DatasetWork):
     require_complete: bool = False
     changes: str | None = None
 
+    def __post_init__(self) -> None:
+        # Raise ValueError for what is no query.
+        self.listed()
+
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
         from airflow_provider_mediaops.storage.dataset import Dataset
@@ -140,6 +144,10 @@ class ExportAttempt:
             "resumed": self._staging.resumed,
             **(self._changes.finish() if self._changes else {}),
         }
+
+    def end_line(self) -> str:
+        """Return the last line of the log, once the dataset is published."""
+        return end_line(self._staging.summary, self._export.destination)
 
 
 def state_of(listing: Listing) -> dict[str, Any]:

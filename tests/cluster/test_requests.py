@@ -12,8 +12,7 @@ from opensearchpy import OpenSearch
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.models import NodeStats
-from airflow_provider_mediaops.cluster.query import node_list
-from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
+from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     InvalidArgumentError,
@@ -125,11 +124,10 @@ def test_nodes_picked_from_all_are_those_that_the_cluster_would_have_sent(cluste
         # Ids are random. One that begins with an underscore, as "_local" does, the cluster resolves.
         drawn_like_a_keyword = any(entry.startswith("_") for entry in nodes.split(","))
         assert is_plain(node_list(nodes)) is not drawn_like_a_keyword, nodes
-        picked = narrowed(everything, node_list(nodes))
-        assert picked is not None, nodes
+        picked = everything.narrowed(node_list(nodes))
         assert ids(picked) == ids(read(cluster, nodes)), nodes
     for nodes in unmeant:
-        assert narrowed(everything, node_list(nodes)) is None, nodes
+        assert ids(everything.narrowed(node_list(nodes))) == set(), nodes
         assert ids(read(cluster, nodes)) == set(), nodes
 
 

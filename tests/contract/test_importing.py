@@ -69,7 +69,6 @@ PARSED_WITH = {
         ".operators",
         ".sensors",
         ".task_failure",
-        ".task_stop",
         ".triggers",
         ".version_compat",
         ".waiting",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +20,7 @@ def trigger_of(task: Task, **arguments: Any) -> BaseTrigger:
     """Take the trigger that waits in a task's place."""
     made = task.make(deferrable=True, **arguments)
     if isinstance(made, ServiceSensor):
-        return made.make_trigger(made.make_watch(), time.time(), 0.0)
+        return made.make_trigger(made.make_watch())
     with pytest.raises(TaskDeferred) as caught:
         made.execute({})
     trigger: BaseTrigger = caught.value.trigger

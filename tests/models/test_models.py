@@ -126,8 +126,8 @@ async def _payload_even_if_cancelled(trigger: DatasetTrigger) -> dict[str, Any]:
 
 def _serialized_without_clears(trigger: ExportSubscriptionsTrigger) -> tuple[str, dict[str, Any]]:
     path, arguments = _SERIALIZE(trigger)
-    export = arguments["export"]
-    return path, {**arguments, "export": {**export, "owner": {**export["owner"], "clears": 0}}}
+    work = arguments["work"]
+    return path, {**arguments, "work": {**work, "owner": {**work["owner"], "clears": 0}}}
 
 
 def begin(machine: ExportMachine, numbers: set[int], run: str, steps: int, *, is_deferred: bool = False) -> None:

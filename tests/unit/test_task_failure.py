@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
+from airflow.sdk import BaseOperator, ObjectStoragePath
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
@@ -20,12 +20,8 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 from airflow_provider_mediaops.version_compat import AirflowFailException
@@ -54,10 +50,10 @@ def task() -> CaptureHotThreadsOperator:
     return CaptureHotThreadsOperator(task_id="capture", destination="/out/report.txt")
 
 
-def decide(error: Exception, try_number: int = 1, **settings: Any) -> Any:
+def decide(error: Exception, **settings: Any) -> Any:
     given = CaptureHotThreadsOperator(task_id="capture", destination="/out/report.txt", **settings)
     policy: Any = given.retry_policy
-    return policy.evaluate(error, try_number, 5, {"task": given})
+    return policy.evaluate(error, 1, 5, {"task": given})
 
 
 def asked(seconds: float) -> RateLimitedError:
@@ -72,28 +68,11 @@ class TestWithRetryPolicies:
         assert decision.action.name == "FAIL"
         assert type(error).__name__ in decision.reason
 
-    @pytest.mark.parametrize(
-        ("try_number", "settings", "least"),
-        [
-            (1, {"retry_exponential_backoff": 2.0}, 60),
-            (4, {"retry_exponential_backoff": True}, 480),
-            (4, {"retry_exponential_backoff": 3.0}, 1_620),
-            (4, {"retry_exponential_backoff": 2.0, "max_retry_delay": timedelta(seconds=100)}, 100),
-            (4, {"retry_exponential_backoff": 0}, 60),
-            (4, {"max_retry_delay": timedelta(seconds=10)}, 60),
-        ],
-    )
-    def test_the_longer_of_the_services_pause_and_the_tasks_own_delay_counts(
-        self, try_number: int, settings: dict[str, Any], least: int
-    ) -> None:
-        settings = {"retry_delay": timedelta(minutes=1), **settings}
-        assert decide(asked(least), try_number, **settings).action.name == "DEFAULT"
-        decision = decide(asked(least + 1), try_number, **settings)
-        assert (decision.action.name, decision.retry_delay) == ("RETRY", timedelta(seconds=least + 1))
-
-    def test_a_delay_that_grows_beyond_all_numbers_is_as_long_as_airflow_allows(self) -> None:
-        settings: dict[str, Any] = {"retry_delay": timedelta(minutes=1), "retry_exponential_backoff": 2.0}
-        assert decide(asked(86_400), 5_000, **settings).action.name == "DEFAULT"
+    def test_the_longer_of_the_services_pause_and_the_tasks_own_delay_counts(self) -> None:
+        own = timedelta(minutes=1)
+        assert decide(asked(60), retry_delay=own).action.name == "DEFAULT"
+        decision = decide(asked(61), retry_delay=own)
+        assert (decision.action.name, decision.retry_delay) == ("RETRY", timedelta(seconds=61))
 
     @pytest.mark.parametrize("seconds", [86_401.0, 366 * 86_400.0, float("inf")])
     def test_no_service_parks_a_task_for_more_than_a_day(self, seconds: float) -> None:
@@ -167,25 +146,3 @@ def test_result_of_another_task_is_a_template() -> None:
     output = Other(task_id="other").output
     assert is_templated(output)
     assert is_end_templated(output)
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "default", "message"),
-    [
-        (CaptureHotThreadsOperator, {"destination": "/out/hot.txt"}, {"timeout": 3600}, "^timeout "),
-        (ExportSubscriptionsOperator, {"destination": "/out/a.csv", "mine": True}, {"page_size": 1000}, "^page_size "),
-        (ExportSubscriptionsOperator, {"destination": "/out/a.csv", "ids": "a"}, {"mine": True}, "not ids and mine"),
-        (EnrichIsbnsOperator, {"destination": "/out/a.csv", "isbns": "1"}, {"format": "xml"}, "^format "),
-        (HotThreadsDigestOperator, {"destination": "/out/a.html", "source": "/in"}, {"since": "monday"}, "^since "),
-        (PostBulletinOperator, {"text": "a"}, {"on_uncertain": "skip"}, "^on_uncertain "),
-        (ClusterCpuSensor, {}, {"nodes": ["a", ""]}, "^nodes "),
-        (SubscriptionSensor, {"channel_id": "a"}, {"mine": True}, "not channel_id and mine"),
-    ],
-)
-def test_argument_of_the_dags_default_args_is_named_as_one_whichever_task_it_is(
-    kind: Any, arguments: dict[str, Any], default: dict[str, Any], message: str
-) -> None:
-    (name,) = default
-    words = rf"{message}.* This task has its {name} from default_args: set {name} on the task itself\.$"
-    with DAG("dag", schedule=None, default_args=default), pytest.raises(InvalidArgumentError, match=words):
-        kind(task_id="t", **arguments)

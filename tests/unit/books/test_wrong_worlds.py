@@ -87,7 +87,7 @@ def poked(sensor: BookSensor, server: WorldServer) -> Any:
 
 def deferred(sensor: BookSensor, server: WorldServer) -> Any:
     async def waited() -> Any:
-        trigger = sensor.make_trigger(sensor.make_watch(), time.time(), 0.0)
+        trigger = sensor.make_trigger(sensor.make_watch())
         event = asyncio.ensure_future(first_event(made_again(trigger)))
         while not event.done():
             if len(server.asked) > 9:

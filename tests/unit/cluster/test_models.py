@@ -12,8 +12,7 @@ from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-from airflow_provider_mediaops.cluster.query import node_list
-from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
+from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -243,7 +242,7 @@ def test_node_is_meant_by_its_names_and_by_patterns(selector: str, meant: bool) 
 def test_entry_that_means_no_node_is_unknown() -> None:
     found = NodeStats((NodeCpu("abc", name="node-1"),))
     assert found.unknown(None) == []
-    assert found.unknown(("node-1", "nobody", "node-?", "data:true")) == ["nobody"]
+    assert found.unknown(("node-1", "nobody", "node-*", "node-?", "data:true")) == ["nobody", "node-?"]
 
 
 @pytest.mark.parametrize(
@@ -300,8 +299,8 @@ NODES = (
     NodeCpu("id_1", name="data-1", host="one.example", percent=1.0),
     NodeCpu("id_2", name="data-2", host="two.example", percent=2.0),
     NodeCpu("id_3", name="Master", host="one.example", percent=3.0),
-    # Its name is the id of another node, and holds what is special elsewhere.
-    NodeCpu("id_4", name="id_1", host=None, percent=4.0),
+    NodeCpu("id_4", name="four", host=None, percent=4.0),
+    # What is special elsewhere.
     NodeCpu("id_5", name="od[d]?.+", host=None, percent=5.0),
     NodeCpu("id_6", name=None, host=None, percent=6.0),
 )
@@ -329,8 +328,8 @@ def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> Non
         ("data-1", "id_1"),
         ("data-2,id_6", "id_2 id_6"),
         ("data-2,data-2,id_2", "id_2"),
-        # An id goes before a name.
         ("id_1", "id_1"),
+        ("nobody,data-1", "id_1"),
         ("one.example", "id_1 id_3"),
         ("data-*", "id_1 id_2"),
         ("*.example", "id_1 id_2 id_3"),
@@ -339,23 +338,17 @@ def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> Non
         # Nothing but a star is special.
         ("od[d]?.+", "id_5"),
         ("od[d]*", "id_5"),
+        *((nobody, "") for nobody in ("nobody", "master", "data-?", "data-[12]", "x*", "DATA-*")),
     ],
 )
 def test_selection_leaves_the_nodes_that_are_meant(selection: str | None, ids: str) -> None:
-    found = narrowed(STATS, node_list(selection))
-    assert found is not None
+    found = STATS.narrowed(node_list(selection))
     assert [node.node_id for node in found.nodes] == ids.split()
     assert found.cluster_name == "docs"
 
 
-@pytest.mark.parametrize("selection", ["nobody", "data-1,nobody", "master", "data-?", "data-[12]", "x*", "DATA-*"])
-def test_selection_with_an_entry_that_means_no_node_is_left_to_the_cluster(selection: str) -> None:
-    assert narrowed(STATS, node_list(selection)) is None
-
-
-def test_selection_by_a_pattern_is_left_to_the_cluster_where_a_node_failed() -> None:
+@pytest.mark.parametrize(("selection", "failed"), [("data-1", 0), ("data-*", 1), ("data-1,nobody", 1), ("nobody", 1)])
+def test_node_that_failed_counts_for_a_selection_that_may_mean_it(selection: str, failed: int) -> None:
     failing = NodeStats(NODES, failures=("node id_9: it is slow",), failed=1)
-    by_name = narrowed(failing, ("data-1",))
-    assert by_name == NodeStats(NODES[:1])
-    assert narrowed(failing, ("data-*",)) is None
-    assert narrowed(failing, None) is failing
+    found = failing.narrowed(node_list(selection))
+    assert (len(found.failures), found.failed) == (failed, failed)

@@ -65,7 +65,7 @@ class TestCommitting:
             attempt = attempt_at(plan, staging)
             del store.puts[:]
             for _ in range(3):
-                attempt.commit(update(FOUND))
+                attempt.save(update(FOUND))
             assert (staging.rows, store.puts) == (3, [])
             attempt.finish()
 
@@ -78,7 +78,7 @@ class TestCommitting:
             with plan.dataset().staging(OWNER) as staging:
                 attempt = attempt_at(plan, staging)
                 attempt.options().budget.spend(3)
-                attempt.commit(update(changed=False))
+                attempt.save(update(changed=False))
                 raise ServiceUnavailableError("503")
 
         with pytest.raises(ServiceUnavailableError):
@@ -100,7 +100,7 @@ class TestCommitting:
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", fail)
             with pytest.raises(type(error)):
-                attempt.commit(update(FOUND))
+                attempt.save(update(FOUND))
             attempt.abort()
         attempt.abort()
 
@@ -114,7 +114,7 @@ class TestGoingOn:
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
             attempt = attempt_at(plan, staging, isbns=[CALENDAR, CRIME, "x"])
             for each in updates:
-                attempt.commit(each)
+                attempt.save(each)
             raise ZeroDivisionError
         state: dict[str, Any] = staging.state
         return state
@@ -153,7 +153,7 @@ class TestGoingOn:
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
         plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource([str(source)]).version())
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            attempt_at(plan, staging).commit(update(FOUND))
+            attempt_at(plan, staging).save(update(FOUND))
             raise ZeroDivisionError
         source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
 

@@ -256,7 +256,7 @@ class TestDeferred:
         trigger = self.deferred(task(tmp_path / "books.jsonl", deferrable=True, bulk=True, max_failures=3))
 
         assert not database.called
-        plan = trigger.enrichment
+        plan = trigger.work
         assert plan["total"] == 5
         assert (plan["bulk"], plan["max_failures"]) == (True, 3)
         assert CRIME not in json.dumps(trigger.serialize()[1])
@@ -282,6 +282,6 @@ class TestDeferred:
         with pytest.raises(TaskDeferred):
             tomorrow.execute(context("tomorrow"))
 
-        listed = ObjectStoragePath(today.enrichment["source"][0]).read_text().splitlines()
+        listed = ObjectStoragePath(today.work["source"][0]).read_text().splitlines()
         assert [json.loads(line)["isbn"] for line in listed] == list(LIST)
-        assert today.enrichment["version"] == ListSource(today.enrichment["source"]).version()
+        assert today.work["version"] == ListSource(today.work["source"]).version()

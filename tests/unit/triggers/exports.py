@@ -67,7 +67,7 @@ class Platform:
 def trigger(folder: Path, name: str = "subs.jsonl", **fields: Any) -> ExportSubscriptionsTrigger:
     query = SubscriptionQuery(mine=True, order="alphabetical", max_results=50)
     usual = {"owner": asdict(OWNER), "destination": f"{folder}/{name}", "query": asdict(query)}
-    made = ExportSubscriptionsTrigger(conn_id="video_1", export={**usual, **fields})
+    made = ExportSubscriptionsTrigger(conn_id="video_1", work={**usual, **fields})
     again = made_again(made)
     assert isinstance(again, ExportSubscriptionsTrigger)
     return again

@@ -38,12 +38,12 @@ def watch(**odd: Any) -> SubscriptionTrigger:
 def export(**odd: Any) -> ExportSubscriptionsTrigger:
     query = asdict(SubscriptionQuery(mine=True))
     usual = {"owner": asdict(OWNER), "destination": "/out/subs.jsonl", "query": query}
-    return ExportSubscriptionsTrigger(conn_id="video_1", export={**usual, **odd})
+    return ExportSubscriptionsTrigger(conn_id="video_1", work={**usual, **odd})
 
 
 def enrichment(**odd: Any) -> EnrichmentTrigger:
     usual = {"owner": asdict(OWNER), "destination": "/out/books.jsonl", "total": 5, "source": ["/in/isbns.txt"]}
-    return EnrichmentTrigger(conn_id="video_1", enrichment={**usual, **odd})
+    return EnrichmentTrigger(conn_id="video_1", work={**usual, **odd})
 
 
 def capture(**odd: Any) -> CaptureHotThreadsTrigger:

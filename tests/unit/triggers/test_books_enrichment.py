@@ -39,7 +39,7 @@ def trigger(folder: Path, name: str, text: str) -> EnrichmentTrigger:
         "total": 1,
         "source": [f"{folder}/{name}"],
     }
-    again = made_again(EnrichmentTrigger(conn_id="books_1", enrichment=description))
+    again = made_again(EnrichmentTrigger(conn_id="books_1", work=description))
     assert isinstance(again, EnrichmentTrigger)
     return again
 

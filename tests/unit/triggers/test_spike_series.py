@@ -209,7 +209,7 @@ class TestRestart:
         store = Store()
         assert watched(cluster, watcher(store), {5: HOT}, 60) == [(10, "node-1")]
         # When the event has had time to reach the database.
-        assert store.kept_at == [15]
+        assert store.kept_at == [20]
         assert watched(cluster, watcher(store), {25: COOL, 45: HOT}, 60) == [(50, "node-1")]
 
     def test_a_triggerer_killed_before_tells_of_it_again(self, cluster: ScriptedCluster) -> None:
@@ -224,7 +224,7 @@ class TestRestart:
         assert told == [(0, "node-1"), (2, "node-2")]
         assert store.kept_at == [7]
         (kept,) = store.values.values()
-        assert json.loads(kept) == {"version": 1, "hot": [node_id("node-1"), node_id("node-2")]}
+        assert json.loads(kept) == [node_id("node-1"), node_id("node-2")]
 
     def test_another_watch_has_a_memory_of_its_own(self, cluster: ScriptedCluster) -> None:
         store = Store()
@@ -234,7 +234,7 @@ class TestRestart:
         assert len(store.values) == 2
         assert all(key.isidentifier() and key.startswith("mediaops_high_cpu_") for key in store.values)
 
-    @pytest.mark.parametrize("garbage", ["garbage", {"version": 99}, {"version": 1, "hot": 7}, [1], 0])
+    @pytest.mark.parametrize("garbage", ["garbage", {"hot": 7}, [1], 0])
     def test_state_of_somebody_else_does_no_harm(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, garbage: object
     ) -> None:
@@ -244,9 +244,8 @@ class TestRestart:
         store.values = dict.fromkeys(store.values, json.dumps(garbage))
         lines.clear()
         assert watched(cluster, watcher(store), {}, 60) == [(0, "node-1")]
-        assert lines == [
-            "WARNING: The state kept before the restart cannot be read: nodes that are still hot are reported again."
-        ]
+        assert len(lines) == 1
+        assert lines[0].endswith("ValueError: What was kept is no list of nodes.")
 
     def test_a_store_that_fails_costs_the_memory_only(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
@@ -259,4 +258,4 @@ class TestRestart:
         failures = [line for line in lines if "state store failed" in line]
         assert len(failures) == 1
         assert failures[0].endswith("ValueError: Task has 2 concrete inlets and outlets")
-        assert store.kept_at == [70]
+        assert store.kept_at == [80]
