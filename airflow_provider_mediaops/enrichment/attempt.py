@@ -115,7 +115,7 @@ class Enrichment(DatasetWork):
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
-class Attempt:
+class EnrichmentAttempt:
     """
     One attempt at an enrichment, which resumes from where the last one stopped. Every method may block.
 

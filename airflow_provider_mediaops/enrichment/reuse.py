@@ -32,7 +32,7 @@ _PUT = (
 )
 # One statement looks for so many books.
 _AT_ONCE = 50
-_FIND = f"SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN ({','.join('?' * _AT_ONCE)})"  # noqa: S608 no value
+_FIND = "SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN"
 _STALE = "FROM listed JOIN earlier USING (isbn) WHERE NOT is_fresh(fetched, start)"
 _ROWS_AT_A_TIME = 5_000
 _CLOCKS_DIFFER_SECONDS = 86_400
@@ -157,10 +157,9 @@ class EarlierIndex:
     def _rows(self, isbns: Sequence[str]) -> Iterator[_Stored]:
         for start in range(0, len(isbns), _AT_ONCE):
             numbers = [int(isbn13) for isbn13 in isbns[start : start + _AT_ONCE]]
-            # Any ISBN may stand for those that the last statement lacks.
-            numbers += numbers[:1] * (_AT_ONCE - len(numbers))
+            marks = ", ".join("?" * len(numbers))
             with naming_folder():
-                found: list[_Stored] = self._database.execute(_FIND, numbers).fetchall()
+                found: list[_Stored] = self._database.execute(f"{_FIND} ({marks})", numbers).fetchall()
             yield from found
 
 

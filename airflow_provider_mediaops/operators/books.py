@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.enrichment.attempt import Attempt, Enrichment
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -196,12 +196,12 @@ class EnrichIsbnsOperator(DatasetOperator):
         self._columns = enrichment.columns
         return enrichment
 
-    def _attempt(self, work: Enrichment, staging: Staging) -> Attempt:
-        from airflow_provider_mediaops.enrichment.attempt import Attempt
+    def _attempt(self, work: Enrichment, staging: Staging) -> EnrichmentAttempt:
+        from airflow_provider_mediaops.enrichment.attempt import EnrichmentAttempt
 
-        return Attempt(work, staging, self.log.info, self.log.warning, isbns=self._listed)
+        return EnrichmentAttempt(work, staging, self.log.info, self.log.warning, isbns=self._listed)
 
-    def _items(self, hook: BookDatabaseHook, attempt: Attempt) -> Generator[BatchUpdate, None, None]:
+    def _items(self, hook: BookDatabaseHook, attempt: EnrichmentAttempt) -> Generator[BatchUpdate, None, None]:
         hook.run(attempt.start(hook.service.client, hook.plan))
         yield from hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=attempt.bulk)
 

@@ -30,8 +30,8 @@ class SourceLines:
     """
     The lines of a file as text. Their encoding is noted in the file, and so is the number of the last one.
 
-    Without an encoding, a file is UTF-16 or UTF-32 if its bytes say so; otherwise each line is UTF-8, or cp1252 if it
-    is none. A list is compressed with gzip if its suffix says so, a dataset never.
+    Without an encoding, a file is UTF-16 or UTF-32 if it begins with the mark of one; otherwise each line is UTF-8, or
+    cp1252 if it is none. A list is compressed with gzip if its suffix says so, a dataset never.
 
     A line that is too long is cut at the last ``cut`` that was read of it, after the first byte of that: programs write
     all of a JSON array into one line. Without ``cut``, such a line is refused.
@@ -70,7 +70,8 @@ class SourceLines:
             head += block
         self._check_kind(head[:_HEAD_BYTES])
         blocks = chain((head,), blocks) if head else blocks
-        wide = self._given or (_wide_encoding(head[:_HEAD_BYTES]) if self.file.role is LIST else None)
+        marked = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
+        wide = self._given or (marked if self.file.role is LIST else None)
         if wide is None or "\n".encode(wide) == b"\n":
             return blocks
         self.file.encoding = wide
@@ -145,24 +146,13 @@ class SourceLines:
 
     def _check_text(self, head: str) -> None:
         if "\0" in head:
-            raise self.file.error("it is not text (it holds NUL bytes)")
+            raise self.file.error("it is not text (it holds NUL bytes); if it is UTF-16, give encoding")
         # The name of a column in a dataset may hold one, in quotes.
         if self.file.role is LIST and "\r" in head.rstrip("\r\n"):
             raise self.file.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
 
-def _wide_encoding(head: bytes) -> str | None:
-    """Return the encoding whose bytes begin like these, if its characters have two bytes or four."""
-    for mark, encoding in _MARKS.items():
-        if head.startswith(mark):
-            return encoding
-    # Most characters of a list are ASCII, whose other byte is 0.
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if len(head) < len("\n\0") or max(even, odd) * 5 < len(head) * 2 or min(even, odd) * 10 > len(head):
-        return None
-    return "utf-16-be" if even > odd else "utf-16-le"
-
-
+# The marks of encodings whose characters have two bytes or four.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NO_TEXT = {
     b"\x1f\x8b": "not text but compressed with gzip, though its name does not end in .gz",

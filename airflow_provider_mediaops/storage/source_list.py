@@ -80,13 +80,7 @@ class ListSource:
         return ListReading(self.files(keep=keep))
 
     def check_destination(self, destination: str) -> None:
-        """Refuse a dataset that replaces a file of the list or becomes one: InvalidSourceError."""
-        for path in self.paths:
-            if is_same_file(path, destination):
-                raise InvalidSourceError(
-                    f"source and destination are the same file, {destination!r}: the dataset would replace the list. "
-                    "Choose another destination."
-                )
+        """Refuse a dataset that would become a file of the list: InvalidSourceError."""
         for file in self.files():
             if is_same_file(file.path, destination):
                 raise InvalidSourceError(

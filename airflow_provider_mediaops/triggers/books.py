@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.enrichment.attempt import Attempt
+    from airflow_provider_mediaops.enrichment.attempt import EnrichmentAttempt
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
 _HOOK = "airflow_provider_mediaops.hooks.books:BookDatabaseHook"
@@ -30,9 +30,9 @@ class EnrichmentTrigger(DatasetTrigger):
 
     hook_class = _HOOK
     work_class = "airflow_provider_mediaops.enrichment.attempt:Enrichment"
-    attempt_class = "airflow_provider_mediaops.enrichment.attempt:Attempt"
+    attempt_class = "airflow_provider_mediaops.enrichment.attempt:EnrichmentAttempt"
 
-    async def _items(self, hook: BookDatabaseHook, attempt: Attempt) -> AsyncGenerator[BatchUpdate, None]:
+    async def _items(self, hook: BookDatabaseHook, attempt: EnrichmentAttempt) -> AsyncGenerator[BatchUpdate, None]:
         client = (await hook.aservice()).client
         await hook.arun(attempt.start(client, hook.plan))
         batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=attempt.bulk)

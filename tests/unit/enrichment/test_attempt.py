@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.enrichment.attempt import Attempt, Enrichment
+from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
 from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -43,9 +43,9 @@ def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), changed: bool =
 
 def attempt_at(
     plan: Enrichment, staging: Staging, log: Callable[[str], None] = nobody, isbns: Sequence[str] = (CRIME,) * 9
-) -> Attempt:
+) -> EnrichmentAttempt:
     """Begin an attempt, and read all rows of the list, as a batch does ahead of its requests."""
-    attempt = Attempt(plan, staging, log, isbns=isbns)
+    attempt = EnrichmentAttempt(plan, staging, log, isbns=isbns)
     for _ in attempt.rows():
         pass
     return attempt

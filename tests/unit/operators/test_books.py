@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.enrichment import attempt as enrichment
-from airflow_provider_mediaops.enrichment.attempt import Attempt
+from airflow_provider_mediaops.enrichment.attempt import EnrichmentAttempt
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_429, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
@@ -191,7 +191,7 @@ class TestLog:
     def test_long_run_logs_its_progress(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         ticks = itertools.count(0, 10.0)
-        monkeypatch.setattr(enrichment, "Attempt", partial(Attempt, clock=lambda: next(ticks)))
+        monkeypatch.setattr(enrichment, "EnrichmentAttempt", partial(EnrichmentAttempt, clock=lambda: next(ticks)))
         monkeypatch.setattr(enrichment, "_MIN_ROWS_FOR_USAGE", 99_999)
 
         make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
