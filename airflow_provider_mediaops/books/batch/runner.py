@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
@@ -15,9 +16,10 @@ from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
+from airflow_provider_mediaops.http.exchange import CallFlow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
     from airflow_provider_mediaops.books.batch.options import BatchOptions
@@ -25,10 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.seen import SeenLookups
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.runner import InThread
-
-T = TypeVar("T")
 
 # The number of rows or books that are taken in before the event loop runs other tasks; each may need a look into a
 # file.
@@ -43,12 +42,8 @@ _LAST_ANSWERS_SECONDS = 10.0
 _FEW = 64
 
 
-class RunCallFlow(Protocol):
-    """Runs call flows on the event loop: the ``arun`` of a hook."""
-
-    def __call__(self, flow: CallFlow[T], /) -> Coroutine[Any, Any, T]:
-        """Run a call flow and return its result."""
-        ...
+#: Runs a call flow on the event loop, and returns its result: the ``arun`` of a hook.
+RunCallFlow = Callable[[CallFlow[Any]], Coroutine[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)

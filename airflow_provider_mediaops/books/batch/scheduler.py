@@ -100,13 +100,13 @@ class OrderedRows:
 
 @dataclass(slots=True)
 class _Pending:
-    """A book that is looked up: the rows that wait for it, its requests, and how often it was put off."""
+    """A book that is looked up."""
 
-    rows: list[tuple[int, str]]
-    # What an earlier dataset holds, if that is too old.
-    earlier: Lookup | None = None
+    rows: list[tuple[int, str]]  # that wait for it: the position and the text of each
+    earlier: Lookup | None = None  # what an earlier dataset holds, if that is too old
     requests: int = 0
-    put_off: int = 0
+    put_off: int = 0  # how often
+    like_it: Sequence[str] = ()  # books that a bulk reply has left out with it, if it is asked for as their sample
 
 
 class LookupScheduler:
@@ -127,9 +127,7 @@ class LookupScheduler:
         self._bulk_size = options.bulk_size
         # The most books that were in one request that worked.
         self._most_at_once = 1
-        # One book of those that a bulk reply leaves out is asked for by itself, its sample: it shows whether the
-        # service has none of them, or only names fewer. The others are here by their sample.
-        self._samples: dict[str, Sequence[str]] = {}
+        # Whether the service has books that its bulk replies leave out.
         self._names_fewer = False
         #: The rows in their order.
         self.rows = OrderedRows(options.max_failures)
@@ -355,20 +353,24 @@ class LookupScheduler:
             heapq.heappush(self._later, (now + pause, next(self._numbers), Job(job.kind, tuple(isbns))))
 
     def _to_ask(self, left_out: Sequence[str]) -> Sequence[str]:
-        """Return which of the books that a bulk reply leaves out are asked for by themselves."""
+        """
+        Return which of the books that a bulk reply leaves out are asked for by themselves.
+
+        One is, their sample: it shows whether the service has none of them, or only names fewer.
+        """
         if self._names_fewer or not left_out:
             return left_out
         sample, *others = left_out
-        self._samples[sample] = others
+        self._pending[sample].like_it = others
         return [sample]
 
-    def _settle_others(self, lookup: Lookup, others: Sequence[str]) -> None:
+    def _settle_like(self, sample: Lookup, others: Sequence[str]) -> None:
         """Finish the books whose sample is missing, or ask for each of them."""
-        if lookup.status == "not_found" and not lookup.cause:
+        if sample.status == "not_found" and not sample.cause:
             for other in others:
                 self._missing(other, _LEFT_OUT)
             return
-        self._names_fewer = self._names_fewer or (lookup.status == "found" and not lookup.cause)
+        self._names_fewer = self._names_fewer or (sample.status == "found" and not sample.cause)
         self._ask_again(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:
@@ -379,10 +381,11 @@ class LookupScheduler:
         for decision in self._held.decisions(now, idle=True):
             if decision.action == "not_found":
                 self._missing(decision.isbn13, None)
-        for waiting in (self._fresh, self._again, self._later, self._samples):
+        for waiting in (self._fresh, self._again, self._later):
             waiting.clear()
         self._held.forget_all()
         for isbn13, pending in list(self._pending.items()):
+            pending.like_it = ()
             self._finish(pending.earlier or Lookup(isbn13, isbn13, "not_asked", error=_NOT_ASKED))
 
     def _finish(self, lookup: Lookup) -> None:
@@ -396,5 +399,5 @@ class LookupScheduler:
         for position, text in pending.rows:
             self.rows.finish(position, replace(lookup, input=text, requests=requests), is_saved=not lookup.cause)
             requests = 0
-        if (others := self._samples.pop(isbn13, None)) is not None:
-            self._settle_others(lookup, others)
+        if pending.like_it:
+            self._settle_like(lookup, pending.like_it)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.jobs import JobResult
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ISBNS = sample_isbns(12)
 MISSING = {words: WORDS[words] for words in ("clear", "limit", "foreign")}
 FAILED = {"down": ServiceUnavailableError("503."), "refused": BadRequestError("400.")}
-OUTCOMES = ("found", "stuck", *MISSING, *FAILED)
+OUTCOMES = ("found", "stuck", "too much", "taken in part", *MISSING, *FAILED)
 
 
 class Batch:
@@ -69,16 +70,27 @@ class Batch:
         return used
 
     def result(self, job: Job, outcome: str) -> JobResult:
-        number = self.held.sent
+        result = self.of_many(job.isbns, outcome) if len(job.isbns) > 1 else self.of_one(job.isbns[0], outcome)
+        return replace(result, number=self.held.sent)
+
+    def of_one(self, isbn13: str, outcome: str) -> JobResult:
         if outcome in FAILED:
-            return JobResult(number, failed=dict.fromkeys(job.isbns, FAILED[outcome]))
-        if outcome == "found":
-            self.any_found = True
-            return JobResult(number, found={isbn: Book({"isbn13": isbn}) for isbn in job.isbns})
-        if job.kind != "many":
-            return JobResult(number, missing=dict.fromkeys(job.isbns, MISSING[outcome]))
-        first, *rest = job.isbns
-        if outcome == "clear":
-            self.any_found = True
-            return JobResult(number, found={first: Book({})}, left_out=rest)
-        return JobResult(number, left_out=job.isbns)
+            return JobResult(failed={isbn13: FAILED[outcome]})
+        if outcome in MISSING:
+            return JobResult(missing={isbn13: MISSING[outcome]})
+        self.any_found = True
+        return JobResult(found={isbn13: Book({"isbn13": isbn13})})
+
+    def of_many(self, isbns: tuple[str, ...], outcome: str) -> JobResult:
+        several = {
+            "too much": JobResult(is_too_much=True, takes=len(isbns) // 2),
+            "taken in part": JobResult(unasked=isbns, takes=len(isbns) - 1),
+            **{name: JobResult(failed=dict.fromkeys(isbns, error)) for name, error in FAILED.items()},
+            "limit": JobResult(left_out=isbns),
+            "foreign": JobResult(left_out=isbns),
+        }
+        if outcome in several:
+            return several[outcome]
+        self.any_found = True
+        there = isbns[:1] if outcome == "clear" else isbns
+        return JobResult(found={isbn: Book({"isbn13": isbn}) for isbn in there}, left_out=isbns[len(there) :])
