@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.storage.dataset import Dataset
+
 
 def task_of(context: Mapping[str, Any]) -> str | None:
     """Return the task instance of a context: DAG, run, task and map index; None outside of a task."""
@@ -85,6 +87,10 @@ class DatasetWork:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
         return asdict(self)
+
+    def dataset(self) -> Dataset:
+        """Return the dataset that is written."""
+        raise NotImplementedError
 
     def owned_by(self) -> Owner:
         """Return the owner of the dataset."""

@@ -57,7 +57,7 @@ class DatasetTrigger(TaskTrigger):
         with reading_row():
             work = work_class.from_dict(self.work)
             owner = work.owned_by()
-            dataset = await to_its_end(work.dataset)
+            dataset: Dataset = await to_its_end(work.dataset)
         while True:
             summary = await to_its_end(lambda: dataset.published(owner))
             if summary is not None:

@@ -265,9 +265,6 @@ class TestDeferred:
         assert plan["version"] == ListSource(plan["source"]).version()
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
-    def test_empty_list_is_not_deferred(self, tmp_path: Path) -> None:
-        assert enrich(tmp_path / "books.jsonl", isbns=[], deferrable=True)["rows"] == 0
-
     def test_the_summary_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
         operator = task(tmp_path / "books.jsonl", deferrable=True)
         self.deferred(operator)

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, StorageError
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
-from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import OWNER, SPENT, Platform, dataset, exported, ids, is_free, refusal, trigger
@@ -152,17 +149,3 @@ class TestRestart:
         with pytest.raises(DestinationInUseError, match="is being written by a newer attempt"):
             exported(trigger(tmp_path))
         assert platform.pages == [None]
-
-
-@pytest.mark.parametrize(("changed", "is_skipped"), [(0, True), (1, False)])
-def test_the_task_is_skipped_when_it_resumes(tmp_path: Path, *, changed: int, is_skipped: bool) -> None:
-    counts = {"compared": True, "added": 0, "removed": 0, "changed_records": changed}
-    event: Any = done_event({"path": "p", "rows": 1, **counts})
-    operator = ExportSubscriptionsOperator(
-        task_id="export", destination=f"{tmp_path}/d.csv", mine=True, changes=f"{tmp_path}/c.jsonl", on_unchanged="skip"
-    )
-    if is_skipped:
-        with pytest.raises(AirflowSkipException):
-            operator.execute_complete({}, event)
-    else:
-        assert operator.execute_complete({}, event)["changed_records"] == 1
