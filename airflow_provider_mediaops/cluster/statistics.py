@@ -29,81 +29,47 @@ _MOST_POOLS = 50
 
 
 class Heap(TypedDict):
-    """
-    The heap of a node.
+    """The heap of a node."""
 
-    :param used_bytes: the used part; None if the node does not say.
-    :param max_bytes: the limit.
-    :param used_percent: the used part in percent.
-    """
-
-    used_bytes: float | None
+    used_bytes: float | None  # None if the node does not say
     max_bytes: float | None
     used_percent: float
 
 
 class Collector(TypedDict):
-    """
-    The work of the garbage collectors of a node, without those that work beside its threads all the time.
-
-    :param collections: the number of collections.
-    :param milliseconds: the time that they took.
-    :param share_percent: this time in percent of the period.
-    """
+    """The work of the garbage collectors of a node, without those that work beside its threads all the time."""
 
     collections: int
     milliseconds: float
-    share_percent: float
+    share_percent: float  # of the period
 
 
 class Pool(TypedDict):
-    """
-    A thread pool with a queue, or with rejections.
-
-    :param pool: its name.
-    :param active: the number of its threads that were at work.
-    :param queue: the number of tasks that waited.
-    :param rejected: the number of tasks that it refused in the period.
-    """
+    """A thread pool with a queue, or with rejections."""
 
     pool: str
-    active: int
-    queue: int
-    rejected: int
+    active: int  # threads at work
+    queue: int  # tasks that waited
+    rejected: int  # tasks that it refused in the period
 
 
 class Throttling(TypedDict):
-    """
-    The periods of the scheduler in which a container had work.
-
-    :param periods: their number.
-    :param throttled: the number of those in which the container was stopped at its limit.
-    """
+    """How often the container of a node reached its processor limit."""
 
     periods: int
-    throttled: int
+    throttled: int  # those in which it was stopped at its limit
 
 
 class NodeStatistics(TypedDict):
-    """
-    The statistics of a node right after a capture.
-
-    :param node_id: its id.
-    :param node: its name, or its id.
-    :param seconds: the length of the period that the counters are of; None if that is the time since the node's start.
-    :param heap: the heap; None if the node does not say, as all others.
-    :param collector: the garbage collection in the period.
-    :param pools: the thread pools with a queue, or with rejections in the period, the longest queue first.
-    :param throttling: the throttling of the container in the period; None if the node runs in none with a limit.
-    """
+    """The statistics of a node right after a capture; None for what it does not say."""
 
     node_id: str
-    node: str
-    seconds: float | None
+    node: str  # its name, or its id
+    seconds: float | None  # the length of the period that the counters are of; None for the time since the node's start
     heap: Heap | None
     collector: Collector | None
-    pools: list[Pool]
-    throttling: Throttling | None
+    pools: list[Pool]  # those with a queue or rejections, the longest queue first
+    throttling: Throttling | None  # None if the node runs in no container with a limit
 
 
 # The counters of a node by name, which begin at its start; None for one that it does not give.

@@ -104,12 +104,12 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _capture(self, context: Context) -> Callable[[Ask], CallFlow[Any]]:
         """Read the rendered arguments, so that a wrong one spends no request; return what makes the call flow."""
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import read_plan
 
         files = self._files(context)
         plan, _ = read_plan(given_arguments(self))
-        return partial(capture_at_once, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
+        return partial(capture_when_hot, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
 
     def _files(self, context: Context) -> CaptureFiles:
         """Read the rendered destination."""

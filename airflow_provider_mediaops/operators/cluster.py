@@ -212,7 +212,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
             return self._result(context, summary_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
 
         # If no triggerer ran for the whole wait, it ends as at its time limit.
@@ -224,9 +224,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
             if waited and plan.on_timeout != "capture":
                 return self._result(context, {"timed_out": True})
             files = self._files(plan, context)
-            files.check()
             with self._make_hook() as hook:
-                flow = capture_at_once(hook.asking, plan, files, log=self.log.log, timed_out=waited)
+                flow = capture_when_hot(hook.asking, plan, files, log=self.log.log, timed_out=waited)
                 return self._result(context, hook.run(flow))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:

@@ -51,22 +51,25 @@ def capture_when_hot(
     plan: CapturePlan,
     keeper: CaptureFiles,
     *,
-    readings: Readings[NodeStats],
+    readings: Readings[NodeStats] | None = None,
     deadline: float = float("inf"),
     log: Callable[[int, str], None],
     clock: Clock | None = None,
+    timed_out: bool = False,
+    cause: str | None = None,
 ) -> CallFlow[dict[str, Any]]:
     """
     Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
 
-    Without a spike to wait for in the plan, the capture is taken at once. After a capture that fails temporarily, or
-    that covers none of the nodes, the failure is logged and the wait continues, until the deadline, as the clock's
+    Without readings, or without a spike to wait for in the plan, all its nodes are captured at once: for the given
+    cause, or that of the plan, whose wait may have ``timed_out``. After a capture that fails temporarily, or that
+    covers none of the nodes, the failure is logged and the wait continues, until the deadline, as the clock's
     ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
     kept. The log is called with a level of :mod:`logging` and a sentence.
     """
-    series = _Series(ask, plan, keeper, log, clock or Clock())
+    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
     yield Blocking(keeper.check)
-    if plan.watch is None:
+    if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
     verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
     pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
@@ -91,25 +94,6 @@ def capture_when_hot(
                 return (yield from _at_the_limit(series))
         else:
             return (yield from series.go_on(query))
-
-
-def capture_at_once(
-    ask: Ask,
-    plan: CapturePlan,
-    keeper: CaptureFiles,
-    *,
-    log: Callable[[int, str], None],
-    clock: Clock | None = None,
-    timed_out: bool = False,
-    cause: str | None = None,
-) -> CallFlow[dict[str, Any]]:
-    """
-    Capture the hot threads of all nodes that the plan names, with no wait before, and no check of the files.
-
-    :param cause: why, in words for the page; None for those of the plan.
-    """
-    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
-    return (yield from series.all_of(plan.query))
 
 
 def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:

@@ -62,15 +62,6 @@ FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
 FRAME_LINE = re.compile(rf"{FRAME}{END}")
 
 _USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
-# A line that was cut before " by thread": a figure counts only with the sign behind it, since it may be cut itself. The
-# rest is short and holds no word of another form.
-_CUT_USAGE = re.compile(
-    rf"(?:(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory"
-    rf"|(?P<percent>{_SHARE})%"
-    rf"(?: (?P<split>\[(?:cpu=(?P<cpu>{_SHARE})%(?:, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\]?)?)?))?"
-    rf"(?: \((?P<time>{_TIME}) out of (?:(?P<out_of>{_TIME})\)(?: (?P<kind>cpu|wait|block)(?![a-z]))?)?)?)"
-    rf"[\w .,=(\[-]{{0,24}}"
-)
 _MEASURES = ("percent", "split", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
 _SAMPLINGS = ("timestamp_text", "interval", "busiest_threads", "ignore_idle_threads")
 _GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
@@ -118,12 +109,10 @@ def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
     """Return the values of a thread's line of another form, and why it was not understood as a whole, if so."""
     head, mark, name = content.partition(THREAD_NAME)
-    head = " ".join(head.split())
     if not mark:
-        cut = _CUT_USAGE.fullmatch(head)
-        return _measure_of(cut) if cut else {}, "a thread's line that ends before the thread's name"
+        return {}, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
-    match = _USAGE.fullmatch(head)
+    match = _USAGE.fullmatch(" ".join(head.split()))
     usage = _measure_of(match) if match else {}
     usage["name"] = name = name[:-1] if complete else name
     usage["node_name"], usage["pool"] = read_origin(name, section)

@@ -83,11 +83,8 @@ def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[
     """
     Cut a text into its parts: nodes, threads, groups of snapshots.
 
-    :param text: the text.
-    :param stacks: the groups that were read from it so far. Their lines are not looked at again.
-    :returns: for each piece in order its kind (`node`, `thread`, `group`, or nothing for the lines before them all),
-        its lines, their offset, whether all of them are in the servers' form, and the group if it is a known one.
-        Together the pieces are the text.
+    Each comes with its kind (`node`, `thread`, `group`, or nothing for the lines before them all), its lines, their
+    offset, whether all of them are in the servers' form, and the group if its lines were read before.
     """
     kind, start, regular, known = "", 0, True, None
     position, in_thread = 0, False

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING
+from airflow_provider_mediaops.gunzip import inflated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +67,6 @@ _IS_CHUNK = re.compile(r"\[part [0-9]{1,6}\]: |\(gzip compressed(?:,| and) base6
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:Z+-]*|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8}"
 )
-_GZIP_WINDOW = 31
 _MOST_INFLATED = 1 << 26
 _STEP = 1024
 
@@ -76,7 +76,6 @@ _LINE_TAG = re.compile(r"</?(?:br|p|div|pre|li|tr|table|html|body|head)(?:\s[^<>
 _TAG = re.compile(r"</?(?:code|span|td|th|b|i|em|strong|font|a|samp|tt)(?:\s[^<>\n]{0,300})?/?>", re.IGNORECASE)
 _QUOTES = '‘’‚“”„`´"'  # noqa: RUF001 - the marks that editors make of the plain one
 _QUOTED_NAME = re.compile(rf"(by thread )[{_QUOTES}]([^\n]*)[{_QUOTES}]")
-_LINE_END = re.compile(r"\r\n?|[\u2028\u2029\x85]")
 
 # Prefixes of lines.
 _LONGEST_PREFIX = 300
@@ -116,7 +115,6 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
     """
     if not any(mark in text for mark in _MARKS):
         return
-    yield "line ends of another kind", _with_line_feeds
     yield "an escaped text", _unescaped
     yield "records in JSON", _out_of_records
     yield "Elasticsearch's compressed log", _inflated
@@ -130,10 +128,6 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
 def is_chunk(text: str) -> bool:
     """Return whether unread lines are parts of Elasticsearch's compressed log."""
     return ("[part " in text or "(gzip compressed" in text) and _IS_CHUNK.search(text) is not None
-
-
-def _with_line_feeds(text: str) -> str:
-    return text if "\n" in text else _LINE_END.sub("\n", text)
 
 
 def _unescaped(text: str) -> str:
@@ -250,14 +244,16 @@ def _inflate(data: str, most: int) -> tuple[str, bool]:
         packed = base64.b64decode(data[: len(data) - (len(data) % 4 == 1)] + "=" * (-len(data) % 4))
     except binascii.Error:
         return "", False
-    stream, plain = zlib.decompressobj(_GZIP_WINDOW), bytearray()
+    plain, is_whole = bytearray(), False
     # A damaged message is read up to the damage.
-    with suppress(zlib.error):
-        for start in range(0, len(packed), _STEP):
-            if len(plain) >= most:
+    with suppress(zlib.error, EOFError):
+        for piece in inflated(packed[start : start + _STEP] for start in range(0, len(packed), _STEP)):
+            plain += piece[: most - len(plain)]
+            if len(plain) == most:
                 break
-            plain += stream.decompress(packed[start : start + _STEP], max(1, most - len(plain)))
-    return plain.decode("utf-8", "surrogateescape"), stream.eof
+        else:
+            is_whole = True
+    return plain.decode("utf-8", "surrogateescape"), is_whole
 
 
 def _out_of_html(text: str) -> str:

@@ -131,7 +131,7 @@ class TestAsCallback:
         assert line.startswith(
             "ERROR: CaptureHotThreadsNotifier failed, and the run goes on: ServiceUnavailableError: "
         )
-        assert not logs.exists()
+        assert files(logs) == []
 
 
 class TestAsDeadlineAlert:

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
-from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, cause_of, reason_of
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
@@ -92,18 +92,17 @@ class Captured:
         policy = RetryPolicy(max_attempts=1)
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=clock.clock)
         log = lambda *logged: self.logged.append(logged)  # noqa: E731
-        if late:
-            how = capture_at_once(client.ask, plan, keeper, log=log, clock=clock.clock, timed_out=True)
-        else:
-            how = capture_when_hot(
-                client.ask,
-                plan,
-                keeper,
-                readings=ReplayedReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic),
-                deadline=deadline,
-                log=log,
-                clock=clock.clock,
-            )
+        readings = ReplayedReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic)
+        how = capture_when_hot(
+            client.ask,
+            plan,
+            keeper,
+            readings=None if late else readings,
+            deadline=deadline,
+            log=log,
+            clock=clock.clock,
+            timed_out=late,
+        )
         try:
             self.outcome = replay(how, replies, steps=self.steps, clock=clock)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
@@ -173,36 +173,6 @@ def test_report_cut_at_any_sign_says_so_unless_it_could_have_ended_there() -> No
         part = text[:length]
         report = rendered(part)
         assert (report.unparsed == ()) == (part.rstrip() in could_end), part
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("88.0% (440ms out of 500ms) cpu usage by thr", ("cpu", 88.0, 88.0, None, "440ms", "500ms", 88.0)),
-        ("88.0% (440ms out of 500ms) cpu", ("cpu", 88.0, 88.0, None, "440ms", "500ms", 88.0)),
-        ("88.0% (440ms out of 500ms) block usa", ("block", 88.0, None, None, "440ms", "500ms", 88.0)),
-        ("88.0% (440ms out of 500ms) cp", (None, 88.0, None, None, "440ms", "500ms", 88.0)),
-        ("88.0% (440ms out of 50", (None, 88.0, None, None, "440ms", None, 88.0)),
-        ("88.0% (440ms o", (None, 88.0, None, None, None, None, 88.0)),
-        ("88.0% (44", (None, 88.0, None, None, None, None, 88.0)),
-        ("59.6% [cpu=17.9%, other=41.7%] (298ms out of 5", ("cpu", 59.6, 17.9, 41.7, "298ms", None, 17.9)),
-        ("59.6% [cpu=17.9%, other=41.7%", ("cpu", 59.6, 17.9, 41.7, None, None, 17.9)),
-        ("59.6% [cpu=17.9%, other=4", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
-        ("59.6% [cpu=17.9%, ot", ("cpu", 59.6, 17.9, None, None, None, 17.9)),
-        # The sum with the other time is not CPU.
-        ("59.6% [cpu=17.", ("cpu", 59.6, None, None, None, None, None)),
-        ("1.5kb memory alloc", ("mem", None, None, None, None, None, 1536)),
-        # Of other words.
-        ("10% (ten percent) of the nodes failed", (None,) * 7),
-        ("5.0% [idx-1] was slow", (None,) * 7),
-        ("1b memory?", (None,) * 7),
-    ],
-)
-def test_cut_line_of_a_thread_keeps_the_figures_that_are_whole(line: str, expected: tuple[Any, ...]) -> None:
-    report = rendered(f"   {line}\n     unique snapshot\n")
-    (one,) = report.nodes[0].threads
-    assert (one.kind, one.percent, one.cpu_percent, one.other_percent, one.time, one.out_of, one.amount) == expected
-    assert [found.reason for found in report.unparsed] == ["a thread's line that ends before the thread's name"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,6 @@ WRAPPED: dict[str, dict[str, str]] = {
         "a page": f"<html><body><p>See:</p><pre><code>{html.escape(PLAIN)}</code></pre></body></html>",
         "line ends as tags": html.escape(PLAIN).replace("\n", "<br/>"),
     },
-    "line ends of another kind": {"of old Macs": PLAIN.replace("\n", "\r")},
     "typographic quotes and blanks": {
         "quotes": PLAIN.replace("thread '", "thread ‘").replace("'\n", "’\n"),  # noqa: RUF001
         "blanks": PLAIN.replace("Hot threads at", "Hot\xa0threads\xa0at"),
