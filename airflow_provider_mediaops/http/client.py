@@ -88,7 +88,7 @@ class Client:
                 attempts.begin_max_wait()
                 host = self._current
                 signed = self._signed(call.request, self.base_urls[host])
-                return (yield from self._try_once(call, signed, permit))
+                return (yield from self._exchange(call, signed, permit))
             except AuthenticationError as error:
                 # A refused token call is final.
                 if not (signed and may_invalidate and self.auth.is_expired(error) and self.auth.invalidate(signed)):
@@ -171,13 +171,6 @@ class Client:
         if self.limiter and permit:
             yield from self.limiter.on_sent(permit, sent_at)
 
-    def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> CallFlow[T]:
-        try:
-            return (yield from self._exchange(call, signed, permit))
-        except MediaOpsError as error:
-            yield from self._on_error(error, permit)
-            raise
-
     def _exchange(
         self, call: Call[T], request: Request, permit: Permit | None = None, *, for_token: bool = False
     ) -> CallFlow[T]:
@@ -202,6 +195,8 @@ class Client:
         if not request.idempotent and not isinstance(error, UncertainDeliveryError):
             yield Emit(NotCarriedOut(error))
         yield from self._on_sent(permit, sent_at)
+        if not for_token:
+            yield from self._on_error(error, permit)
         raise error
 
     def _outcome(

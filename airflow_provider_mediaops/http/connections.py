@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import logging
 import re
 import socket
 import time
@@ -73,6 +74,15 @@ class Deadline:
 
 #: The deadline of the exchange that this thread carries out.
 current_deadline: ContextVar[Deadline] = ContextVar("current_deadline")
+
+
+def _is_of_another_program(_: logging.LogRecord) -> bool:
+    return current_deadline.get(None) is None
+
+
+# urllib3's lines hold whole addresses and headers, with their credentials. So none is written about our requests.
+for _name in ("connection", "connectionpool", "poolmanager", "response", "util.retry"):
+    logging.getLogger(f"urllib3.{_name}").addFilter(_is_of_another_program)
 
 
 class _Incoming(io.RawIOBase):

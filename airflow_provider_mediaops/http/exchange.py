@@ -161,22 +161,16 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
 class Failure(Enum):
     """Why no whole reply was received."""
 
+    # The connection or the environment cannot be used, so no request could be made.
     CONFIGURATION = "configuration"
-    """The connection or the environment cannot be used, so no request could be made: nothing was sent."""
-    NOT_SENT = "not_sent"
-    """No connection could be made: nothing of the request was sent."""
-    TLS = "tls"
-    """The TLS handshake failed, for example because the port speaks no TLS: nothing of the request was sent."""
-    UNTRUSTED = "untrusted"
-    """The certificate was refused: nothing of the request was sent."""
-    BROKEN = "broken"
-    """The connection broke, or the reply is not HTTP: the service may have acted on the request."""
-    TIMEOUT = "timeout"
-    """The reply did not arrive in time: the service may have acted on the request."""
-    TOO_LARGE = "too_large"
-    """The reply is larger than the request allows, or its headers are too large."""
-    UNREADABLE = "unreadable"
-    """The reply's compression is unknown, applied twice, or not what the header says."""
+    NOT_SENT = "not_sent"  # no connection could be made
+    TLS = "tls"  # the handshake failed, for example because the port speaks no TLS
+    UNTRUSTED = "untrusted"  # the certificate was refused
+    # From here on, the service may have acted on the request.
+    BROKEN = "broken"  # the connection broke, or the reply is not HTTP
+    TIMEOUT = "timeout"  # the reply did not arrive in time
+    TOO_LARGE = "too_large"  # the reply is larger than the request allows, or its headers are too large
+    UNREADABLE = "unreadable"  # the reply's compression is unknown, applied twice, or not what the header says
 
 
 _NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class RetryPolicy:
 
     def start(self, clock: Clock) -> Attempts:
         """Begin to count the tries of one call."""
-        return Attempts(policy=self, clock=clock, started=clock.monotonic())
+        return Attempts(self, clock)
 
 
 @dataclass(slots=True)
@@ -40,14 +40,14 @@ class Attempts:
 
     policy: RetryPolicy
     clock: Clock
-    started: float
-    failed: int = field(default=0, init=False)
-    _permitted: bool = field(default=False, init=False)
+    failed: int = 0
+    _began: float | None = None
 
-    def begin_max_wait(self) -> None:
-        """Begin ``max_wait`` at the first permit to send; later ones change nothing."""
-        if not self._permitted:
-            self._permitted, self.started = True, self.clock.monotonic()
+    def begin_max_wait(self) -> float:
+        """Begin ``max_wait`` at the first permit to send, or at the first failure before it; return when it began."""
+        if self._began is None:
+            self._began = self.clock.monotonic()
+        return self._began
 
     def pause_after(self, error: MediaOpsError) -> float | None:
         """
@@ -57,12 +57,13 @@ class Attempts:
         limit is not begun, so the caller gets the error at once.
         """
         self.failed += 1
+        began = self.begin_max_wait()
         if not error.temporary or isinstance(error, QuotaExceededError):
             return None
         if self.failed >= self.policy.max_attempts:
             return None
         pause = error.retry_after or self._backoff()
-        elapsed = self.clock.monotonic() - self.started
+        elapsed = self.clock.monotonic() - began
         return pause if elapsed + pause <= self.policy.max_wait else None
 
     def _backoff(self) -> float:

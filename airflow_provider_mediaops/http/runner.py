@@ -12,7 +12,6 @@ import contextvars
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
@@ -84,7 +83,7 @@ def stream(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep 
             return send(step)
         if isinstance(step, Beside):
             return _run_beside(step, send, sleep)
-        return sleep(step) if isinstance(step, Wait) else _act(step.action)
+        return sleep(step) if isinstance(step, Wait) else step.action()
 
     try:
         step = advance(flow)
@@ -151,7 +150,7 @@ async def _drive(
             return await sleep(step)
         if isinstance(step, Beside):
             return await _arun_beside(step, send, sleep, in_thread)
-        return await (step.on_loop() if step.on_loop else in_thread(partial(_act, step.action)))
+        return await (step.on_loop() if step.on_loop else in_thread(step.action))
 
     try:
         step = advance(flow)
@@ -169,15 +168,6 @@ async def _drive(
         finished(step.value)
     finally:
         flow.close()
-
-
-def _act(action: Callable[[], T]) -> T:
-    try:
-        return action()
-    except StopIteration as stop:
-        # A future cannot hold a StopIteration, and a call flow that is thrown one would seem to end. So it becomes a
-        # RuntimeError, as Python does with one that leaves a generator or a coroutine.
-        raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 
 def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sleep) -> tuple[T, Exception | None]:

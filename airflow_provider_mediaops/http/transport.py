@@ -32,19 +32,17 @@ from airflow_provider_mediaops.gunzip import inflated
 from airflow_provider_mediaops.http.connections import POOLS, Deadline, current_deadline
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.failures import failure_of
-from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.settings import (
     CA_VARIABLES,
     MAX_CONNECTIONS,
     ClientCertificate,
     TransportSettings,
     check_trust,
-    is_header_text,
 )
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -107,7 +105,6 @@ class Transport:
             # A process that was forked would read the replies to its parent's requests.
             self._session, self._process = _Session(self._settings.client_certificate), os.getpid()
         base = self._base(request.base)
-        _check_headers(request.headers)
         headers = CaseInsensitiveDict(self._headers)
         headers.update(request.headers)
         prepared = _PreparedRequest(request, base, headers)
@@ -118,7 +115,6 @@ class Transport:
         try:
             with (
                 self._stop.interruptible(),
-                hiding_credentials(request),
                 self._session.send(
                     prepared,
                     stream=True,
@@ -161,12 +157,6 @@ class Transport:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    for name, value in headers.items():
-        if not is_header_text(value):
-            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")
 
 
 def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
@@ -270,9 +260,8 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return a reply without cookies and without the encoding of its text, which nobody reads."""
         reply = requests.Response()
-        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, _RawReply(resp)
+        reply.status_code, reply.raw = resp.status, _RawReply(resp)
         reply.headers = CaseInsensitiveDict(resp.headers)
-        reply.request, reply.url = req, str(req.url)
         return reply
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,13 +17,6 @@ Change: TypeAlias = Callable[[str | None, float, float], tuple[str | None, T]]
 
 #: How long to wait for others that use the same back end.
 BUSY_SECONDS = 5.0
-
-#: Excludes the other threads of this process. No update may be under way when a process forks, because its child would
-#: take the back end for locked for ever.
-process_lock = threading.Lock()
-os.register_at_fork(
-    before=process_lock.acquire, after_in_parent=process_lock.release, after_in_child=process_lock.release
-)
 
 
 class RateBackend(ABC):
@@ -73,10 +65,11 @@ class MemoryBackend(RateBackend):
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         super().__init__("memory://")
         self._clock, self._states = clock or (lambda: Clock().monotonic()), dict[str, str]()
+        self._lock = threading.Lock()
 
     def update(self, name: str, change: Change[T]) -> T:
         """Change a state under a lock."""
-        with process_lock:
+        with self._lock:
             text, answer = change(self._states.get(name), self._clock(), 0.0)
             if text is None:
                 self._states.pop(name, None)

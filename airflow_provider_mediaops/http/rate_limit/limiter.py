@@ -30,8 +30,6 @@ T = TypeVar("T")
 #: From a state and the time, and figures of its own, to the next state and an answer.
 _Question: TypeAlias = "Callable[..., tuple[Schedule, T]]"
 
-# A quota that is restored within this time is waited for.
-_SHORT_QUOTA_SECONDS = 10.0
 # How long to wait for a back end that has worked and fails, and the pauses between attempts.
 _PATIENCE_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 0.1, 5.0
 # A request that leaves this much later than it was permitted is reported; the guard band absorbs less.
@@ -78,11 +76,8 @@ class RateLimiter:
                 question, slot = schedule.confirm, (answer.slot,)
                 yield Wait(answer.seconds, "the key's rate")
                 metrics.count_wait(self.service, "rate", answer.seconds)
-            elif answer.seconds > _SHORT_QUOTA_SECONDS:
-                return answer
             else:
-                yield Wait(answer.seconds, "the reset of the key's quota")
-                metrics.count_wait(self.service, "quota", answer.seconds)
+                return answer
 
     def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """

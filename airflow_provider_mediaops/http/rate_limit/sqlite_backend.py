@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend, process_lock
+from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ class SqliteBackend(RateBackend):
     ) -> None:
         super().__init__(f"sqlite:///{path}")
         self._path, self._clock, self._busy_seconds = Path(path), clock, busy_seconds
+        # Threads of one process take turns: SQLite would let them look again and again.
+        self._lock = threading.Lock()
 
     def update(self, name: str, change: Change[T]) -> T:
         """Change a state in a transaction that excludes other processes from its first statement on."""
@@ -77,7 +80,7 @@ class SqliteBackend(RateBackend):
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        if not process_lock.acquire(timeout=2 * self._busy_seconds):
+        if not self._lock.acquire(timeout=2 * self._busy_seconds):
             raise TimeoutError("other threads of this process use it")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +95,7 @@ class SqliteBackend(RateBackend):
                 connection.execute("CREATE TABLE IF NOT EXISTS rate (name TEXT PRIMARY KEY, state TEXT) WITHOUT ROWID")
                 yield connection
         finally:
-            process_lock.release()
+            self._lock.release()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

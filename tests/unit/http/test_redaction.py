@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import logging
 import re
 import time
 from typing import TYPE_CHECKING
@@ -15,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.exchange import Request
-from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, SHORTEST_SECRET, hiding_credentials, redacted
+from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, SHORTEST_SECRET, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,41 +181,3 @@ def test_a_hostile_text_takes_little_time(text: str) -> None:
     # Processor time, and a hundred times what it takes: it shows only that it does not grow with the text.
     assert time.process_time() - started < 10
     assert len(shown) <= LONGEST_TEXT
-
-
-class TestLogs:
-    """The log records of urllib3 while a request is sent."""
-
-    @pytest.mark.parametrize("name", ["urllib3.connectionpool", "urllib3.connection"])
-    def test_a_record_holds_no_secret_of_the_request(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG, logger=name)
-        request = Request("GET", "/", secrets=("t0k3n/+ü",), secret_params=(("key", "k1"),))
-        with hiding_credentials(request):
-            logging.getLogger(name).debug("reply %r, location %s?key=k1&a=1", ["t0k3n/+ü"], "http://one")
-            logging.getLogger(name).debug("by form: t0k3n%2f%2b%c3%bc")
-        first, second = caplog.messages
-        assert first == "reply ['***'], location http://one?key=***&a=1"
-        assert second == "by form: ***"
-
-    def test_a_traceback_holds_none_either(self, caplog: pytest.LogCaptureFixture) -> None:
-        with hiding_credentials(Request("GET", "/", secrets=("t0k3n-s3cr3t",))):
-            try:
-                int("unparsed: t0k3n-s3cr3t")
-            except ValueError:
-                logging.getLogger("urllib3.connectionpool").warning("Failed to parse headers", exc_info=True)
-        assert "'unparsed: ***'" in caplog.text
-        assert "s3cr3t" not in caplog.text
-        assert caplog.records[0].exc_info is None
-
-    def test_a_record_that_cannot_be_formatted_does_not_end_the_request(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG, logger="urllib3.connection")
-        with hiding_credentials(Request("GET", "/", secrets=("t0k3n-s3cr3t",))):
-            logging.getLogger("urllib3.connection").debug("%d", "t0k3n-s3cr3t")
-        assert caplog.messages == []
-
-    def test_records_outside_a_request_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG, logger="urllib3.connection")
-        with hiding_credentials(Request("GET", "/", secrets=("t0k3n-s3cr3t",))):
-            pass
-        logging.getLogger("urllib3.connection").debug("t0k3n-s3cr3t of somebody else")
-        assert caplog.messages == ["t0k3n-s3cr3t of somebody else"]

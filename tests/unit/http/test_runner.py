@@ -174,17 +174,6 @@ def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop_unless_it_needs_
     assert (of_thread != here, of_loop == here) == (True, True)
 
 
-def one_action() -> CallFlow[object]:
-    done: object = yield Blocking(lambda: next(iter(())))
-    return done
-
-
-@EVERY_WAY
-def test_an_action_that_ends_as_an_iterator_does_is_not_the_end_of_the_call_flow(how: str) -> None:
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        drive(how, one_action(), Service())
-
-
 def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does() -> None:
     seen: list[object] = []
     inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))

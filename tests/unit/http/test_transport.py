@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
 from airflow_provider_mediaops.http.transport import Transport
@@ -148,8 +149,16 @@ def test_no_credential_is_logged_or_told(opened: Open, caplog: pytest.LogCapture
         with Loopback(read_and(), None) as broken:
             told.append(failure_of(send, ask(broken.base)))
     everything = "\n".join([*(record.getMessage() for record in caplog.records), *map(repr, told)])
-    assert "part=id" in everything
     assert "s3cr3t" not in everything
+
+
+def test_urllib3_logs_the_requests_of_others(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Loopback(answering(http_reply())) as server:
+        opened(PATIENT)(Request("GET", "/ours", base=server.base))
+        requests.get(f"{server.base}/theirs", timeout=240)
+    assert "/theirs" in caplog.text
+    assert "/ours" not in caplog.text
 
 
 def test_a_session_closed_during_a_request_still_gives_its_reply_and_serves_the_next() -> None:

@@ -327,17 +327,6 @@ def test_address_that_is_none_is_an_error_of_configuration(opened: Open, base: s
     assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
 
 
-@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak", " line"])
-def test_header_that_cannot_be_sent_is_an_error_of_configuration(opened: Open, value: str) -> None:
-    with Loopback(answering(http_reply())) as server:
-        error = failure_of(opened(PATIENT), Request("GET", "/", base=server.base, headers={"Authorization": value}))
-        assert server.accepted == 0
-    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
-    assert "Authorization" in error.detail
-    assert "line" not in str(error)
-    assert value not in str(error)
-
-
 @pytest.mark.parametrize(
     "proxy",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sqlite3
 import subprocess
@@ -129,29 +128,6 @@ def test_processes_lose_no_update_from_the_first_use_on(backend: RateBackend) ->
         process.join(240)
         assert process.exitcode == 0
     assert backend.read("key")[0] == "200"
-
-
-def test_a_process_that_forks_amid_updates_of_its_threads_locks_out_no_child(backend: RateBackend) -> None:
-    ends = threading.Event()
-
-    def update() -> None:
-        while not ends.is_set():
-            backend.update("key", increment)
-
-    threads = [threading.Thread(target=update) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(10):
-            child = os.fork()
-            if not child:
-                backend.update("key", increment)
-                os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        ends.set()
-        for thread in threads:
-            thread.join(240)
 
 
 _UPDATE_FOR_EVER = """

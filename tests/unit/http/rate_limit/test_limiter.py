@@ -77,13 +77,6 @@ class TestReports:
         assert isinstance(end.value, QuotaExhausted)
         assert end.value.seconds == pytest.approx(3_602.0 - GAP)
 
-    def test_a_quota_that_is_restored_soon_is_waited_for(self, fake: FakeClock) -> None:
-        limiter, steps = limiter_of(fake), list["Step"]()
-        tell(limiter, QuotaExceededError("spent", retry_after=8.0))
-        assert isinstance(replay(limiter.acquire(), [], steps=steps, clock=fake), Permit)
-        assert [step.reason for step in steps if isinstance(step, Wait)] == ["the reset of the key's quota"]
-        assert pauses_of(steps) == pytest.approx([10.0])
-
     def test_another_error_changes_nothing(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
         permit = take(limiter, fake)
