@@ -16,7 +16,6 @@ from __future__ import annotations
 import http.client
 import io
 import logging
-import re
 import socket
 import time
 from contextlib import suppress
@@ -28,16 +27,11 @@ import urllib3.connection
 from airflow_provider_mediaops.http.failures import STILL_COMING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from typing_extensions import Buffer
-    from urllib3.response import BaseHTTPResponse
 
     from airflow_provider_mediaops.http.stop import Stop
 
 
-# What urllib3 leaves as it is when it escapes the target of a request.
-_ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
 # So a reply of usual size arrives in one wait, together with its headers.
 _BUFFER_BYTES = 64 * 1024
 # The start of a reply that is kept, for the answer of a port that speaks no HTTP.
@@ -189,42 +183,12 @@ class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
 
 
 class _Pool(urllib3.HTTPConnectionPool):
-    """Connections to one host, over which each request is sent once and as it is."""
+    """Connections to one host."""
 
     ConnectionCls = _Connection
 
-    def urlopen(  # type: ignore[override]
-        self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str], timeout: Any, **options: Any
-    ) -> BaseHTTPResponse:
-        """
-        Send a request that requests has prepared, and read the headers of its reply.
 
-        urllib3 would escape the target again, character by character, and work out retries and redirects, of which
-        requests asks for none. It does so here for a proxy, and for a target that is not escaped.
-        """
-        if self.proxy is not None or not _ESCAPED_TARGET.fullmatch(url):
-            return super().urlopen(method, url, body=body, headers=headers, timeout=timeout, **options)
-        connection = self._get_conn()
-        try:
-            return self._make_request(
-                connection,
-                method,
-                url,
-                body=body,
-                headers=headers,
-                timeout=timeout,
-                response_conn=connection,
-                preload_content=False,
-                decode_content=False,
-            )
-        except BaseException:
-            connection.close()
-            # It leaves an empty place behind, which a new connection takes.
-            self._put_conn(None)
-            raise
-
-
-class _TLSPool(_Pool, urllib3.HTTPSConnectionPool):
+class _TLSPool(urllib3.HTTPSConnectionPool):
     """The same over TLS."""
 
     ConnectionCls = _TLSConnection

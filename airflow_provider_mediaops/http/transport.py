@@ -59,8 +59,6 @@ class _Base:
     """A base address as requests writes it, and the proxies on the way there, by scheme."""
 
     address: str
-    #: Its scheme, host and port.
-    origin: str
     proxies: dict[str, str] = field(repr=False)
 
 
@@ -74,7 +72,6 @@ class _PreparedRequest(requests.PreparedRequest):
     def __init__(self, request: Request, base: _Base, headers: CaseInsensitiveDict[str]) -> None:
         super().__init__()
         self.base = base
-        self.pool: Any = None
         self.prepare_method(request.method)
         self.url = base.address + request.url.removeprefix(request.base)
         self.headers = headers
@@ -142,8 +139,7 @@ class Transport:
             if address.startswith("https:"):
                 _check_trust(self._trust)
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
-            origin = "/".join(normalized.split("/", 3)[:3])
-            found = self._bases[address] = _Base(normalized, origin, proxies)
+            found = self._bases[address] = _Base(normalized, proxies)
         return found
 
     def close(self) -> None:
@@ -242,20 +238,10 @@ class _Adapter(requests.adapters.HTTPAdapter):
             if shown:
                 pool.key_password = shown.password
             self._pools[request.base.address] = pool
-        request.pool = pool
         return pool
 
     def cert_verify(self, *args: Any, **kwargs: Any) -> None:
         """Leave the pool unchanged: it has its certificates since it was made."""
-
-    def request_url(self, request: Any, proxies: Any) -> str:
-        """Return what stands in the request line."""
-        target = request.url[len(request.base.origin) :]
-        # Only a proxy reads the host from the request line. Two slashes would begin a host.
-        is_path = target.startswith("/") and not target.startswith("//")
-        if is_path and not request.pool.proxy:
-            return str(target)
-        return super().request_url(request, proxies)
 
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return a reply without cookies and without the encoding of its text, which nobody reads."""
