@@ -11,9 +11,9 @@ from airflow_provider_mediaops.http.exchange import Clock
 
 T = TypeVar("T")
 
-#: From a state, the back end's time, and the age of that time in seconds (at most), to the next state and an answer.
-#: None: there is no state. It is pure and quick, and may be called again.
-Change: TypeAlias = Callable[[str | None, float, float], tuple[str | None, T]]
+#: From a state and the back end's time to the next state and an answer. None: there is no state. It is pure and quick,
+#: and may be called again.
+Change: TypeAlias = Callable[[str | None, float], tuple[str | None, T]]
 
 #: How long to wait for others that use the same back end.
 BUSY_SECONDS = 5.0
@@ -44,17 +44,13 @@ class RateBackend(ABC):
         that cannot be used raises a ``RateStoreError``.
         """
 
-    @abstractmethod
-    def names(self) -> list[str]:
-        """Return the names of all states, in order. It may block, and raises the errors of :meth:`update`."""
-
     def read(self, name: str) -> tuple[str | None, float]:
         """Return a state and the back end's time, with the errors of :meth:`update`."""
-        return self.update(name, lambda text, now, _age: (text, (text, now)))
+        return self.update(name, lambda text, now: (text, (text, now)))
 
     def forget(self, name: str) -> None:
         """Remove a state, with the errors of :meth:`update`: its key begins as if it had not been used before."""
-        self.update(name, lambda _text, _now, _age: (None, None))
+        self.update(name, lambda _text, _now: (None, None))
 
 
 class MemoryBackend(RateBackend):
@@ -70,16 +66,12 @@ class MemoryBackend(RateBackend):
     def update(self, name: str, change: Change[T]) -> T:
         """Change a state under a lock."""
         with self._lock:
-            text, answer = change(self._states.get(name), self._clock(), 0.0)
+            text, answer = change(self._states.get(name), self._clock())
             if text is None:
                 self._states.pop(name, None)
             else:
                 self._states[name] = text
         return answer
-
-    def names(self) -> list[str]:
-        """Return the names of the states of this process."""
-        return sorted(self._states)
 
 
 _backends: dict[str, RateBackend] = {}

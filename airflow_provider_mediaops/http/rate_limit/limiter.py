@@ -42,7 +42,7 @@ class Permit:
 
     #: Its entry in the key's log of sends.
     at: float
-    #: The same time on the clock of this process, at the earliest.
+    #: The same time on the clock of this process.
     since: float
 
 
@@ -138,13 +138,13 @@ class RateLimiter:
                 return answer
 
     def _update(self, question: _Question[T], *figures: float | None) -> Callable[[], tuple[T, float]]:
-        def change(text: str | None, now: float, age: float) -> tuple[str | None, tuple[T, float]]:
+        def change(text: str | None, now: float) -> tuple[str | None, tuple[T, float]]:
             before = schedule.from_text(text, now) if text else None
             begun = before or schedule.begin(now, self.per_second, at_once=not self.backend.may_lose)
             # A clock that was set back a little stands still.
             after, answer = question(begun, max((now, *begun.sent[-1:])), *figures)
             # The same text says that there is nothing to write.
-            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic() - age)
+            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic())
 
         return partial(self.backend.update, self.name, change)
 

@@ -28,16 +28,13 @@ _KEY = "mediaops:rate:"
 _KEPT_SECONDS = 3 * 86_400
 # The longest pause after a first conflict with another update, which doubles with each, and after a late one.
 _FIRST_CONFLICT_SECONDS, _LATE_CONFLICT_SECONDS = 0.001, 0.032
-# The keys that one SCAN looks at, of all in the database.
-_SCANNED_TOGETHER = "1000"
 _OR_ANOTHER = "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
 _ADVICE = (
     "Make sure that this Redis runs, accepts the credentials, has memory left and replicas enough for a write, and "
     f"that no other program uses its keys {_KEY}*; {_OR_ANOTHER}"
 )
 _ADVICE_RIGHTS = (
-    "Let its user run SELECT, WATCH, UNWATCH, GETRANGE, TIME, MULTI, SET, DEL and EXEC on "
-    f"{_KEY}*, and SCAN for the command line; {_OR_ANOTHER}"
+    f"Let its user run SELECT, WATCH, UNWATCH, GETRANGE, TIME, MULTI, SET, DEL and EXEC on {_KEY}*; {_OR_ANOTHER}"
 )
 _ADVICE_PRIMARY = (
     "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to the primary of a single server: a "
@@ -87,29 +84,16 @@ class RedisBackend(RateBackend):
             longest = min(2 * longest, _LATE_CONFLICT_SECONDS)
         return answers[0]
 
-    def names(self) -> list[str]:
-        """Return the names of all states; the user must be allowed to run SCAN."""
-        names, cursor = set[str](), b"0"
-        with self._connected() as connection:
-            while True:
-                [page] = self._ask(connection, ("SCAN", cursor, "MATCH", f"{_KEY}*", "COUNT", _SCANNED_TOGETHER))
-                with self._errors():
-                    cursor, keys = page
-                    names |= {key.decode("utf-8", "replace").removeprefix(_KEY) for key in keys}
-                if cursor == b"0":
-                    return sorted(names)
-
     def _try(self, key: str, change: Change[T]) -> list[T]:
         """Return the answer; nothing if another update came between."""
         with self._connected() as connection:
             # UNWATCH ends the watch of an update that had nothing to write. GETRANGE bounds a text that is not ours.
             look = ("UNWATCH",), ("WATCH", key), ("GETRANGE", key, 0, LONGEST_TEXT), ("TIME",)
-            began = time.monotonic()
             replies = self._ask(connection, *look)
             with self._errors():
                 before, (seconds, micros) = replies[2].decode("utf-8", "replace") or None, replies[3]
                 now = int(seconds) + int(micros) / 1e6
-            text, answer = change(before, now, time.monotonic() - began)
+            text, answer = change(before, now)
             if text == before:
                 return [answer]
             write = ("DEL", key) if text is None else ("SET", key, text, "EX", _KEPT_SECONDS)

@@ -46,7 +46,7 @@ class SqliteBackend(RateBackend):
         with self._errors():
             if not self._path.exists():
                 # The file is not made for one who only looks: it would belong to that user.
-                text, answer = change(None, self._clock(), 0.0)
+                text, answer = change(None, self._clock())
                 if text is None:
                     return answer
             try:
@@ -58,20 +58,12 @@ class SqliteBackend(RateBackend):
                 self._path.replace(f"{self._path}.damaged")
                 return self._update(name, change)
 
-    def names(self) -> list[str]:
-        """Return the names of all states."""
-        with self._errors():
-            if not self._path.exists():
-                return []
-            with self._opened() as connection:
-                return [name for (name,) in connection.execute("SELECT name FROM rate ORDER BY name")]
-
     def _update(self, name: str, change: Change[T]) -> T:
         with self._opened() as connection:
             row = connection.execute("SELECT state FROM rate WHERE name = ?", (name,)).fetchone()
             before = row and row[0]
             # The clock is read within the transaction, so that the times of updates are in their order.
-            text, answer = change(before, self._clock(), 0.0)
+            text, answer = change(before, self._clock())
             if text is None:
                 connection.execute("DELETE FROM rate WHERE name = ?", (name,))
             elif text != before:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,7 +69,8 @@ def test_a_quota_that_is_recorded_as_used_up_is_asked_anew(requests_mock: reques
     requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 5000, "left": 0}})
     command("check", "books")
     backend = SqliteBackend(tmp_path / "rates.db")
-    (name,) = backend.names()
+    with closing(sqlite3.connect(tmp_path / "rates.db")) as file:
+        ((name,),) = file.execute("SELECT name FROM rate")
     keep(backend, name, exhausted=5_400.0)
     assert command("check", "books", "--output", "json").document["rate"]["state"] == "exhausted"
     assert "quota used up, for another 1 h " in command("check", "books").output

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
-from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
 from tests.unit.call_flows import START, FakeClock
 
@@ -28,13 +27,6 @@ def test_pauses_double_up_to_a_cap() -> None:
 def test_the_exponent_does_not_overflow() -> None:
     attempts = RetryPolicy(max_attempts=5_000, max_wait=1e9).start(FakeClock().clock)
     assert [attempts.pause_after(DOWN) for _ in range(3_000)][-1] == 30.0
-
-
-def test_the_real_clock() -> None:
-    clock = Clock()
-    assert clock.monotonic() <= clock.monotonic()
-    assert abs(clock.now() - datetime.now(timezone.utc)) < timedelta(minutes=1)
-    assert 1.0 <= clock.uniform(1.0, 2.0) <= 2.0
 
 
 def http_date(seconds: float) -> str:

@@ -93,23 +93,6 @@ class TestReports:
         replay(limiter.on_sent(permit, sent_at), [])
         assert waited(limiter, fake) == pytest.approx(WINDOW)
 
-    def test_the_time_that_the_back_end_needs_for_its_answer_counts(self, fake: FakeClock) -> None:
-        class Slow(MemoryBackend):
-            def update(self, name: str, change: Change[T]) -> T:
-                fake.wait(0.1)
-                answer = super().update(name, change)
-                fake.wait(0.2)
-                return answer
-
-        limiter = limiter_of(fake, backend=Slow(lambda: fake.seconds))
-        permit = take(limiter, fake)
-        # A tenth of a second passed before the back end looked at its clock: that is not a delay.
-        assert fake.seconds - permit.since == pytest.approx(0.2)
-        replay(limiter.on_sent(permit, fake.seconds), [])
-        assert limiter.backend.read("key")[0] != "{}"
-        sent = fake.seconds - 0.4 - 0.2
-        assert waited(limiter, fake) >= sent + WINDOW - fake.seconds
-
 
 class FailingBackend(MemoryBackend):
     """A back end that cannot be used for a number of times, and takes so many seconds each time."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.schedule import (
@@ -16,7 +14,6 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     GUARD,
     LEAST_SPEED,
     LONGEST_PAUSE_SECONDS,
-    WINDOW_GUARD,
     BookedOut,
     Granted,
     Later,
@@ -71,29 +68,6 @@ class TestSlots:
         key = Key(0.001)
         key.go()
         assert [type(key.ask()) for _ in range(11)] == [Later] * 10 + [BookedOut]
-
-    @given(
-        rate=st.sampled_from([1, 3, 5, 50]),
-        arrivals=st.lists(st.tuples(st.floats(0, 0.7), st.floats(0, 0.45)), min_size=2, max_size=60),
-    )
-    def test_no_window_holds_more_requests_than_the_rate_however_late_callers_wake_up(
-        self, rate: int, arrivals: list[tuple[float, float]]
-    ) -> None:
-        key, start, coming = Key(rate), 0.0, list[tuple[float, int, float, Any]]()
-        for number, (pause, late) in enumerate(arrivals):
-            start += pause / rate
-            coming.append((key.now + start, number, late / rate, None))
-        sent: list[float] = []
-        while coming:
-            coming.sort(key=lambda each: each[:2])
-            key.now, number, late, slot = coming.pop(0)
-            answer = key.ask(slot)
-            if isinstance(answer, Later):
-                coming.append((key.now + answer.seconds + late, number, 0.0, answer.slot))
-            else:
-                sent.append(key.now)
-        assert len(sent) == len(arrivals)
-        assert all(later - earlier > WINDOW_GUARD - 0.001 for earlier, later in zip(sent, sent[rate:], strict=False))
 
     def test_a_request_cannot_have_left_later_than_now(self) -> None:
         key = Key()
