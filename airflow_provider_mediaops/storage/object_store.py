@@ -290,9 +290,9 @@ class StoreBackend(StoreFolder):
             found: Mapping[str, Mapping[str, Any]] = self._fs.find(self._folder, detail=True)
         folders: dict[str, list[tuple[str, float | None]]] = {}
         for path, info in found.items():
-            folder, below, _ = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
-            if below:
-                folders.setdefault(folder, []).append((below, modified_time(info)))
+            folder, _, name = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
+            if name:
+                folders.setdefault(folder, []).append((name, modified_time(info)))
         for folder, files in folders.items():
             if all(written is not None and self._clock() - written > STALE_SECONDS for _, written in files):
                 self.remove(folder, [name for name, _ in files])
