@@ -11,7 +11,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.storage.files import is_local, lasting
 
@@ -35,24 +35,11 @@ LAST = "last"
 _NAME = re.compile(r"([0-9]{4,18})-([0-9a-f]{8})(?:-([0-9]{6,18}|last))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """One version of a file."""
 
     tag: str  # what the disk or the store calls it
     size: int
-
-    @classmethod
-    def of(cls, fields: Any) -> Version | None:
-        """Return the version that a manifest or a frame names; None if that is not a version."""
-        match fields:
-            case [str(tag), int(size)]:
-                return cls(tag, size)
-        return None
-
-    def fields(self) -> list[Any]:
-        """Return it as plain values."""
-        return [self.tag, self.size]
 
 
 @dataclass(frozen=True, slots=True, order=True)

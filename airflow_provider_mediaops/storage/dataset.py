@@ -35,7 +35,7 @@ from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from airflow.sdk import ObjectStoragePath
 
@@ -59,14 +59,14 @@ class Manifest:
         try:
             fields = parse_json(content or b"")
             owner, fingerprint = Owner.from_dict(fields["owner"]), fields["fingerprint"]
-            is_described = version is not None and Version.of(fields["file"]) == version
+            is_described = version is not None and fields["file"] == list(version)
         except (KeyError, TypeError, ValueError):
             return None
         return cls(owner, fingerprint) if is_described and isinstance(fingerprint, str) else None
 
     def to_bytes(self, version: Version) -> bytes:
         """Return the content of the manifest of a file."""
-        return json_line({"owner": asdict(self.owner), "fingerprint": self.fingerprint, "file": version.fields()})
+        return json_line({"owner": asdict(self.owner), "fingerprint": self.fingerprint, "file": version})
 
 
 class Staging(Log):
@@ -118,7 +118,7 @@ class Staging(Log):
     @property
     def replaced_version(self) -> str:
         """A text that differs for each version of the file that is replaced; empty if there is none."""
-        return "/".join(map(str, self._noted.fields())) if self._noted else ""
+        return "/".join(map(str, self._noted)) if self._noted else ""
 
     def unverified_records(self) -> Iterator[str]:
         """
@@ -126,7 +126,7 @@ class Staging(Log):
 
         Raise InvalidSourceError if it is not a file of the format of the dataset.
         """
-        return self._dataset.read_published()
+        return read_records(self._dataset.path, self._dataset.format)
 
     def replaced_records(self) -> Iterator[str]:
         """
@@ -136,7 +136,7 @@ class Staging(Log):
         """
         self._check_noted()
         try:
-            yield from self._dataset.read_published()
+            yield from self.unverified_records()
         except (OSError, InvalidSourceError):
             # Of a file that is replaced while it is read, parts of both may come, or none.
             self._check_noted()
@@ -178,11 +178,14 @@ class Staging(Log):
 
     def _converted(self, new: NewFile) -> int:
         """Write the file that is to be published; return its size."""
-        with naming_path(self._dataset.writing_place, "written", self._backend.hint):
-            if self._dataset.format == "jsonl":
+        dataset = self._dataset
+        place = dataset.destination if is_local(dataset.path) else tempfile.gettempdir()
+        with naming_path(place, "written", self._backend.hint):
+            if dataset.format == "jsonl":
                 new.write(self.blocks())
             else:
-                self._dataset.write_table(_path_to(new.descriptor), self.records())
+                file = _path_to(new.descriptor)
+                write_table(dataset.format, file, dataset.view, self.records(), dataset.csv_formulas)
         return new.size
 
     def _published(self, done: DoneFrame, new: NewFile) -> Version:
@@ -247,12 +250,12 @@ class Dataset:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.format = format_of(destination, format)
-        self._csv_formulas = csv_formulas
+        self.csv_formulas = csv_formulas
         self.destination = str(destination)
-        self._path = path_of(destination)
+        self.path = path_of(destination)
         # The path of the file of changes that is published after it; None for none.
         self.changes = changes
-        self._view = view
+        self.view = view
         self._clock = clock
 
     def published(self, owner: Owner) -> dict[str, Any] | None:
@@ -263,8 +266,8 @@ class Dataset:
         None if it has not published, or was cleared since. Raise OSError if the destination cannot be read or written,
         DestinationReplacedError if somebody else publishes meanwhile.
         """
-        check_store(self._path, "destination")
-        with closing(backend_of(self._path, self._clock)) as backend:
+        check_store(self.path, "destination")
+        with closing(backend_of(self.path, self._clock)) as backend:
             names = backend.names(owner.folder)
             if not claims_in(names):
                 return None
@@ -304,37 +307,24 @@ class Dataset:
 
     def keep(self, owner: Owner, name: str, content: bytes) -> str:
         """Keep a file for the attempts of an owner until one has published; return its path. :meth:`check` first."""
-        with closing(backend_of(self._path, self._clock)) as backend:
+        with closing(backend_of(self.path, self._clock)) as backend:
             backend.put(f"{owner.folder}/{name}", content)
             return backend.path_of(f"{owner.folder}/{name}")
 
     @contextmanager
     def _staged(self, owner: Owner) -> Iterator[Staging]:
         check_format(self.format)
-        check_store(self._path, "destination")
-        with closing(backend_of(self._path, self._clock)) as backend:
+        check_store(self.path, "destination")
+        with closing(backend_of(self.path, self._clock)) as backend:
             if self.changes is None:
                 yield Staging(self, owner, backend, None)
                 return
             with closing(backend_of(path_of(self.changes), self._clock)) as changes:
                 yield Staging(self, owner, backend, changes)
 
-    def read_published(self) -> Iterator[str]:
-        """Yield the records of the file at the destination as JSON texts."""
-        return read_records(self._path, self.format)
-
-    def write_table(self, file: Path, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write records as a table."""
-        write_table(self.format, file, self._view, records, self._csv_formulas)
-
-    @property
-    def writing_place(self) -> str:
-        """Where the file to be published is written, for errors."""
-        return self.destination if is_local(self._path) else tempfile.gettempdir()
-
     def fingerprint(self, digest: str, owner: Owner) -> str:
         """Return a digest of the whole file: with other parameters or columns, the same records make another one."""
-        shape = [owner.parameters, self.format, *self._view.columns, digest]
+        shape = [owner.parameters, self.format, *self.view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
 
 

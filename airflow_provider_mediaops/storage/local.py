@@ -174,9 +174,9 @@ class LocalBackend(LocalFolder):
             for each in (own, self._folder, self._folder.parent):
                 sync_names(each)
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
+    def append(self, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
         """Add a frame at the end of the file of the claim that was created here; return where it can be read."""
-        del folder, claim, number  # the file was opened when it was created: one that was removed is not made again
+        del number  # each follows the one before it
         now = time.monotonic()
         start = end = self._end
         with self._writing():

@@ -370,8 +370,7 @@ class Log:
         head = b"%08x %b\n%b" % (crc, text, data)
         # A frame that may be there is not written a second time with other records.
         self._is_broken = True
-        content = _with_head(head, blocks())
-        part = self._backend.append(self._folder, self._claim, self._number, content, durable=kind != "rows")
+        part = self._backend.append(self._number, _with_head(head, blocks()), durable=kind != "rows")
         self._is_broken = False
         at = part.start + len(head)
         lines = ByteRange(part.file, at, part.end)

@@ -140,6 +140,7 @@ class StoreBackend(StoreFolder):
         folder, _, name = path.path.rpartition("/")
         super().__init__(path, f"{folder}/{beside(name, 'staging')}")
         self._clock = clock
+        self._claim = ""
         # All segments that were read or written here.
         self._spool = ScratchFile()
 
@@ -151,12 +152,13 @@ class StoreBackend(StoreFolder):
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""
         self.put(f"{folder}/{claim}", b"")
+        self._claim = f"{self._folder}/{folder}/{claim}"
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
-        """Write a segment; return where it can be read."""
+    def append(self, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
+        """Write a segment of the claim that was created here; return where it can be read."""
         del durable  # every object is
         part = self._spooled(content)
-        target = f"{self._folder}/{folder}/{claim}-{number:06}"
+        target = f"{self._claim}-{number:06}"
         put(self._path, target, lambda name: self._send(name, part.file, part.start, part.end), self.hint)
         return part
 

@@ -447,7 +447,7 @@ class World:
         """Return the manifest, if it describes the file at the destination."""
         text = self.read(f"{self.root}/.data.jsonl.staging/manifest.json")
         found = parse_json(text) if text else None
-        return found if found and Version.of(found["file"]) == self.version() else None
+        return found if found and found["file"] == list(self.version() or ()) else None
 
     def names(self, owner: Owner) -> list[str]:
         """Return the names in the folder of an owner."""

@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationReplacedError
 from airflow_provider_mediaops.storage import object_store
-from airflow_provider_mediaops.storage.backend import Version
 from airflow_provider_mediaops.storage.files import content_tag
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.scratch import NewFile
@@ -235,7 +234,3 @@ class TestConditions:
 
     def test_of_google_the_generation_is_the_version(self) -> None:
         assert content_tag({"etag": "CJ8=", "generation": "17", "md5Hash": "x"}) == "17"
-
-    def test_versions_are_read_back(self) -> None:
-        assert Version.of(Version("a", 1).fields()) == Version("a", 1)
-        assert [Version.of(each) for each in (None, [], ["a"], ["a", "1"], [1, 1], "a1")] == [None] * 6
