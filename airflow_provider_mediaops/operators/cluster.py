@@ -164,7 +164,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.plan import TakenFor, capture_paths
-        from airflow_provider_mediaops.storage.mapped_tasks import claim
+        from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
         from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
 
@@ -172,7 +172,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
         self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         # The name without the suffix of a format: whatever the formats, it stands for the files of one capture.
         stem = capture_paths(self.destination, "txt")["txt"].removesuffix(".txt")
-        claim(stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "capture")
+        owner = owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)})
+        refuse_shared_destination(stem, owner, "capture")
         taken_for = TakenFor.from_context(context)
         return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
 

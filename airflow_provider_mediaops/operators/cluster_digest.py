@@ -100,7 +100,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.capture.plan import capture_paths
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
-        from airflow_provider_mediaops.storage.mapped_tasks import claim
+        from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
         from airflow_provider_mediaops.storage.ownership import owner_of
         from airflow_provider_mediaops.storage.path_checks import absolute
 
@@ -110,7 +110,9 @@ class HotThreadsDigestOperator(ServiceOperator):
         self.destination = destination
         plan = DigestPlan(sources, destination, period)
         stem = capture_paths(destination, "json")["json"].removesuffix(".json")
-        claim(stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "digest")
+        refuse_shared_destination(
+            stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "digest"
+        )
         return plan
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:

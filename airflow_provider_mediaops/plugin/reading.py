@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, without_password
-from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
-from airflow_provider_mediaops.storage.object_info import modified_time
+from airflow_provider_mediaops.storage.files import is_local, lasting, modified_time, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

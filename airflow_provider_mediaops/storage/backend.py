@@ -1,5 +1,5 @@
 """
-The choice between a disk and an object store, for one file and the hidden folder beside it.
+What a disk and an object store have in common: the names in a hidden folder, versions, and the choice between the two.
 
 The classes of :mod:`~.local` and :mod:`~.object_store` have the same operations, in which the two differ. Each raises
 an ``OSError`` that names the file if the disk or the store refuses.
@@ -7,14 +7,16 @@ an ``OSError`` that names the file if the disk or the store refuses.
 
 from __future__ import annotations
 
+import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.storage.files import is_local, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
     from airflow.sdk import ObjectStoragePath
@@ -27,26 +29,54 @@ if TYPE_CHECKING:
 
 #: A folder of another owner is removed if nobody has written to it for this long.
 STALE_SECONDS = 7 * 24 * 3600.0
+#: What follows the claim in the name of the frame that ends a log.
+LAST = "last"
+
+_NAME = re.compile(r"([0-9]{4,18})-([0-9a-f]{8})(?:-([0-9]{6,18}|last))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """One version of a file."""
 
     tag: str  # what the disk or the store calls it
     size: int
 
-    @classmethod
-    def of(cls, fields: Any) -> Version | None:
-        """Return the version that a manifest or a frame names; None if that is not a version."""
-        match fields:
-            case [str(tag), int(size)]:
-                return cls(tag, size)
-        return None
 
-    def fields(self) -> list[Any]:
-        """Return it as plain values."""
-        return [self.tag, self.size]
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """One attempt: the highest one is in force."""
+
+    number: int  # one higher than the highest that the attempt has listed
+    token: str  # makes two attempts with one number differ
+
+    def __str__(self) -> str:
+        return f"{self.number:04}-{self.token}"
+
+
+def new_token() -> str:
+    """Return eight random digits."""
+    return secrets.token_hex(4)
+
+
+def read_name(name: str) -> tuple[Claim, str] | None:
+    """Return the claim in a name, and what follows it: nothing, the number of a segment, or ``last``."""
+    found = _NAME.fullmatch(name)
+    return (Claim(int(found[1]), found[2]), found[3] or "") if found else None
+
+
+def claims_in(names: Iterable[str]) -> set[Claim]:
+    """Return the claims that a listing shows."""
+    return {found[0] for name in names if (found := read_name(name))}
+
+
+def next_claim(names: Iterable[str]) -> Claim:
+    """Return a claim that is higher than all that a listing shows."""
+    return Claim(1 + max((claim.number for claim in claims_in(names)), default=0), new_token())
+
+
+def last_name(claim: Claim) -> str:
+    """Return the name of the frame that ends a log."""
+    return f"{claim}-{LAST}"
 
 
 def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:

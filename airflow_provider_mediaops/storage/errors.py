@@ -31,10 +31,10 @@ def mapped_overwrite_error(destination: object, writer: str, kind: str = "datase
 
 
 def superseded_error(destination: object) -> DestinationInUseError:
-    """Return the error of an attempt whose claim is no longer the highest."""
+    """Return the error of an attempt whose claim is no longer the highest, or whose dataset another has published."""
     return DestinationInUseError(
-        f"{_shown(destination)} is being written by a newer attempt of this task. This attempt ends; what it has "
-        "staged counts for the newer one.",
+        f"{_shown(destination)} is being written, or has just been published, by another attempt of this task. This "
+        "attempt ends; what it has staged counts for the other one.",
         service="storage",
     )
 
@@ -43,15 +43,6 @@ def removed_error(destination: object) -> OSError:
     """Return the error of an attempt whose claim somebody has removed."""
     what = f"the hidden folder beside {_shown(destination)} was removed while the task wrote"
     return OSError(errno.ESTALE, f"{what}; the next attempt starts anew")
-
-
-def finished_meanwhile_error(destination: object) -> DestinationInUseError:
-    """Return the error of an attempt that finds its own task's dataset published since it began."""
-    return DestinationInUseError(
-        f"{_shown(destination)} was published by another attempt of this task just after this one began. This attempt "
-        "ends; the next one returns the other's result.",
-        service="storage",
-    )
 
 
 def locked_error(destination: object) -> DestinationInUseError:
@@ -84,21 +75,13 @@ def unknown_version_error(file: object, version: object) -> PermanentError:
     )
 
 
-def unconditional_error(record: object) -> PermanentError:
-    """Return the error for a record on a store where two tasks could create it at once."""
+def unconditional_error(record: object, reason: str = "") -> PermanentError:
+    """Return the error for a record that two tasks could create at once where it is."""
+    reason = reason or "its store, or the store's client, does not refuse to create a file that is there"
     return PermanentError(
-        f"{_shown(record)} cannot be kept: its store, or the store's client, does not refuse to create a file that is "
-        "there, so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or "
-        "another store with conditional writes, or on a disk that all workers share.",
-        service="storage",
-    )
-
-
-def no_links_error(record: object, reason: str) -> PermanentError:
-    """Return the error for a record on a file system where two tasks could create it at once."""
-    return PermanentError(
-        f"{_shown(record)} cannot be kept: its file system has no hard links ({reason}), so two tasks could do "
-        "the same work at once. Choose a folder on ext4, XFS or NFS, or on an object store.",
+        f"{_shown(record)} cannot be kept: {reason}, so two tasks could do the same work at once. Choose a folder on "
+        "S3, Google Cloud Storage, Azure or another store with conditional writes, or on a disk with hard links (ext4, "
+        "XFS, NFS) that all workers share.",
         service="storage",
     )
 

@@ -10,17 +10,21 @@ import re
 import secrets
 import stat
 from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from airflow.sdk import ObjectStoragePath
+
+T = TypeVar("T")
 
 # The characters of a long file name that its companions keep, and the maximum of the usual file systems in bytes.
 _KEPT_NAME_LENGTH = 50
@@ -44,6 +48,12 @@ _AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 # The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
 _AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
 _AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
+
+# The names for the time of the last write. The first that is present counts.
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+# The names for a property that differs between two versions of a file. The first that is present counts.
+# Google has an ETag as well, but only the generation can be the condition of a write.
+_TAGS = ("generation", "ETag", "etag", "e_tag", "md5Hash", "md5", "checksum", *_TIMES)
 
 Action = Literal["read", "written"]
 
@@ -268,11 +278,11 @@ def part_of(target: Path) -> Path:
     return target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{PART}"))
 
 
-def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
+def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:
     """Write an object; an ``OSError`` names it."""
     with translating_errors(path, "written", hint):
         try:
-            send(target)
+            return send(target)
         except FileNotFoundError as error:
             # Object stores have no folders: only the bucket can be missing. Its name may be misspelt, so it is not
             # created. Stores such as SFTP have folders.
@@ -280,7 +290,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint:
                 message = "there is no such bucket; create it, or correct its name"
                 raise FileNotFoundError(errno.ENOENT, message) from error
             path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-            send(target)
+            return send(target)
 
 
 @contextmanager
@@ -317,3 +327,24 @@ def _with_message(error: OSError, message: str) -> OSError:
     if error.errno:
         return OSError(error.errno, message)
     return type(error)(message) if type(error).__module__ == "builtins" else OSError(message)
+
+
+def content_tag(info: Mapping[str, Any]) -> str:
+    """Return the tag or checksum of a file's content, else its time; an empty text if the store has none."""
+    tag = _first(info, _TAGS)
+    return "" if tag is None else str(tag)
+
+
+def modified_time(info: Mapping[str, Any]) -> float | None:
+    """Return the time of a file's last write by the store's clock, in seconds since 1970; None if it is unknown."""
+    value = _first(info, _TIMES)
+    if isinstance(value, str):
+        value = read_iso_time(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _first(info: Mapping[str, Any], names: Iterable[str]) -> Any:
+    # Zero is the time of a file of 1970.
+    return next((value for name in names if (value := info.get(name)) not in (None, "")), None)

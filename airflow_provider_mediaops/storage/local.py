@@ -9,9 +9,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
-from airflow_provider_mediaops.storage.claims import new_token, read_name
-from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, no_links_error
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token, read_name
+from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
     adopt_mode,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.claims import Claim
+    from airflow_provider_mediaops.storage.backend import Claim
 
 # A kill loses nothing that was written; a power failure loses this much at most.
 _SYNC_SECONDS = 5.0
@@ -123,7 +122,8 @@ class LocalFolder:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            raise no_links_error(self._path, error.strerror or str(error)) from error
+            reason = f"its file system has no hard links ({error.strerror or error})"
+            raise unconditional_error(self._path, reason) from error
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove files of a folder within this one; those that are gone are nobody's business."""
@@ -174,9 +174,9 @@ class LocalBackend(LocalFolder):
             for each in (own, self._folder, self._folder.parent):
                 sync_names(each)
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
+    def append(self, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
         """Add a frame at the end of the file of the claim that was created here; return where it can be read."""
-        del folder, claim, number  # the file was opened when it was created: one that was removed is not made again
+        del number  # each follows the one before it
         now = time.monotonic()
         start = end = self._end
         with self._writing():

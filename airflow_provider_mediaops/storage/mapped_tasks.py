@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
 
-def claim(file: str, owner: Owner, kind: str) -> None:
+def refuse_shared_destination(file: str, owner: Owner, kind: str) -> None:
     """
-    Record that a mapped task writes a file; refuse if another one does that is mapped beside it in the same run.
+    Raise PermanentError if a task that is mapped beside this one in the same run writes the same file.
 
-    Each map index has a record of its own in a hidden folder beside the file, and a later run replaces it. A task
-    writes its own record first and reads the others afterwards, so of two that begin together at least one is refused,
-    with a PermanentError. A task that is not mapped leaves no record.
+    Each map index has a record in a hidden folder beside the file, and a later run replaces it. A task writes its own
+    first and reads the others afterwards, so of two that begin together at least one is refused.
     """
     index = owner.task.rpartition("/")[2]
     if not index.isdecimal():
@@ -41,9 +41,6 @@ def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
         # Some clients cache what they have listed.
         folder.fs.invalidate_cache()
         for record in folder.fs.ls(folder.path, detail=False):
-            try:
-                owner = Owner.from_dict(parse_json(folder.fs.cat_file(record)))
-            except (FileNotFoundError, TypeError, ValueError):
-                # Replaced just now, or nothing that this version has written.
-                continue
-            yield owner
+            # Replaced just now, or nothing that this version has written.
+            with suppress(FileNotFoundError, TypeError, ValueError):
+                yield Owner.from_dict(parse_json(folder.fs.cat_file(record)))

@@ -15,11 +15,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
-from airflow_provider_mediaops.storage.claims import read_name, segment_name
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, read_name
 from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, put, translating_errors
-from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
+from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put, translating_errors
 from airflow_provider_mediaops.storage.refusals import code_of
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of, read_blocks
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.claims import Claim
+    from airflow_provider_mediaops.storage.backend import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 # The maximum of objects that one call reads or removes, and of the bytes that it reads.
@@ -113,11 +111,9 @@ class StoreFolder:
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove objects of a folder."""
-        self._remove([f"{self._folder}/{folder}/{name}" for name in names])
-
-    def _remove(self, paths: Sequence[str]) -> None:
+        paths = [f"{self._folder}/{folder}/{name}" for name in names]
         for start in range(0, len(paths), _MAX_OBJECTS):
-            batch = list(paths[start : start + _MAX_OBJECTS])
+            batch = paths[start : start + _MAX_OBJECTS]
             with self._writing(), suppress(FileNotFoundError):
                 # Many stores remove a list with one request; but in a list, such characters are patterns.
                 if not set("*?[") & set(self._folder):
@@ -144,6 +140,7 @@ class StoreBackend(StoreFolder):
         folder, _, name = path.path.rpartition("/")
         super().__init__(path, f"{folder}/{beside(name, 'staging')}")
         self._clock = clock
+        self._claim = ""
         # All segments that were read or written here.
         self._spool = ScratchFile()
 
@@ -155,12 +152,13 @@ class StoreBackend(StoreFolder):
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""
         self.put(f"{folder}/{claim}", b"")
+        self._claim = f"{self._folder}/{folder}/{claim}"
 
-    def append(self, folder: str, claim: Claim, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
-        """Write a segment; return where it can be read."""
+    def append(self, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
+        """Write a segment of the claim that was created here; return where it can be read."""
         del durable  # every object is
         part = self._spooled(content)
-        target = f"{self._folder}/{folder}/{segment_name(claim, number)}"
+        target = f"{self._claim}-{number:06}"
         put(self._path, target, lambda name: self._send(name, part.file, part.start, part.end), self.hint)
         return part
 
@@ -192,8 +190,7 @@ class StoreBackend(StoreFolder):
 
     def _spooled(self, content: Iterable[bytes]) -> ByteRange:
         start = self._spool.end
-        for block in content:
-            self._spool.append(block)
+        self._spool.write(content)
         return ByteRange(self._spool.descriptor, start, self._spool.end)
 
     def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
@@ -260,9 +257,7 @@ class StoreBackend(StoreFolder):
 
         Raise ConflictError if another version is there. If a reply was lost, that may be the new one.
         """
-        made: list[Version] = []
-        put(self._path, self._path.path, lambda _: made.append(self._replaced(new, replaces)), self.hint)
-        return made[0]
+        return put(self._path, self._path.path, lambda _: self._replaced(new, replaces), self.hint)
 
     def _replaced(self, new: NewFile, replaces: Version | None) -> Version:
         # With conditions, too: a store may ignore them.
@@ -297,12 +292,12 @@ class StoreBackend(StoreFolder):
             found: Mapping[str, Mapping[str, Any]] = self._fs.find(self._folder, detail=True)
         folders: dict[str, list[tuple[str, float | None]]] = {}
         for path, info in found.items():
-            folder, below, _ = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
-            if below:
-                folders.setdefault(folder, []).append((path, modified_time(info)))
-        for files in folders.values():
+            folder, _, name = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
+            if name:
+                folders.setdefault(folder, []).append((name, modified_time(info)))
+        for folder, files in folders.items():
             if all(written is not None and self._clock() - written > STALE_SECONDS for _, written in files):
-                self._remove([path for path, _ in files])
+                self.remove(folder, [name for name, _ in files])
 
     def close(self) -> None:
         """Remove the local copies."""

@@ -37,18 +37,13 @@ class Owner:
 
     @classmethod
     def from_dict(cls, fields: Any) -> Owner:
-        """
-        Return the owner that a file names, which anybody may have changed.
-
-        Raise TypeError if these are not an owner's fields, ValueError if a text cannot be encoded.
-        """
+        """Return the owner that a file names; raise TypeError or ValueError if somebody has changed it to no owner."""
         owner = cls(**fields)
-        texts = (owner.task, owner.parameters, owner.run_start)
-        if type(owner.clears) is not int or not all(isinstance(text, str) for text in texts):
+        if type(owner.clears) is not int:
             raise TypeError("a field of an owner is of another type")
-        for text in texts:
-            # It is shown to people: no lone surrogate.
-            text.encode()
+        for text in (owner.task, owner.parameters, owner.run_start):
+            # It is shown to people: a text without lone surrogates.
+            str.encode(text)
         return owner
 
     @property

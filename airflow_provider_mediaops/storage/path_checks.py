@@ -53,7 +53,7 @@ _PACKAGES = {
 
 def check_store(path: ObjectStoragePath, role: str) -> None:
     """
-    Make sure that a store can be opened: its package is installed, and there is a connection that its client can use.
+    Make sure that a store can be opened, by a client that is installed and a connection that is there.
 
     Otherwise raise PermanentError, or for the connection InvalidConnectionError. The role is what the path is to the
     user: ``source`` or ``destination``.
@@ -81,16 +81,13 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
 
 
 def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
-    scheme = path.protocol
-    if package := _PACKAGES.get(scheme):
+    start = f"Airflow has no support for {path.protocol}://"
+    if package := _PACKAGES.get(path.protocol):
         return (
-            f"Airflow has no support for {scheme}:// here ({error}). Install {package} on all that open it: "
-            "workers, triggerers and, for callbacks of DAGs, DAG processors."
+            f"{start} here ({error}). Install {package} on all that open it: workers, triggerers and, for callbacks of "
+            "DAGs, DAG processors."
         )
-    return (
-        f"Airflow has no support for {scheme}://. Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that "
-        "the machines share."
-    )
+    return f"{start}. Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that the machines share."
 
 
 def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
@@ -105,10 +102,9 @@ def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
 
 def check_regular(path: ObjectStoragePath, role: str) -> None:
     """
-    Make sure that a path on the local disk leads to a file that can be read from its beginning, as often as it takes.
+    Make sure that a path on the local disk, if it leads to something, leads to a file; else raise InvalidSourceError.
 
-    A named pipe without a writer is waited for without end, and a device may never end: InvalidSourceError. Nothing is
-    said of a path that does not exist, or is on a store.
+    A named pipe without a writer is waited for without end, and a device may never end.
     """
     if not is_local(path):
         return
@@ -124,8 +120,7 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     """
     Return a path that means the same file in every process of this machine; one on a store stays as it is.
 
-    Raise InvalidArgumentError if it can never name a file. ``warn`` gets a warning if the path is relative to the
-    folder in which the task runs.
+    Raise InvalidArgumentError if it can never name a file. ``warn`` is told of a path without a beginning.
     """
     # Only some versions of Airflow keep a relative path relative in a path object, and expand ~, so the text decides.
     if not is_local(path_of(path)) or "://" in path or Path(path).is_absolute():
@@ -142,32 +137,22 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
 
 
 def check_writable(path: ObjectStoragePath) -> None:
-    """
-    Make sure that a file can be written, by writing an empty one beside it and removing it.
-
-    Otherwise raise an OSError that names it, or the PermanentError of :func:`check_store`.
-    """
+    """Make sure that a file can be written, by writing an empty one beside it; else raise OSError or PermanentError."""
     if is_local(path):
-        _probe_folder(path)
-    else:
-        check_store(path, "destination")
-        _probe_store(path)
-
-
-def _probe_folder(path: ObjectStoragePath) -> None:
-    with naming_path(path, "written"):
-        target = target_of(path)
-        with suppress(FileNotFoundError):
-            target.lstat()  # raises if the name is too long, for example
-        probe = part_of(target)
-        probe.touch(exist_ok=False)
-        probe.unlink()
-
-
-def _probe_store(path: ObjectStoragePath) -> None:
-    # Permission to write can only be found out by writing.
+        with naming_path(path, "written"):
+            target = target_of(path)
+            with suppress(FileNotFoundError):
+                target.lstat()  # raises if the name is too long, for example
+            probe = part_of(target)
+            probe.touch(exist_ok=False)
+            probe.unlink()
+        return
+    check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
+    _probe_store(path, f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}")
+
+
+def _probe_store(path: ObjectStoragePath, probe: str) -> None:
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     try:
         with translating_errors(path, "written"):
@@ -191,36 +176,17 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
 
 
 def check_changes_path(name: str, path: str, destination: str) -> None:
-    """
-    Make sure that a file of changes can be published after a dataset.
-
-    Raise InvalidArgumentError if both are one file, if one would have to be the folder of the other, if the file is a
-    hidden one, which may be one that the dataset is staged in, or if it is on another storage.
-    """
+    """Make sure that a file of changes can be published after a dataset; else raise InvalidArgumentError."""
     own, other = path_of(path), path_of(destination)
-    shown, its_shown = unsigned(path), unsigned(destination)
     if is_same_file(path, destination):
-        raise InvalidArgumentError(f"{name} and destination are one file, {shown!r}: give {name} a path of its own.")
-    if _is_folder_of(own, other) or _is_folder_of(other, own):
         raise InvalidArgumentError(
-            f"{name} {shown!r} and destination {its_shown!r} cannot both be files: one is a folder of the other."
+            f"{name} and destination are one file, {unsigned(path)!r}: give {name} a path of its own."
         )
-    if own.name.startswith("."):
-        raise InvalidArgumentError(f"{name} is a hidden file, {shown!r}: give it a name that begins with no dot.")
-    if is_local(own) != is_local(other) or not (is_local(own) or is_same_store(own, other)):
+    if is_local(own) != is_local(other) or not (is_local(own) or _is_same_store(own, other)):
         raise InvalidArgumentError(
-            f"{name} {shown!r} is on another storage than the destination {its_shown!r}. The two are published "
-            "together, so they need one storage and one connection."
+            f"{name} {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "
+            "are published together, so they need one storage and one connection."
         )
-
-
-def _is_folder_of(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
-    return is_local(one) == is_local(other) and _place(other).startswith(f"{_place(one)}/")
-
-
-def _place(path: ObjectStoragePath) -> str:
-    place = os.path.realpath(Path(path.path).expanduser()) if is_local(path) else path.path
-    return place.strip("/")
 
 
 def is_same_file(one: object, other: object) -> bool:
@@ -234,10 +200,10 @@ def is_same_file(one: object, other: object) -> bool:
             return True
         # Names that differ in case only may be one file, too.
         return here.exists() and there.exists() and here.samefile(there)
-    return is_same_store(first, second) and first.path.strip("/") == second.path.strip("/")
+    return _is_same_store(first, second) and first.path.strip("/") == second.path.strip("/")
 
 
-def is_same_store(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
+def _is_same_store(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
     """Return whether two paths that are not local are on one store, and reached by one connection."""
     connections = {conn_id_of(one), conn_id_of(other)} - {None}
     schemes = {_PACKAGES.get(path.protocol, path.protocol) for path in (one, other)}

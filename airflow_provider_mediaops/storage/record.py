@@ -116,16 +116,11 @@ class FileRecord:
         Raise PermanentError if the store does not keep two tasks from that. After an OSError, the version may be there.
         """
         # Somebody may have removed the folder since, and another task have begun a new one.
-        if version.number and _as_written(self.read()) != _as_written(version):
+        if version.number and self.read() != version:
             raise conflict_error(self._path)
         new = Version(value, version.number + 1)
         self._folder.create(_file_name(new.number), json_line(value) + b"\n", is_first=version.value is None)
         return new
-
-
-def _as_written(version: Version) -> tuple[int, bytes]:
-    """Return a version as it compares: NaN, in a file that somebody changed, is not equal to itself."""
-    return version.number, json_line(version.value)
 
 
 def _file_name(number: int) -> str:

@@ -8,8 +8,7 @@ import sqlite3
 import tempfile
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.storage.files import write_at
 
@@ -47,8 +46,7 @@ def scratch_database(create_table: str) -> sqlite3.Connection:
     return database
 
 
-@dataclass(frozen=True, slots=True)
-class ByteRange:
+class ByteRange(NamedTuple):
     """A part of an open local file."""
 
     file: int
@@ -79,6 +77,11 @@ class NewFile:
         write_at(self.descriptor, data, start)
         self.end += len(data)
         return start
+
+    def write(self, blocks: Iterable[bytes]) -> None:
+        """Append blocks of data."""
+        for block in blocks:
+            self.append(block)
 
     def read(self, start: int, size: int) -> bytes:
         """Return a part of the file."""

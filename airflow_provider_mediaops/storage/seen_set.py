@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import weakref
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
@@ -15,25 +15,21 @@ if TYPE_CHECKING:
 
 # SQLite takes four times as long. From 157,000 on, the table of Python's set would double.
 _IN_MEMORY = 150_000
-# SQLite takes at least 999 parameters a statement.
-_AT_ONCE = 500
 
 
 class SeenSet:
     """
     A set that keeps a 64-bit hash of each text, and can only grow.
 
-    The first 150,000 hashes, give or take 500, are kept in memory (10 MB). Further ones go to a temporary SQLite
-    database, whose cache takes 2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1
-    in 2⁶⁴; among a million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each
-    process, so a service cannot choose texts that collide.
+    The first 150,000 hashes are kept in memory (10 MB). Further ones go to a temporary SQLite database, whose cache
+    takes 2 MB; a million texts take 20 MB on disk. Among a million texts, any two are confused with a probability of 1
+    in 37 million. Python salts its hashes for each process, so a service cannot choose texts that collide.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
         self._hashes: set[int] = set()
         self._database: sqlite3.Connection | None = None
-        self._batches = 0
         self._count = 0
 
     def __len__(self) -> int:
@@ -45,26 +41,17 @@ class SeenSet:
 
         An OSError names the folder of the database if that cannot grow.
         """
-        hashes = map(hash, texts)
-        new: list[bool] = []
-        while batch := list(islice(hashes, _AT_ONCE)):
-            new += self._add(batch)
-        return new
-
-    def _add(self, batch: list[int]) -> list[bool]:
-        fresh = set(batch)
-        fresh -= self._hashes
+        hashes = list(map(hash, texts))
+        fresh = set(hashes) - self._hashes
         database = self._grown()
         if database:
-            self._batches += 1
-            fresh = _added(database, fresh, self._batches)
+            with naming_folder():
+                fresh = _added(database, fresh)
         else:
             self._hashes |= fresh
         self._count += len(fresh)
-        if len(fresh) == len(batch):
-            return [True] * len(batch)
         new: list[bool] = []
-        for each in batch:
+        for each in hashes:
             new.append(each in fresh)
             # The next of the same is not new.
             fresh.discard(each)
@@ -74,7 +61,7 @@ class SeenSet:
         """Return the database, if no more hashes fit into memory; it is opened for the first of them."""
         if self._database is None and len(self._hashes) >= self._in_memory:
             try:
-                self._database = scratch_database("CREATE TABLE seen (hash INTEGER PRIMARY KEY, batch INTEGER)")
+                self._database = scratch_database("CREATE TABLE seen (hash INTEGER PRIMARY KEY)")
             except OSError:
                 # A machine without a folder for temporary files still has memory: 76 MB for a million texts.
                 self._in_memory = sys.maxsize
@@ -83,15 +70,9 @@ class SeenSet:
         return self._database
 
 
-def _added(database: sqlite3.Connection, hashes: set[int], batch: int) -> set[int]:
-    """Add at most 500 hashes, in one statement; return those that were not there before."""
-    if not hashes:
-        return hashes
-    numbers = range(2, 2 + len(hashes))
-    insert = f"INSERT OR IGNORE INTO seen VALUES {','.join(f'(?{number},?1)' for number in numbers)}"  # noqa: S608 it holds no value
-    with naming_folder():
-        if database.execute(insert, (batch, *hashes)).rowcount == len(hashes):
-            return hashes
-        among = ",".join(f"?{number}" for number in numbers)
-        earlier = f"SELECT hash FROM seen WHERE hash IN ({among}) AND batch < ?1"  # noqa: S608 it holds no value
-        return hashes.difference(found for (found,) in database.execute(earlier, (batch, *hashes)))
+def _added(database: sqlite3.Connection, hashes: set[int]) -> set[int]:
+    """Add hashes; return those that were not there before."""
+    earlier = "SELECT hash FROM seen WHERE hash IN (SELECT value FROM json_each(?))"
+    fresh = hashes.difference(found for (found,) in database.execute(earlier, (json.dumps(list(hashes)),)))
+    database.execute("INSERT INTO seen SELECT value FROM json_each(?)", (json.dumps(list(fresh)),))
+    return fresh

@@ -6,8 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import path_of, translating_errors
-from airflow_provider_mediaops.storage.object_info import content_tag
+from airflow_provider_mediaops.storage.files import content_tag, path_of, translating_errors
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
 from airflow_provider_mediaops.storage.source_file import (

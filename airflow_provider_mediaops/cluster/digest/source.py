@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError
 from airflow_provider_mediaops.gunzip import inflated
-from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of, translating_errors
-from airflow_provider_mediaops.storage.object_info import modified_time
+from airflow_provider_mediaops.storage.files import (
+    is_local,
+    lasting,
+    modified_time,
+    naming_path,
+    path_of,
+    translating_errors,
+)
 from airflow_provider_mediaops.storage.path_checks import check_store
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage import claims, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Version, backend_of
-from airflow_provider_mediaops.storage.claims import Claim, claims_in
+from airflow_provider_mediaops.storage import backend, dataset, files, local
+from airflow_provider_mediaops.storage.backend import Claim, Version, backend_of, claims_in
 from airflow_provider_mediaops.storage.dataset import Dataset, Staging
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FlatView
@@ -145,7 +144,7 @@ def pace(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "os", paced)
     patch.setattr(local, "fcntl", _PacedLocks())
     patch.setattr(local, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    patch.setattr(claims, "new_token", _token)
+    patch.setattr(backend, "new_token", _token)
     patch.setattr(local, "new_token", _token)
     patch.setattr(dataset, "Staging", _RememberingStaging)
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
@@ -448,7 +447,7 @@ class World:
         """Return the manifest, if it describes the file at the destination."""
         text = self.read(f"{self.root}/.data.jsonl.staging/manifest.json")
         found = parse_json(text) if text else None
-        return found if found and Version.of(found["file"]) == self.version() else None
+        return found if found and found["file"] == list(self.version() or ()) else None
 
     def names(self, owner: Owner) -> list[str]:
         """Return the names in the folder of an owner."""
@@ -637,8 +636,8 @@ class World:
         pages = len(plan.pages)
         with self.logs(owner) as logs:
             over = over_below(logs)
-            above = over is None or any(claim > over for claim in logs)
-            last = logs[over].last if over else None
+            above = over is None or any(claim > over.claim for claim in logs)
+            last = over.last if over else None
             if last and not above and last["turn"] == owner.turn:
                 return 0, True, True
             top = max(claims_in(self.names(owner)), default=None)

@@ -34,7 +34,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def claim(file: str, by: Owner) -> None:
-    mapped_tasks.claim(file, by, "capture")
+    mapped_tasks.refuse_shared_destination(file, by, "capture")
 
 
 def test_the_second_of_two_map_indexes_is_refused_with_the_correction(file: str) -> None:

@@ -91,15 +91,13 @@ def test_version_whose_folder_was_deleted_since_is_a_conflict(address: str) -> N
     assert record.replace(ONE, NOTHING) == Version(ONE, 1)
 
 
-@pytest.mark.parametrize(("content", "value"), [(b"{\xff", "{\ufffd"), (b'{"a": NaN}', None)])
-def test_version_that_somebody_has_damaged_is_read_and_replaced(tmp_path: Path, content: bytes, value: Any) -> None:
+def test_version_that_somebody_has_damaged_is_read_and_replaced(tmp_path: Path) -> None:
     record = record_at(str(tmp_path))
     record.replace(ONE, NOTHING)
-    (tmp_path / "record" / "0002.json").write_bytes(content)
+    (tmp_path / "record" / "0002.json").write_bytes(b"{\xff")
 
     found = record.read()
-    # NaN is not equal to itself.
-    assert value is None or found == Version(value, 2)
+    assert found == Version("{\ufffd", 2)
     assert record.replace(TWO, found) == Version(TWO, 3)
 
 

@@ -93,7 +93,8 @@ def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
 
 def test_set_that_is_gone_has_closed_its_database() -> None:
     seen = SeenSet(in_memory=10)
-    seen.add(map(str, range(1_000)))
+    for _ in range(2):
+        seen.add(map(str, range(1_000)))
     database = seen._database  # noqa: SLF001
     assert database
 
