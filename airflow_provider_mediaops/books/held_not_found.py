@@ -18,6 +18,7 @@ from airflow_provider_mediaops.books.not_found import (
     MISSING_PROBE,
     PATIENCE_SECONDS,
     PROBES_BEFORE_DOUBTFUL,
+    PROOF_SECONDS,
     WELL_KNOWN,
     Action,
     Meaning,
@@ -64,6 +65,10 @@ class Evidence:
     def found(self, isbn13: str, now: float) -> None:
         """Take note of a book that was found."""
         self.last_found, self.found_at = isbn13, now
+
+    def is_proved(self, now: float) -> bool:
+        """Return whether key and address were proved to work in the last ten minutes."""
+        return now - self.found_at < PROOF_SECONDS
 
     def is_clear(self, words: Words) -> bool:
         """Return whether a 404 in these words can only be about the book."""
@@ -249,7 +254,7 @@ class HeldNotFounds:
         if not self._probe and self._choose() is None and self._is_due(now, idle=idle):
             return self._put_off_all("There is no book to confirm it with.")
         self._wants_probes = False
-        all_of_them = [self._decide(isbn13, held, now) for isbn13, held in self._held.items()]
+        all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
         decided = [decision for decision in all_of_them if decision]
         for decision in decided:
             held = self._held.pop(decision.isbn13)
@@ -271,7 +276,13 @@ class HeldNotFounds:
     def _is_due(self, now: float, *, idle: bool) -> bool:
         if not self._held or now < self._next_check:
             return False
-        return self.doubts_key or self._wants_probes or idle or now - self._oldest() >= MAX_HELD_SECONDS
+        waited = idle or now - self._oldest() >= MAX_HELD_SECONDS
+        return self.doubts_key or self._wants_probes or (waited and not self._needs_no_probe(now))
+
+    def _needs_no_probe(self, now: float) -> bool:
+        # One 404 in clear words, from a service that is known to answer this key at this address.
+        all_held = list(self._held.values())
+        return len(all_held) == 1 and self.evidence.is_clear(all_held[0].words) and self.evidence.is_proved(now)
 
     def _choose(self) -> str | None:
         return next((isbn13 for isbn13 in self.evidence.probes() if isbn13 not in self._held), None)
@@ -309,14 +320,16 @@ class HeldNotFounds:
         self._next_check = now + min(2.0**self._failed_probes, LONGEST_PAUSE_SECONDS)
         self._failed_probes += 1
 
-    def _decide(self, isbn13: str, held: _Held, now: float) -> Decision | None:
+    def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
         evidence, words = self.evidence, held.words
         if evidence.speaks_clearly and words is not Words.CLEAR:
             if words is Words.LIMIT:
                 self._see_limit_in(held.error, now)
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if held.sent >= self._last_finding_request:
-            return None
+            waited = idle or now - held.since >= MAX_HELD_SECONDS
+            by_itself = waited and self._needs_no_probe(now) and not self.doubts_key
+            return Decision(isbn13, "not_found", held.error) if by_itself else None
         if evidence.is_clear(words):
             evidence.speaks_clearly = True
             return Decision(isbn13, "not_found", held.error)

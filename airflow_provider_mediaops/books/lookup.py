@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A connection over which a book was found is believed to be right for this long.
-_PROOF_SECONDS = 600.0
-
 
 @dataclass(slots=True)
 class Contact:
@@ -156,7 +153,8 @@ class Finder:
             result = yield from count.observe(self.client.ask(call))
         except MISSING as missing:
             held.missing(isbn13, missing, self._now())
-            error = None if self._is_proved() else (yield from self._decide(held, count, only_proof=True))
+            proved = self._evidence.is_proved(self._now())
+            error = None if proved else (yield from self._decide(held, count, only_proof=True))
             raise error or missing from None
         held.found(isbn13, count.number, self._now())
         return result
@@ -170,8 +168,6 @@ class Finder:
             try:
                 book = yield from count.observe(self.client.ask(get_book(isbn13)))
             except MISSING as missing:
-                if self._evidence.is_clear(Words.of(missing)) and self._is_proved():
-                    raise
                 held.missing(isbn13, missing, self._now())
                 if count.limited:
                     held.see_limit(self._now())
@@ -209,7 +205,7 @@ class Finder:
             held.checked(probe, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
-            if only_proof and self._is_proved():
+            if only_proof and self._evidence.is_proved(self._now()):
                 return None
             decisions = held.decisions(self._now(), idle=True)
         if news := held.take_news():
@@ -219,9 +215,6 @@ class Finder:
     def _hold(self) -> HeldNotFounds:
         # A probe that is not found is not waited for here: the attempts of the call bound that.
         return HeldNotFounds(self._evidence, patience_seconds=0.0)
-
-    def _is_proved(self) -> bool:
-        return self._now() - self._evidence.found_at < _PROOF_SECONDS
 
     def _now(self) -> float:
         return self.client.clock.monotonic()

@@ -3,7 +3,8 @@ The one rule of 404s: which of them say that there is no such book. It is pure.
 
 The service answers 404 for a book that it does not have, and for a key that has reached its limit. Whatever else may
 stand at a wrong address does the same. So a 404 is believed only if a *probe*, which is a book known to exist, was
-found by a request that was sent after the 404 came.
+found by a request that was sent after the 404 came. One in clear words is also believed by itself if a book was found
+in the last ten minutes (:data:`PROOF_SECONDS`).
 
 Two tables say the rest: :data:`AFTER_PROBE`, what becomes of a 404 after a probe was found, and
 :data:`MISSING_PROBE`, what it means if the probe itself is not found. Single look-ups, the sensor, lists, bulk
@@ -34,6 +35,8 @@ E = TypeVar("E", bound=MediaOpsError)
 #: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
 
+#: A key and an address over which a book was found are believed to work for this long.
+PROOF_SECONDS = 600.0
 #: The seconds for which 404s are held before a book is asked for only to be the probe.
 MAX_HELD_SECONDS = 5.0
 #: Before doubtful words are believed for the first time, a book that exists is asked for so often without a 404: a

@@ -182,6 +182,18 @@ class TestWhatIsConfirmed:
             assert run.decisions() == [(B, action)]
 
 
+def test_single_404_in_clear_words_is_believed_after_some_seconds_while_others_are_under_way() -> None:
+    run = Run()
+    run.found(C)
+    run.missing(A, CLEAR)
+    assert run.decisions(idle=False) == []
+    assert run.held.wakes_at() == run.now + 5
+
+    run.now += 5
+
+    assert run.decisions(idle=False) == [(A, "not_found")]
+
+
 def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
     run = Run()
     run.missing(A, LIMIT)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.jobs import JobResult
-from airflow_provider_mediaops.books.batch.options import BatchOptions
+from airflow_provider_mediaops.books.batch.options import BatchOptions, RequestsSpentError
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import SeenLookups
@@ -58,8 +58,12 @@ class Batch:
         while job := self.scheduler.next_job(self.now):
             # A process holds one reserved slot of the key's rate at a time.
             assert self.scheduler.next_job(self.now) is None
-            self.scheduler.sent(job, len(job.isbns))
-            self.under_way.append(job)
+            try:
+                self.scheduler.sent(job, len(job.isbns))
+            except RequestsSpentError as error:
+                self.scheduler.refused(job, error, self.now)
+            else:
+                self.under_way.append(job)
         assert len(self.under_way) <= IN_FLIGHT
         used = bool(self.under_way)
         if used and outcome != "stuck":
