@@ -148,8 +148,9 @@ class HighCpuTrigger(BaseEventTrigger):
     corrected.
 
     From Airflow 3.3 on, the hot nodes are kept in the asset's state store, under a key made of the arguments, so that a
-    restart of the triggerer does not repeat events. They are kept some seconds after the event, when the event has
-    reached the database: a triggerer killed in between repeats the event, so every spike is reported at least once.
+    restart of the triggerer does not repeat events. They are kept by a reading some seconds after the event, when the
+    event has reached the database: a triggerer killed before repeats the event, so every spike is reported at least
+    once.
     Below 3.3, and if one watcher with equal arguments belongs to several assets, a restart repeats the events of the
     nodes that are hot then. A streak of readings that is not long enough yet begins anew.
 

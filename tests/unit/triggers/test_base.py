@@ -62,7 +62,6 @@ def capture(**odd: Any) -> CaptureHotThreadsTrigger:
         (export, {"destination": "subs.xlsx"}),
         (export, {"query": {"mine": True, "by_mood": "good"}}),
         (export, {"query": None}),
-        (export, {"csv_formulas": "shout"}),
         (enrichment, {"of_another_version": 1}),
         (enrichment, {"owner": {"of": "another version"}}),
         (enrichment, {"destination": "books.xlsx"}),
