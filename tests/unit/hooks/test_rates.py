@@ -11,8 +11,8 @@ import pytest
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaExceededError, RateStoreError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
-from airflow_provider_mediaops.hooks.connection.settings import rate_limiter
+from airflow_provider_mediaops.hooks.connection import ConnectionFields
+from airflow_provider_mediaops.hooks.connection_settings import rate_limiter
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book
 from tests.unit.hooks.conftest import BOOKS
@@ -65,6 +65,7 @@ class TestWhereItIs:
         else:
             monkeypatch.setenv("AIRFLOW_HOME", home)
         limiter = rate_limiter(ConnectionFields("books"), "thing", "key", 1.0)
+        assert limiter
         assert limiter.backend.where == f"sqlite:///{file}"
 
     def test_rate_store_can_be_configured(self, connect_books: Any, monkeypatch: pytest.MonkeyPatch) -> None:
