@@ -6,11 +6,7 @@ from typing import Any
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
 
-_SERVICES = {
-    "video": "MediaOps video platform",
-    "cluster": "MediaOps search cluster",
-    "books": "MediaOps book database",
-}
+_SERVICES = {name.removeprefix("mediaops_"): described["hook-name"] for name, described in CONNECTION_TYPES.items()}
 
 _CONFIG: dict[str, Any] = {
     "mediaops": {

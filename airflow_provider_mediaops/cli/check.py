@@ -41,7 +41,6 @@ def _document(hook: ServiceHook, found: ConnectionCheck, service: Service | None
         "message": found.message,
         "addresses": list(client.base_urls) if client else [],
         "version": found.version,
-        "version_problem": found.version_problem,
         "plan": getattr(hook, "plan", None) if client else None,
         "quota": found.quota and {"left": found.quota.left, "total": found.quota.total},
         "rate": limiter
@@ -65,7 +64,7 @@ def _parts(document: Mapping[str, Any]) -> list[Part]:
     values: dict[str, object] = {
         "service": document["service"],
         "address": ", ".join(document["addresses"]) or None,
-        "version": document["version"] or (document["version_problem"] and f"not known: {document['version_problem']}"),
+        "version": document["version"],
         "plan": document["plan"],
         "quota left": quota and f"{quota['left']:,} of {quota['total']:,} requests today",
         **(_rate(document["rate"]) if document["addresses"] else {}),

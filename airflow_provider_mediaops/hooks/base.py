@@ -11,7 +11,7 @@ import threading
 import time
 from abc import abstractmethod
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
-from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from airflow_provider_mediaops.books.api import KeyUsage
-    from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Request, Response
     from airflow_provider_mediaops.http.request_threads import RequestThreads
@@ -46,15 +45,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The modules that every call flow on an event loop imports.
-_RUN_TIME_MODULES = (
-    "airflow_provider_mediaops.hooks.metrics",
-    "airflow_provider_mediaops.http.client",
-    "airflow_provider_mediaops.http.transport",
-    "asgiref.sync",
-)
-# The edits of a connection during one call. Credentials that are leased differ whenever they are read.
-_MOST_EDITS = 5
+# What sends; it takes long to import.
+_TRANSPORT = "airflow_provider_mediaops.http.transport"
 # The maximum length of the message on the connection page, in characters.
 _MAX_ANSWER_LENGTH = 1_000
 _BRACKETS_TO_PARENTHESES = str.maketrans("[]", "()")
@@ -66,37 +58,23 @@ _LOGGED_AGAIN_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """
-    The service that a connection describes.
-
-    :param client: its client.
-    :param transport: the settings of the sessions.
-    :param ask: makes call flows of single calls: the client's own, or one around it that checks refusals of the service
-        or chooses what is measured. Only what does that by itself, such as a list of books, asks the client.
-    """
+    """The service that a connection describes."""
 
     client: Client
     transport: TransportSettings
+    # The client's own, or one around it that checks refusals of the service or chooses what is measured. Only what does
+    # that by itself, such as a list of books, asks the client.
     ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
-    """
-    What the check of a connection found.
+    """What the check of a connection found."""
 
-    :param message: sentences that say that it works, or name the fault and the correction; free of secrets.
-    :param works: whether it works, and no field is misspelt.
-    :param quota: the key's quota; None if the service has no call for it, or the connection does not work.
-    :param version: the product and version of the service; None if it does not say.
-    :param version_problem: why the version is not known, if the service was asked and did not say.
-    """
-
-    message: str
-    works: bool = True
-    quota: KeyUsage | None = None
-    version: str | None = None
-    version_problem: str | None = None
+    message: str  # sentences that say that it works, or name the fault and the correction; free of secrets
+    works: bool = True  # and no field is misspelt
+    quota: KeyUsage | None = None  # of the key, if the service has a call for it
+    version: str | None = None  # the product and version of the service, if it says
 
 
 class ServiceHook(BaseHook):
@@ -110,8 +88,8 @@ class ServiceHook(BaseHook):
     :raises InvalidArgumentError: if it is blank or no text.
     """
 
-    #: The modules that the hook's methods import: on an event loop, a thread imports them before the first call.
-    run_time_modules: ClassVar[tuple[str, ...]] = ()
+    #: The package of the service: on an event loop, a thread imports its modules before the first call.
+    service_package: ClassVar[str]
     conn_type: ClassVar[str]
     conn_name_attr: ClassVar[str]
     default_conn_name: ClassVar[str]
@@ -121,29 +99,28 @@ class ServiceHook(BaseHook):
         super().__init__()
         self.conn_id = read_identifier(self.conn_name_attr, conn_id)
         self._connection: Any = None
-        #: The fields of the connection that was read; None until then, and if it cannot be used.
-        self.fields: ConnectionFields | None = None
         self._service: Service | None = None
+        # The fields of which the service was made.
+        self._fields: ConnectionFields | None = None
+        # What is said of fields that have no effect: misspelt ones, and others.
+        self._mistakes: list[str] = []
+        self._notes: list[str] = []
         self._transport: Transport | None = None
+        # Several threads may need service and session for the first time.
+        self._making = threading.RLock()
         # When the connection was last read for a wait, by the clock of the wait.
         self._read_at = float("-inf")
-        # Several threads may need the service, or send, for the first time.
-        self._fetching = threading.Lock()
-        self._opening = threading.Lock()
-        # Secrets of the connection that Airflow does not mask by itself.
-        self._new_secrets: list[str] = []
-        self._warnings: tuple[ConnectionWarning, ...] = ()
         self._logged_reason, self._logged_at = "", 0.0
         self._stop = Stop()
 
     def stopped_by(self, stop: Stop) -> Self:
-        """
-        Let a task end what this hook does in its worker.
-
-        :param stop: whether the task is to end; then nothing more is sent, and waits end.
-        :returns: this hook, before its first call.
-        """
+        """Let a task that is stopped end what this hook does in its worker: nothing more is sent, and waits end."""
         self._stop = stop
+        return self
+
+    def with_connection(self, connection: Any) -> Self:
+        """Use a connection that is at hand instead of fetching it: one of ``airflow.sdk`` or of the core."""
+        self._connection = connection
         return self
 
     @abstractmethod
@@ -153,22 +130,14 @@ class ServiceHook(BaseHook):
     @abstractmethod
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         """
-        Make the cheapest request that shows whether the connection works.
+        Make the cheapest request that shows whether the connection works; the client asks each host once.
 
-        The client asks even if the key's quota is recorded as exhausted. If the service answers, the quota is restored
-        for all who use the key.
-
-        :param client: the client, which asks each host once.
-        :returns: a call flow whose result has one sentence for the connection page, and the key's quota.
+        It asks even if the key's quota is recorded as exhausted. If the service answers, the quota is restored for all
+        who use the key.
         """
 
     def _version(self, client: Client) -> CallFlow[str | None]:
-        """
-        Ask a service that works for its version.
-
-        :param client: the client, which asks each host once.
-        :returns: a call flow whose result is the product and version; None if there is no call for it.
-        """
+        """Ask a service that works for its product and version; the result is None if it does not say."""
         yield from ()
         return None
 
@@ -180,31 +149,25 @@ class ServiceHook(BaseHook):
         :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
         if self._service is None:
-            with self._fetching:
-                # Another thread may have fetched it meanwhile.
-                self._service = self._service or self._fetched()  # type: ignore[redundant-expr]
+            with self._making:
+                # Another thread may have made it meanwhile.
+                if self._service is None:
+                    self._service = self._service_of(self._connection or self._fetched())
         return self._service
 
-    def _fetched(self) -> Service:
-        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
-
-        use_airflow_metrics()
+    def _fetched(self) -> Any:
         try:
-            connection = self._connection or self.get_connection(self.conn_id)
+            return self.get_connection(self.conn_id)
         except AirflowNotFoundException:
             raise InvalidConnectionError(
                 f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
             ) from None
-        service = self._service_of(connection)
-        while self._new_secrets:
-            self._mask(self._new_secrets.pop())
-        return service
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
         service = self._service
         if service is None:
-            await import_in_thread(*_RUN_TIME_MODULES, *self.run_time_modules)
+            await import_in_thread(_TRANSPORT, self.service_package)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
             service = await to_its_end(lambda: self.service)
         return service
@@ -231,17 +194,14 @@ class ServiceHook(BaseHook):
         return self.run(self.asking(call))
 
     def asking(self, call: Call[T]) -> CallFlow[T]:
-        """Return :meth:`ask` as a call flow; if the connection is edited meanwhile, a call that may be repeated is."""
-        edits = 0
-        while True:
-            service = yield from self.current_service()
-            try:
-                return (yield from service.ask(call))
-            except TemporaryError:
-                # A reading of another trigger has found the edit, and replaced the session.
-                if edits == _MOST_EDITS or not (service.client.is_replaced and call.request.is_retried):
-                    raise
-            edits += 1
+        """Return :meth:`ask` as a call flow; if it fails, and a reading has replaced the connection, it asks again."""
+        service = yield from self.current_service()
+        try:
+            return (yield from service.ask(call))
+        except TemporaryError:
+            if self._service is service or not call.request.is_retried:
+                raise
+        return (yield from self.service.ask(call))
 
     def current_service(self) -> CallFlow[Service]:
         """Return the service, as a step of a call flow: the connection may have to be fetched."""
@@ -265,39 +225,36 @@ class ServiceHook(BaseHook):
         was called, and after a reading that failed: if it was edited meanwhile, another reading follows at once. A
         connection that cannot be read again, because Airflow or a secrets backend does not answer, stays as it was.
 
-        :param look: returns the call flow of a reading.
-        :param monotonic: the clock of the wait.
-        :param deadline: the end of the time in which the reading may wait, for example for its turn in the key's rate.
-        :raises MediaOpsError: if the service fails, or the reading would have to wait for longer.
+        Until the deadline, the reading may wait, for example for its turn in the key's rate; a longer wait is an error.
         """
         if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
-            yield from self._was_edited(self._service, monotonic)
+            yield from self._is_replaced(self._service, monotonic)
         service = yield from self.current_service()
         try:
             return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
-            if not (yield from self._was_edited(service, monotonic)):
+            if not (yield from self._is_replaced(service, monotonic)):
                 raise
-        service = yield from self.current_service()
-        return (yield from until(deadline, look(service.ask), monotonic))
+        return (yield from until(deadline, look(self.service.ask), monotonic))
 
-    def _was_edited(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
-        """Return whether the connection was edited since a service was made of it; then it is used from now on."""
+    def _is_replaced(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
+        """Read the connection again, and return whether there is another service by now."""
         self._read_at = monotonic()
-        if service is None:
-            # It has not been read yet, or cannot be used: the next reading reads it.
-            return False
-        try:
-            connection = yield Blocking(partial(self.get_connection, self.conn_id))
-        except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
-            return False
-        if self._service is service and _fields_of(connection, self.conn_type) != self.fields:
-            # Credentials that are leased differ at each fetch: each failing reading has a session of its own.
-            service.client.is_replaced = True
-            self._service = None
-            # A request of another call that is under way goes on: its connection is closed after its reply.
-            self.close()
+        if service is not None:
+            yield Blocking(partial(self._replace_if_edited, service))
         return self._service is not service
+
+    def _replace_if_edited(self, service: Service) -> None:
+        try:
+            connection = self.get_connection(self.conn_id)
+        except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
+            return
+        with self._making:
+            # Another reading may have replaced it.
+            if self._service is service and ConnectionFields.of(connection, self.conn_type) != self._fields:
+                self._service = self._service_of(connection)
+                # A request of another call that is under way goes on: its connection is closed after its reply.
+                self.close()
 
     def run(self, flow: CallFlow[T]) -> T:
         """Carry out a call flow over this hook's session."""
@@ -321,9 +278,7 @@ class ServiceHook(BaseHook):
         """
         Carry out a call flow on the event loop; its blocking steps come to their end in threads, whatever is cancelled.
 
-        :param flow: the call flow, which gets the service by :meth:`current_service` or :meth:`asking`.
-        :param threads: the threads that send.
-        :returns: its result.
+        It gets the service by :meth:`current_service` or :meth:`asking`.
         """
         send = partial(self._send_in, threads)
         return await runner.arun(flow, send, self._asleep, in_thread=to_its_end)
@@ -338,6 +293,17 @@ class ServiceHook(BaseHook):
     async def _send_in(self, threads: RequestThreads, request: Request) -> Response:
         return await threads.send(self._session(), self.conn_id, request)
 
+    async def _asleep(self, wait: Wait) -> None:
+        self._log_wait(wait)
+        await asyncio.sleep(wait.seconds)
+
+    def _log_wait(self, wait: Wait) -> None:
+        now = time.monotonic()
+        is_repeated = wait.reason == self._logged_reason and now - self._logged_at < _LOGGED_AGAIN_SECONDS
+        if wait.reason and wait.seconds >= _SHORTEST_LOGGED_SECONDS and not is_repeated:
+            self._logged_reason, self._logged_at = wait.reason, now
+            self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)
+
     def test_connection(self) -> tuple[bool, str]:
         """
         Test the connection; the hosts are asked in turn until one answers.
@@ -347,45 +313,25 @@ class ServiceHook(BaseHook):
         :returns: whether it works and no field is misspelt, and sentences that say so or name the fault and the
             correction.
         """
-        found = self._test()
+        found = self.check(asks_version=False)
         return found.works, found.message
 
-    def check(self) -> ConnectionCheck:
-        """
-        Test the connection as :meth:`test_connection` does, and ask for the version of the service.
-
-        :returns: what was found; a connection that does not work is not an error.
-        """
-        return self._test(asks_version=True)
-
-    def with_connection(self, connection: Any) -> Self:
-        """
-        Use a connection that is at hand instead of fetching it.
-
-        :param connection: the connection, an ``airflow.sdk.Connection`` or the core's.
-        :returns: this hook, before its first call.
-        """
-        self._connection = connection
-        return self
-
-    def _test(self, *, asks_version: bool = False) -> ConnectionCheck:
-        found, version, problem = None, None, None
+    def check(self, *, asks_version: bool = True) -> ConnectionCheck:
+        """Test the connection as :meth:`test_connection` does, and ask a service that works for its version, too."""
         try:
             client = self.service.client.probing()
             found = self.run(self._probe(client))
             if asks_version:
-                version = self.run(self._version(client))
+                found = replace(found, version=self.run(self._version(client)))
         except MediaOpsError as error:
-            problem = error.message
+            found = ConnectionCheck(error.message, works=False)
         finally:
             self.close()
-        answers = [found.message if found else problem or "", *(warning.text for warning in self._warnings)]
-        return ConnectionCheck(
-            self._shown(" ".join(answers)),
-            works=found is not None and not any(warning.is_mistake for warning in self._warnings),
-            quota=found.quota if found else None,
-            version=version and self._shown(version),
-            version_problem=self._shown(problem) if found and problem else None,
+        return replace(
+            found,
+            message=self._shown(" ".join((found.message, *self._mistakes, *self._notes))),
+            works=found.works and not self._mistakes,
+            version=found.version and self._shown(found.version),
         )
 
     def _shown(self, answer: str) -> str:
@@ -409,7 +355,7 @@ class ServiceHook(BaseHook):
         self.close()
 
     def _session(self) -> Transport:
-        with self._opening:
+        with self._making:
             if self._transport is None:
                 from airflow_provider_mediaops.http.transport import Transport
 
@@ -417,11 +363,10 @@ class ServiceHook(BaseHook):
             return self._transport
 
     def _service_of(self, connection: Any) -> Service:
-        from urllib.request import getproxies
+        from airflow_provider_mediaops.hooks.connection_settings import credentials_of
+        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 
-        from airflow_provider_mediaops.hooks.connection.settings import header_credentials, proxy_passwords
-        from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
-
+        use_airflow_metrics()
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(
@@ -430,59 +375,42 @@ class ServiceHook(BaseHook):
             )
         fields = ConnectionFields.of(connection, self.conn_type)
         # A misspelt field must not break a connection that has worked so far.
-        self._warnings = connection_warnings(fields)
-        for warning in self._warnings:
-            self.log.warning("Connection %r: %s", self.conn_id, warning.text)
+        self._mistakes, self._notes = unknown_fields(fields)
+        for text in (*self._mistakes, *self._notes):
+            self.log.warning("Connection %r: %s", self.conn_id, text)
         service = self._configure(fields)
-        self.fields = fields
-        proxies = service.transport.proxies or getproxies()
-        others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
-        limiter = service.client.limiter
-        self._new_secrets += (*others, *(limiter.backend.secrets if limiter else ()))
+        self._fields = fields
         # In place: what the service was configured with, such as the finder of books, holds the same client.
-        service.client.other_secrets = others
+        service.client.other_secrets = credentials_of(service.transport)
+        self._mask_all(service)
         return service
+
+    def _mask_all(self, service: Service) -> None:
+        """Let Airflow's log mask the secrets of a connection that it does not mask by itself."""
+        limiter, certificate = service.client.limiter, service.transport.client_certificate
+        secrets = [*service.client.secrets]
+        if limiter:
+            secrets += limiter.backend.secrets
+        if certificate:
+            secrets.append(certificate.password)
+        for secret in secrets:
+            if secret and self._fields and secret != self._fields.password:
+                self._mask(secret)
 
     @staticmethod
     def _mask(secret: str) -> None:
         # This may send a message to the supervisor, and so block.
         mask_secret(secret)
 
-    async def _asleep(self, wait: Wait) -> None:
-        self._log_wait(wait)
-        await asyncio.sleep(wait.seconds)
-
-    def _log_wait(self, wait: Wait) -> None:
-        now = time.monotonic()
-        is_repeated = wait.reason == self._logged_reason and now - self._logged_at < _LOGGED_AGAIN_SECONDS
-        if wait.reason and wait.seconds >= _SHORTEST_LOGGED_SECONDS and not is_repeated:
-            self._logged_reason, self._logged_at = wait.reason, now
-            self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)
-
-
-def _fields_of(connection: Any, conn_type: str) -> ConnectionFields | None:
-    try:
-        return ConnectionFields.of(connection, conn_type)
-    except InvalidConnectionError:
-        # The next reading says why.
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class OwnReadings(Generic[T]):
-    """
-    The readings of a wait that shares them with no other.
+    """The readings of a wait that shares them with no other; see :meth:`ServiceHook.reading`."""
 
-    :param hook: the hook, which carries out the wait, too.
-    :param look: returns the call flow of a reading.
-    :param monotonic: the clock of the wait.
-    :param longest_wait: the longest time for which a reading may wait, for example for its turn in the key's rate.
-    """
-
-    hook: ServiceHook
+    hook: ServiceHook  # it carries out the wait, too
     look: Callable[[Ask], CallFlow[T]]
     monotonic: Callable[[], float]
-    longest_wait: float = float("inf")
+    longest_wait: float = float("inf")  # for which a reading may wait, in seconds
 
     def next(self, pause: float, deadline: float) -> CallFlow[T]:
         """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""

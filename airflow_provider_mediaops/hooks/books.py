@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.arguments import ordered
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.settings import (
+from airflow_provider_mediaops.hooks.connection import connection_form
+from airflow_provider_mediaops.hooks.connection_settings import (
     base_urls,
     rate_limiter,
     retry_policy,
     transport_settings,
 )
-from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread
 from airflow_provider_mediaops.http.auth import FixedAuth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.batch.runner import BatchUpdate, RunCallFlow
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
-    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
@@ -47,12 +47,7 @@ class BookDatabaseHook(ServiceHook):
     :param books_conn_id: the connection's id, of type ``mediaops_books``.
     """
 
-    run_time_modules = (
-        "airflow_provider_mediaops.books.batch.rows",
-        "airflow_provider_mediaops.books.batch.options",
-        "airflow_provider_mediaops.books.batch.runner",
-        "airflow_provider_mediaops.books.lookup",
-    )
+    service_package = "airflow_provider_mediaops.books"
     conn_type = BOOKS
     conn_name_attr = "books_conn_id"
     default_conn_name = "mediaops_books_default"
@@ -147,12 +142,12 @@ class BookDatabaseHook(ServiceHook):
             everything that was found is handed out.
         """
         from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-        from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
-        client = self.service.client
-        run = partial(self.arun, threads=RequestThreads(IN_FLIGHT, IN_FLIGHT))
-        yield from in_loop_thread(self._batch(client, rows, run, options, resume, bulk=bulk), self._stop)
+        _ = self.service
+        threads = RequestThreads(IN_FLIGHT, IN_FLIGHT)
+        updates = self.alookup_batch(rows, options, resume=resume, bulk=bulk, threads=threads)
+        yield from in_loop_thread(updates, self._stop)
 
     async def alookup_batch(
         self,
@@ -161,38 +156,27 @@ class BookDatabaseHook(ServiceHook):
         *,
         resume: ResumePoint | None = None,
         bulk: bool = False,
+        threads: RequestThreads = LONG_JOBS,
     ) -> AsyncGenerator[BatchUpdate, None]:
-        """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker."""
+        """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker; ``threads`` send the requests."""
         client = (await self.aservice()).client
-        run = partial(self.arun, threads=LONG_JOBS)
-        async with aclosing(self._batch(client, rows, run, options, resume, bulk=bulk)) as updates:
-            async for update in updates:
-                yield update
-
-    def _batch(
-        self,
-        client: Client,
-        rows: Iterable[IsbnRow],
-        run: RunCallFlow,
-        options: BatchOptions | None,
-        resume: ResumePoint | None,
-        *,
-        bulk: bool,
-    ) -> AsyncGenerator[BatchUpdate, None]:
         from airflow_provider_mediaops.books.batch.options import BatchOptions
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
 
         options = options or BatchOptions()
-        return lookup_batch(
+        batch = lookup_batch(
             client,
             rows,
-            run,
+            partial(self.arun, threads=threads),
             options=options.with_bulk(self._bulk_size) if bulk else options,
             resume=resume,
             canary=self._canary,
             in_thread=in_thread,
             warn=self.log.warning,
         )
+        async with aclosing(batch) as updates:
+            async for update in updates:
+                yield update
 
     def _finder(self) -> Finder:
         # It is made with the service, and keeps what it has found out about the base address.
@@ -207,10 +191,9 @@ class BookDatabaseHook(ServiceHook):
 
         key = fields.credential("the REST key")
         self.plan = plan = fields.choice("plan")
-        rate = fields.number("requests_per_second", PLANS[plan].requests_per_second)
         self._canary = _canary_of(fields)
         self._bulk_size = PLANS[plan].bulk_size
-        limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
+        limiter = rate_limiter(fields, BOOK_RULES.service, key, PLANS[plan].requests_per_second)
         client = Client(
             base_urls(fields),
             BOOK_RULES,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.cluster_auth import (
     AwsAuth,
@@ -15,8 +17,8 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     refuse_serverless,
     with_cloud_address,
 )
-from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.connection import connection_form
+from airflow_provider_mediaops.hooks.connection_settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
@@ -57,14 +59,7 @@ class SearchClusterHook(ServiceHook):
     :param cluster_conn_id: the connection's id, of type ``mediaops_cluster``.
     """
 
-    run_time_modules = (
-        "airflow_provider_mediaops.cluster.api",
-        "airflow_provider_mediaops.cluster.capture.model",
-        "airflow_provider_mediaops.cluster.hot_threads.parser",
-        "airflow_provider_mediaops.cluster.models",
-        "airflow_provider_mediaops.cluster.running_tasks.sampling",
-        "airflow_provider_mediaops.cluster.statistics",
-    )
+    service_package = "airflow_provider_mediaops.cluster"
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"
     default_conn_name = "mediaops_cluster_default"
@@ -194,8 +189,6 @@ class SearchClusterHook(ServiceHook):
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
         auth = self._auth(fields)
-        # A key that was pasted in another form is not the password that Airflow masks.
-        self._new_secrets += auth.secrets
         self._measure = cast("CpuMeasure", fields.choice("cpu_measure"))
         client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
         limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
@@ -204,8 +197,6 @@ class SearchClusterHook(ServiceHook):
             client_certificate=client_certificate(fields),
             max_large_reply_bytes=int(limit) * _MEGABYTE,
         )
-        if transport.client_certificate:
-            self._new_secrets.append(transport.client_certificate.password)
         return Service(client, transport, measuring(client.ask, self._measure))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
@@ -236,7 +227,10 @@ class SearchClusterHook(ServiceHook):
     def _version(self, client: Client) -> CallFlow[str | None]:
         from airflow_provider_mediaops.cluster.api import cluster_version
 
-        return (yield from client.ask(cluster_version()))
+        # It takes a permission of its own, which nothing else needs.
+        with suppress(MediaOpsError):
+            return (yield from client.ask(cluster_version()))
+        return None
 
 
 def _plain_auth(fields: ConnectionFields) -> Auth:

@@ -1,5 +1,5 @@
 """
-Read what only a connection to a search cluster has.
+Read what only a connection to a search cluster has, or raise InvalidConnectionError.
 
 Hosted addresses, keys as people paste them, a client certificate, and the signatures of Amazon OpenSearch Service.
 """
@@ -12,29 +12,23 @@ import re
 import ssl
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.cluster.refusals import AWS_TOKEN_EXPIRED
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    ConnectionFailedError,
-    MediaOpsError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.exceptions import AuthenticationError, ConnectionFailedError, MediaOpsError
 from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.http.reply import plain_text
+from airflow_provider_mediaops.http.settings import ClientCertificate
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Request
-    from airflow_provider_mediaops.http.settings import ClientCertificate
 
 # A pattern of the end of each host name of Amazon's.
 _OF_AMAZON = r"\.(?:amazonaws\.com|on\.aws|amazonaws\.com\.cn|on\.amazonwebservices\.com\.cn)"
@@ -43,8 +37,6 @@ _PORTS = 65_536
 _PORT = re.compile("[0-9]{1,5}")
 _SERVERLESS = re.compile(rf".*\.aoss(?:\.[a-z0-9-]+)?{_OF_AMAZON}")
 _API_KEY = "the API key, as encoded or as id:api_key, with auth=api_key"
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
-_KEY = b"PRIVATE KEY-----"
 # The signing name of the service: also that of domains with OpenSearch.
 _SERVICE = "es"
 _REGION_IN_HOST = re.compile(rf".*\.(?:([a-z0-9-]+)\.es|aos\.([a-z0-9-]+)){_OF_AMAZON}")
@@ -57,8 +49,6 @@ def with_cloud_address(fields: ConnectionFields) -> ConnectionFields:
     Return the fields with the address that the cloud id stands for; unchanged if there is none.
 
     A cloud id is ``name:`` and, in base64, ``domain[:port]$cluster[:port]$kibana[:port]``.
-
-    :raises InvalidConnectionError: if it is damaged, or there is a host, too.
     """
     cloud_id = fields.text("cloud_id")
     if not cloud_id:
@@ -91,11 +81,7 @@ def _address_in(cloud_id: str) -> str:
 
 
 def refuse_serverless(fields: ConnectionFields, urls: tuple[str, ...]) -> None:
-    """
-    Make sure that no address is one of Amazon OpenSearch Serverless, which has no routes for nodes.
-
-    :raises InvalidConnectionError: if one is.
-    """
+    """Make sure that no address is one of Amazon OpenSearch Serverless, which has no routes for nodes."""
     if any(_SERVERLESS.fullmatch(urlsplit(url).hostname or "") for url in urls):
         raise fields.error(
             "host",
@@ -109,8 +95,6 @@ def api_key(fields: ConnectionFields) -> str:
     Return the encoded form of the API key in the password.
 
     It may be pasted encoded, as ``id:api_key``, as the JSON of the reply that made it, or with ``ApiKey`` before it.
-
-    :raises InvalidConnectionError: if the password is none of these.
     """
     key = _without_scheme(fields.password, "ApiKey")
     if key.lstrip().startswith("{"):
@@ -122,11 +106,7 @@ def api_key(fields: ConnectionFields) -> str:
 
 
 def bearer_token(fields: ConnectionFields) -> str:
-    """
-    Return the token in the password, without ``Bearer`` before it.
-
-    :raises InvalidConnectionError: if it cannot be sent.
-    """
+    """Return the token in the password, without ``Bearer`` before it."""
     token = _without_scheme(fields.password, "Bearer")
     return replace(fields, password=token).credential("the token, with auth=bearer")
 
@@ -152,13 +132,7 @@ def _key_in_json(fields: ConnectionFields, text: str) -> str:
 
 
 def client_certificate(fields: ConnectionFields) -> ClientCertificate | None:
-    """
-    Return the certificate that the connection names, whose files have been tried.
-
-    :raises InvalidConnectionError: for a file that cannot be used on this machine, and for a wrong password.
-    """
-    from airflow_provider_mediaops.http.settings import ClientCertificate
-
+    """Return the certificate that the connection names, whose files have been tried."""
     certificate, key = fields.text("client_cert"), fields.text("client_key")
     password = str(fields.extra.get("client_key_password") or "")
     if not certificate:
@@ -166,42 +140,18 @@ def client_certificate(fields: ConnectionFields) -> ClientCertificate | None:
             if value:
                 raise fields.error(name, "without client_cert it has no use: fill both in, or leave both empty.")
         return None
-    _check_file(fields, "client_cert", certificate, _CERTIFICATE, "certificate")
-    _check_file(fields, "client_key" if key else "client_cert", key or certificate, _KEY, "private key")
     shown = ClientCertificate(certificate, key or certificate, password)
-    _check_pair(fields, shown)
-    return shown
-
-
-def _check_file(fields: ConnectionFields, name: str, path: str, mark: bytes, content: str) -> None:
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise fields.error(name, f"{path} cannot be used on this machine: {error.strerror}.") from None
-    if mark not in text:
-        raise fields.error(name, f"{path} holds no {content} (PEM).")
-
-
-def _check_pair(fields: ConnectionFields, shown: ClientCertificate) -> None:
-    asked = False
-
-    def password() -> str:
-        nonlocal asked
-        asked = True
-        return shown.password
-
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(shown.certificate, shown.key, password)
-    except (ssl.SSLError, ValueError) as error:
-        mismatch = getattr(error, "reason", "") == "KEY_VALUES_MISMATCH"
-    else:
-        return
-    if mismatch:
-        raise fields.error("client_key", "it is the key of another certificate than that in client_cert.")
-    if asked:
-        problem = "it is not that of the key." if shown.password else "it is empty, but the key is encrypted."
-        raise fields.error("client_key_password", problem)
-    raise fields.error("client_cert", "certificate or key is damaged: no PEM that OpenSSL can read.")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
+        raise fields.error(
+            "client_cert",
+            f"{shown.certificate} with the key in {shown.key} cannot be used on this machine ({reason}). Both must be "
+            "files in PEM, the key must belong to the certificate, and if it is encrypted, client_key_password must be "
+            "its password.",
+        ) from None
+    return shown
 
 
 def _region_in(url: str) -> str:
@@ -217,12 +167,10 @@ class AwsAuth(Auth):
     The Amazon provider makes a session of the AWS connection. botocore keeps the session's credentials, fetches them
     anew before they expire, and signs. Besides method, path, query and body, only the host and Amazon's own headers are
     signed: proxies change others.
-
-    :param fields: the connection to the cluster, with ``aws_conn_id`` and ``region``.
-    :param on_secret: called with each new secret before it is used, so that the log can mask it; it may block.
     """
 
     fields: ConnectionFields
+    # Called with each new secret before it is used, so that the log can mask it; it may block.
     on_secret: Callable[[str], None] = field(repr=False)
     _credentials: Any = field(default=None, init=False, repr=False)
     # The credentials at one time, with those of which the last request was signed.
@@ -241,13 +189,7 @@ class AwsAuth(Auth):
         return self._frozen is not None
 
     def prepare(self, send: Ask) -> CallFlow[None]:
-        """
-        Take the credentials that hold now: botocore may fetch new ones, which blocks.
-
-        :raises InvalidConnectionError: if there are none, or what they need is missing.
-        :raises AuthenticationError: if AWS refuses them.
-        :raises TemporaryError: if the service that has them fails.
-        """
+        """Take the credentials that hold now: botocore may fetch new ones, which blocks."""
         yield Blocking(self._freeze)
 
     def is_expired(self, error: AuthenticationError) -> bool:
@@ -262,11 +204,7 @@ class AwsAuth(Auth):
         return True
 
     def sign(self, request: Request) -> Request:
-        """
-        Return the request with Amazon's headers.
-
-        :raises InvalidConnectionError: if its region is not known.
-        """
+        """Return the request with Amazon's headers."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
@@ -286,22 +224,17 @@ class AwsAuth(Auth):
 
     def _freeze(self) -> None:
         with self._lock:
-            failure: MediaOpsError
             try:
                 self._credentials = self._credentials or self._credentials_of_session()
                 frozen = self._credentials.get_frozen_credentials()
             except MediaOpsError:
                 raise
             except Exception as error:  # noqa: BLE001 botocore, boto3 and the provider have no common class
-                failure = self._failure(error)
-            else:
-                for secret in (frozen.secret_key, frozen.token):
-                    if secret and secret not in self.secrets:
-                        self.on_secret(secret)
-                self._frozen = frozen
-                return
-        # Outside the handler, so that the library's error is not kept.
-        raise failure
+                raise self._failure(error) from None
+            for secret in (frozen.secret_key, frozen.token):
+                if secret and secret not in self.secrets:
+                    self.on_secret(secret)
+            self._frozen = frozen
 
     def _credentials_of_session(self) -> Any:
         conn_id = self.fields.text("aws_conn_id") or None
@@ -332,24 +265,17 @@ class AwsAuth(Auth):
         return credentials
 
     def _failure(self, error: Exception) -> MediaOpsError:
-        from botocore.exceptions import (
-            ClientError,
-            CredentialRetrievalError,
-            HTTPClientError,
-            MetadataRetrievalError,
-        )
-        from botocore.exceptions import (
-            ConnectionError as NoConnection,
-        )
-
         said = f"{type(error).__name__}: {plain_text(str(error), self.secrets)}"
-        place = f"Connection {self.fields.conn_id!r}, field 'aws_conn_id': "
-        if isinstance(error, ClientError):
-            reply = error.response
-            status = reply.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if status >= _FAILING or reply.get("Error", {}).get("Code") in _THROTTLED:
-                return ServiceUnavailableError(f"{place}AWS does not give its credentials now: {said}")
-            return AuthenticationError(f"{place}AWS refuses its credentials: {said}")
-        if isinstance(error, (NoConnection, HTTPClientError, CredentialRetrievalError, MetadataRetrievalError)):
-            return ConnectionFailedError(f"{place}its credentials cannot be fetched: {said}")
-        return self.fields.error("aws_conn_id", f"its credentials cannot be used: {said}")
+        problem = f"Connection {self.fields.conn_id!r}, field 'aws_conn_id': AWS gives no credentials: {said}"
+        return (ConnectionFailedError if _is_temporary(error) else AuthenticationError)(problem)
+
+
+def _is_temporary(error: Exception) -> bool:
+    from botocore import exceptions as of_aws
+
+    if isinstance(error, of_aws.ClientError):
+        reply = error.response
+        status = reply.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= _FAILING or reply.get("Error", {}).get("Code") in _THROTTLED
+    no_reply = (of_aws.ConnectionError, of_aws.HTTPClientError)
+    return isinstance(error, (*no_reply, of_aws.CredentialRetrievalError, of_aws.MetadataRetrievalError))

@@ -1,4 +1,4 @@
-"""Run blocking actions in threads, beside an event loop of Airflow's."""
+"""Blocking actions in threads beside an event loop of Airflow's, and an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ import threading
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, TypeVar
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+
+    from airflow_provider_mediaops.http.stop import Stop
 
 T = TypeVar("T")
 
-# The modules whose import has ended. sys.modules also holds those that a thread is still importing: the event loop
+_END = object()
+# The time for which tasks that were cancelled are waited for.
+_GRACE_SECONDS = 10.0
+# What was imported in a thread to its end. sys.modules also holds what a thread is still importing: the event loop
 # would stand still until that thread is done.
 _imported: set[str] = set()
 
@@ -25,12 +31,8 @@ async def in_thread(action: Callable[[], T]) -> T:
 
     :func:`asyncio.to_thread` does not serve: on Airflow 3.1 a triggerer that is asked from such a thread reads its
     supervisor's answers out of order, and dies of it.
-
-    :param action: the action.
-    :returns: its result; its exception is raised.
     """
-    # Airflow's own dependency, by which its channel finds the event loop.
-    await import_in_thread("asgiref.sync")
+    # Airflow's own dependency, by which its channel finds the event loop. A triggerer has imported it.
     from asgiref.sync import sync_to_async
 
     result: T = await sync_to_async(action, thread_sensitive=False)()
@@ -39,88 +41,101 @@ async def in_thread(action: Callable[[], T]) -> T:
 
 async def to_its_end(action: Callable[[], T]) -> T:
     """
-    Run a blocking action in a thread, once and to its end, also if this is cancelled: a file may be half written.
+    Run a blocking action in a thread to its end, also if this is cancelled: a file may be half written.
 
-    It may be cancelled often: Airflow cancels a trigger each second until it has ended. An event loop that shuts down
-    cancels all tasks, those that wait for a thread included, so the thread itself says when the action has ended.
-
-    :param action: the action.
-    :returns: its result.
-    :raises asyncio.CancelledError: the first one, once the action has ended.
+    It may be cancelled often: Airflow cancels a trigger each second until it has ended, and an event loop that shuts
+    down cancels what waits for the thread, too. The first CancelledError is raised once the action has ended.
     """
-    once = _Once(action, asyncio.get_running_loop())
-    starting = asyncio.ensure_future(in_thread(once.run))
-    interruption: asyncio.CancelledError | None = None
-    try:
-        while not (starting.done() and once.ended.done()):
-            if starting.done() and not once.has_begun:
-                # The event loop has cancelled it before a thread was free.
-                starting = asyncio.ensure_future(in_thread(once.run))
+    outcome: Future[T] = Future()
+
+    def act() -> None:
+        if outcome.set_running_or_notify_cancel():
             try:
-                await asyncio.shield(once.ended if starting.done() else starting)
-            except asyncio.CancelledError as error:
-                interruption = interruption or error
-        if interruption:
-            raise interruption
-        return once.result()
-    finally:
-        # The traceback of an error has this frame; a frame that has it too would keep all that its callers hold.
-        del once, starting, interruption
+                outcome.set_result(action())
+            except BaseException as error:  # noqa: BLE001 the waiting task raises it
+                outcome.set_exception(error)
 
-
-class _Once(Generic[T]):
-    """
-    An action that is done once, whatever number of threads begins it.
-
-    :param action: the action.
-    :param loop: the event loop that waits for its end.
-    """
-
-    def __init__(self, action: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
-        self.has_begun = False
-        # Without the outcome: an error that nobody retrieves would be logged by asyncio.
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self._action = action
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._outcome: Future[T] = Future()
-
-    def run(self) -> None:
-        """Do the action, if no other thread has begun it."""
-        with self._lock:
-            if self.has_begun:
-                return
-            self.has_begun = True
+    starting = asyncio.ensure_future(in_thread(act))
+    # No thread has begun it if that was cancelled before one was free.
+    starting.add_done_callback(lambda _: outcome.cancel())
+    ended = asyncio.wrap_future(outcome)
+    interruption: asyncio.CancelledError | None = None
+    while not ended.done():
         try:
-            self._outcome.set_result(self._action())
-        except BaseException as error:  # noqa: BLE001 the waiting task raises it
-            self._outcome.set_exception(error)
-        self._loop.call_soon_threadsafe(self.ended.set_result, None)
-
-    def result(self) -> T:
-        """Return the result of the action that has ended, or raise its error. Neither is kept."""
-        # The frames of an error's traceback lead to this object: it would be kept in a cycle.
-        outcome, self._outcome = self._outcome, Future()
-        try:
-            return outcome.result()
-        finally:
-            del outcome
+            await asyncio.wait([ended])
+        except asyncio.CancelledError as error:
+            interruption = interruption or error
+    if interruption:
+        # Retrieved, so that asyncio does not report an exception that nobody waits for.
+        _ = ended.cancelled() or ended.exception()
+        raise interruption
+    if ended.cancelled():
+        await starting
+    return ended.result()
 
 
-async def import_in_thread(*modules: str) -> None:
+async def import_in_thread(*names: str) -> None:
     """
-    Import modules in a thread: the first import of a service's modules takes up to 200 milliseconds.
+    Import modules, and packages with all of their modules, in a thread: the first import takes up to 200 milliseconds.
 
     From then on, an ``import`` of them on the event loop takes no time.
-
-    :param modules: the modules' full names.
     """
-    missing = set(modules) - _imported
+    missing = set(names) - _imported
     if missing:
         await asyncio.get_running_loop().run_in_executor(None, partial(_import, sorted(missing)))
 
 
-def _import(modules: Iterable[str]) -> None:
-    for module in modules:
-        import_module(module)
-        _imported.add(module)
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        module = import_module(name)
+        for each in walk_packages(getattr(module, "__path__", []), f"{name}."):
+            import_module(each.name)
+        _imported.add(name)
+
+
+def in_loop_thread(items: AsyncGenerator[T, None], stop: Stop, grace_seconds: float = _GRACE_SECONDS) -> Iterator[T]:
+    """
+    Iterate over an asynchronous generator, whose event loop has a thread of its own.
+
+    Tasks that it starts keep running between two items. They are cancelled when the iterator ends or is closed, and the
+    generator is closed. What does not end then within ``grace_seconds`` is left behind, and so are actions that block
+    in threads of the loop's executor. A stop that is requested raises TaskStoppedError.
+    """
+    loop = asyncio.new_event_loop()
+    # A daemon: a loop that is blocked does not keep a process from its end.
+    thread = threading.Thread(target=_run, args=(loop,), name="mediaops-loop", daemon=True)
+    thread.start()
+    try:
+        while True:
+            with stop.interruptible():
+                found = asyncio.run_coroutine_threadsafe(_next(items), loop).result()
+            if found is _END:
+                return
+            yield found
+    finally:
+        asyncio.run_coroutine_threadsafe(_end(items, grace_seconds), loop)
+        thread.join(2 * grace_seconds)
+
+
+async def _next(items: AsyncGenerator[Any, None]) -> Any:
+    return await anext(items, _END)
+
+
+async def _end(items: AsyncGenerator[Any, None], grace_seconds: float) -> None:
+    """Cancel all that is under way on this loop, close the generator, and stop the loop."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    try:
+        if left:
+            await asyncio.wait(left, timeout=grace_seconds)
+        await items.aclose()
+    finally:
+        asyncio.get_running_loop().stop()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    # The executor's threads end by themselves then.
+    loop.close()

@@ -9,10 +9,10 @@ from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection.form import connection_form
-from airflow_provider_mediaops.hooks.connection.settings import (
+from airflow_provider_mediaops.hooks.connection import connection_form
+from airflow_provider_mediaops.hooks.connection_settings import (
     base_urls,
-    optional_rate_limiter,
+    rate_limiter,
     retry_policy,
     split_address,
     transport_settings,
@@ -20,11 +20,11 @@ from airflow_provider_mediaops.hooks.connection.settings import (
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth, RefreshTokenAuth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from typing_extensions import Unpack
 
-    from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.at_most_once import Delivery
@@ -51,6 +51,18 @@ class SubscriptionArguments(TypedDict, total=False):
     max_results: int
 
 
+class ListingArguments(SubscriptionArguments, total=False):
+    """
+    The arguments of a listing of all pages, which are the largest without ``max_results``.
+
+    ``page_token`` is the token of the first page to fetch, if that is not the first of all. If the service cuts the
+    listing short, it ends with an ``InvalidReplyError`` with ``require_complete``; else the log warns.
+    """
+
+    page_token: str | None
+    require_complete: bool
+
+
 @connection_form
 class VideoPlatformHook(ServiceHook):
     """
@@ -59,12 +71,7 @@ class VideoPlatformHook(ServiceHook):
     :param video_conn_id: the connection's id, of type ``mediaops_video``.
     """
 
-    run_time_modules = (
-        "airflow_provider_mediaops.video.calls",
-        "airflow_provider_mediaops.video.errors",
-        "airflow_provider_mediaops.video.models",
-        "airflow_provider_mediaops.video.paging",
-    )
+    service_package = "airflow_provider_mediaops.video"
     conn_type = VIDEO
     conn_name_attr = "video_conn_id"
     default_conn_name = "mediaops_video_default"
@@ -139,53 +146,52 @@ class VideoPlatformHook(ServiceHook):
 
         return self.ask(SubscriptionQuery(**query).page(page_token))
 
-    def iter_deduplicated_pages(
-        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> Iterator[ListedPage]:
+    def iter_deduplicated_pages(self, **query: Unpack[ListingArguments]) -> Iterator[ListedPage]:
         """
         Yield all pages, each with its new records; see :mod:`airflow_provider_mediaops.video.paging`.
 
-        :param page_token: the token of the first page to fetch; None for the first of all.
-        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
-            Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
+        :param query: whose subscriptions, and how; see :class:`ListingArguments`.
         :returns: the pages, each fetched when it is requested.
         """
         from airflow_provider_mediaops.video.paging import list_pages
 
-        listing = _listing_of(query, page_token, require_complete, self.log.warning)
-        return self.stream(list_pages(self.service.ask, listing))
+        return self.stream(list_pages(self.service.ask, self._listing(**query)))
 
-    def iter_subscription_pages(
-        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> Iterator[SubscriptionPage]:
+    def iter_subscription_pages(self, **query: Unpack[ListingArguments]) -> Iterator[SubscriptionPage]:
         """
         Yield all pages, lazily and as they came; a record that the service sends twice is in two of them.
 
-        :param page_token: the token of the first page to fetch; None for the first of all.
-        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
-            Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
+        :param query: whose subscriptions, and how; see :class:`ListingArguments`.
         :returns: the pages.
         """
-        for listed in self.iter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query):
+        for listed in self.iter_deduplicated_pages(**query):
             yield listed.page
 
-    def iter_subscriptions(
-        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> Iterator[Subscription]:
+    def iter_subscriptions(self, **query: Unpack[ListingArguments]) -> Iterator[Subscription]:
         """
         Yield all subscriptions, lazily and each once.
 
-        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
-            Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
+        :param query: whose subscriptions, and how; see :class:`ListingArguments`.
         :returns: the subscriptions, in the service's order.
         """
         from airflow_provider_mediaops.video.models import read_subscription
 
-        for listed in self.iter_deduplicated_pages(require_complete=require_complete, **query):
+        for listed in self.iter_deduplicated_pages(**query):
             yield from map(read_subscription, listed.fresh)
+
+    def _listing(
+        self,
+        *,
+        page_token: str | None = None,
+        require_complete: object = False,
+        **query: Unpack[SubscriptionArguments],
+    ) -> Listing:
+        from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery, read_page_size
+        from airflow_provider_mediaops.video.paging import Listing
+
+        query["max_results"] = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
+        required = read_flag("require_complete", require_complete)
+        return Listing(SubscriptionQuery(**query), page_token, self.log.warning, require_complete=required)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
@@ -193,7 +199,7 @@ class VideoPlatformHook(ServiceHook):
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
-        limiter = optional_rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
+        limiter = rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
         return Service(client, transport_settings(fields), client.ask)
 
@@ -221,7 +227,6 @@ class VideoPlatformHook(ServiceHook):
             if not value:
                 raise fields.error(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
         split_address(fields, "token_url", token_url)
-        self._new_secrets.append(refresh_token)
         return RefreshTokenAuth(
             token_url=token_url,
             client_id=fields.login,
@@ -261,11 +266,6 @@ class VideoPlatformHook(ServiceHook):
             )
         return ConnectionCheck("The video platform answers and accepts the credentials.")
 
-    def _version(self, client: Client) -> CallFlow[str | None]:
-        # Of the service itself nothing is said; the test has shown that it answers below this path.
-        yield from ()
-        return "API v3"
-
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
     """Return the name that the service counts requests by."""
@@ -273,18 +273,3 @@ def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> st
         return urls[0]
     # Access tokens that are refreshed come and go; the quota belongs to the client's project.
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password
-
-
-def _listing_of(
-    query: SubscriptionArguments,
-    page_token: str | None,
-    require_complete: object,
-    warn: Callable[[str], None],
-) -> Listing:
-    from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery, read_page_size
-    from airflow_provider_mediaops.video.paging import Listing
-
-    size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
-    with_size: SubscriptionArguments = {**query, "max_results": size}
-    required = read_flag("require_complete", require_complete)
-    return Listing(SubscriptionQuery(**with_size), page_token, warn, require_complete=required)

@@ -59,7 +59,6 @@ class Client:
     limiter: RateLimiter | None = None  # of the key, if it has a rate
     respects_quota: bool = True  # whether an exhausted quota of the key ends a call; False to test whether it still is
     clock: Clock = field(default_factory=Clock)  # the source of time and chance
-    is_replaced: bool = False  # whether the connection was edited since: then nothing more is sent
     # Credentials beside those of ``auth`` that a reply or an error may hold, such as the password of a proxy.
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
     _current: int = field(default=0, init=False)
@@ -100,8 +99,7 @@ class Client:
                 # Not after an error of the token service, nor if another call has already failed over from this host.
                 if signed and isinstance(error, _FAIL_OVER) and self._current == host:
                     self._current = (host + 1) % len(self.base_urls)
-                is_retried = call.request.is_retried and not self.is_replaced
-                pause = attempts.pause_after(error) if is_retried else None
+                pause = attempts.pause_after(error) if call.request.is_retried else None
                 if pause is None:
                     raise
                 reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
@@ -151,9 +149,6 @@ class Client:
         return None
 
     def _signed(self, request: Request, base_url: str) -> Request:
-        if self.is_replaced:
-            # The session is another one by now.
-            raise ConnectionFailedError("The connection was edited during this call.", service=self.rules.service)
         request = replace(request, base=request.base or base_url, secrets=self.secrets)
         try:
             return self.auth.sign(request)

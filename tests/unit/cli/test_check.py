@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -103,14 +102,14 @@ def test_a_version_that_is_refused_is_no_fault_of_the_connection(
     answer_cluster(requests_mock, status_code=403, json=denial)
     done = command("check", "cluster")
     assert done.code == 0
-    assert re.search("version +not known: .*cluster:monitor/main", done.output)
+    assert "version" not in done.output
 
 
 def test_the_video_platform(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
     connect("video", video_platform.connection(VIDEO))
     requests_mock.get(f"{VIDEO}/v3/subscriptions", json=video_platform.page())
     done = command("check", "video", "-o", "json")
-    assert (done.code, done.document["works"], done.document["version"]) == (0, True, "API v3")
+    assert (done.code, done.document["works"]) == (0, True)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

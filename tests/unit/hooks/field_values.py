@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields
 
 
 def fields(**given: Any) -> ConnectionFields:

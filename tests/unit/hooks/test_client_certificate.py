@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.certificates import Certificate, make_certificate
@@ -80,13 +77,6 @@ def test_certificate_and_key_are_shown(server: Loopback, files: Files, connect_c
     assert server.accepted == 1
 
 
-async def test_certificate_is_shown_from_a_triggerer(server: Loopback, files: Files, connect_cluster: Any) -> None:
-    connect_cluster(server.base, **files.fields())
-    with SearchClusterHook() as hook:
-        found = await hook.arun((await hook.aservice()).ask(node_stats(None)))
-    assert found.nodes[0].name == "a"
-
-
 def test_file_may_hold_both_certificate_and_key(server: Loopback, files: Files, connect_cluster: Any) -> None:
     both = files.write("both.pem", files.client.pem + files.client.key_pem)
     connect_cluster(server.base, **files.fields(client_cert=both, client_key=""))
@@ -127,30 +117,31 @@ def test_other_sessions_of_the_process_show_no_certificate(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "words"),
     [
-        ({"client_cert": "/nowhere/client.pem"}, "'client_cert': /nowhere/client.pem cannot be used on this"),
-        ({"client_key": "/nowhere/client.key"}, "'client_key': /nowhere/client.key cannot be used on this machine: No"),
-        ({"client_cert": json.__file__}, "'client_cert': .* holds no certificate"),
-        ({"client_key": json.__file__}, "'client_key': .* holds no private key"),
-        ({"client_key": ""}, "'client_cert': .* holds no private key"),
+        ({"client_cert": "/nowhere/client.pem"}, "'client_cert': /nowhere/client.pem with the key in"),
+        (
+            {"client_key": "/nowhere/x.key"},
+            "the key in /nowhere/x.key cannot be used on this machine (No such file",
+        ),
+        ({"client_cert": "damaged.pem"}, "'client_cert': damaged.pem with the key in"),
+        (
+            {"client_cert": "client.pem", "client_key": ""},
+            "client.pem with the key in client.pem cannot",
+        ),
+        ({"client_key": "other.key"}, "(KEY_VALUES_MISMATCH). Both must be files in PEM, the key must belong to the"),
+        ({"client_key": "encrypted.key"}, "if it is encrypted, client_key_password must be its password"),
+        ({"client_key": "encrypted.key", "client_key_password": "another password"}, "client_key_password must be its"),
         ({"client_cert": ""}, "'client_key': without client_cert it has no use"),
         ({"client_cert": "", "client_key": "", "client_key_password": PASSWORD}, "'client_key_password': without"),
-        ({"client_key": "other.key"}, "'client_key': it is the key of another certificate"),
-        ({"client_key": "encrypted.key"}, "'client_key_password': it is empty, but the key is encrypted"),
-        (
-            {"client_key": "encrypted.key", "client_key_password": "another password"},
-            "'client_key_password': it is not that of the key",
-        ),
-        ({"client_cert": "damaged.pem"}, "'client_cert': certificate or key is damaged"),
     ],
 )
 def test_file_that_cannot_be_used_is_named_and_nobody_asked(
-    changes: dict[str, str], message: str, files: Files, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, str], words: str, files: Files, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files.folder)
     files.write("other.key", files.authority.key_pem)
     files.write("encrypted.key", files.client.encrypted_key_pem(PASSWORD))
     files.write("damaged.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     connect_cluster("https://host.example", **files.fields(**changes))
-    assert re.search(message, refusal())
+    assert words in refusal()

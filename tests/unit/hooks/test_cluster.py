@@ -26,32 +26,26 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("connect_cluster")
 
 
-class TestHotThreads:
-    def test_the_text_is_exactly_what_the_cluster_sent(self, requests_mock: requests_mock.Mocker) -> None:
-        body = report("Knoten-ü").encode() + b"\xff\r\n"
-        requests_mock.get(HOT_THREADS, content=body, headers={"Content-Type": "application/json"})
-        with SearchClusterHook() as hook:
-            assert hook.hot_threads().encode("utf-8", "surrogateescape") == body
-
-    def test_a_report_gives_its_text_back(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(HOT_THREADS, text=report("a", "b"))
-        with SearchClusterHook() as hook:
-            read = hook.hot_threads_report(threads=3)
-        assert [node.name for node in read.nodes] == ["a", "b"]
-        assert read.render() == report("a", "b")
+def test_report_is_exactly_what_the_cluster_sent(requests_mock: requests_mock.Mocker) -> None:
+    body = report("Knoten-ü", "b").encode() + b"\xff\r\n"
+    requests_mock.get(HOT_THREADS, content=body, headers={"Content-Type": "application/json"})
+    with SearchClusterHook() as hook:
+        assert hook.hot_threads().encode("utf-8", "surrogateescape") == body
+        read = hook.hot_threads_report(threads=3)
+    assert [node.name for node in read.nodes] == ["Knoten-ü", "b"]
+    assert read.render().encode("utf-8", "surrogateescape") == body
 
 
-class TestCpu:
-    @pytest.mark.parametrize(("measure", "expected"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
-    def test_the_connection_chooses_the_measure(
-        self, requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, expected: tuple[float, str]
-    ) -> None:
-        connect_cluster(cpu_measure=measure)
-        body = stats({"a": 12})
-        body["nodes"][node_id("a")]["process"] = {"cpu": {"percent": 7}}
-        requests_mock.get(STATS, json=body)
-        (node,) = cpu()
-        assert (node.percent, node.source) == expected
+@pytest.mark.parametrize(("measure", "expected"), [("", (12.0, "os")), ("Process", (7.0, "process"))])
+def test_connection_chooses_the_measure_of_the_cpu(
+    requests_mock: requests_mock.Mocker, connect_cluster: Any, measure: str, expected: tuple[float, str]
+) -> None:
+    connect_cluster(cpu_measure=measure)
+    body = stats({"a": 12})
+    body["nodes"][node_id("a")]["process"] = {"cpu": {"percent": 7}}
+    requests_mock.get(STATS, json=body)
+    (node,) = cpu()
+    assert (node.percent, node.source) == expected
 
 
 def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:

@@ -1,23 +1,23 @@
 """Connections of the three services: where they come from, fields that cannot be used, and the button that tests one.
 
 What the button says of each refusal of a service, the tests of ``wrong_connections`` and of the wrong worlds of books
-have; the tests of ``connection`` have the values that no field of a kind may hold.
+have; the tests of fields have the values that no field of a kind may hold.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote_plus, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from requests_mock import ANY
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-from tests.unit.hooks.cluster_hook import PROBE, PROBED_THREADS
+from tests.unit.hooks.cluster_hook import PROBE, PROBED_THREADS, STATS
 from tests.unit.hooks.video_hook import REFRESH, SUBSCRIPTIONS, http
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.search_cluster import report, stats
 from tests.unit.video_platform import KEY, page
@@ -43,10 +43,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
         ("video", {**REFRESH, "refresh_token": " "}, "refresh_token", "the user's refresh token"),
         ("video", {**REFRESH, "token_url": ""}, "token_url", "the address that exchanges tokens"),
         ("video", {**REFRESH, "token_url": "accounts.example/token"}, "token_url", "http or https"),
-        ("video", {"timeout": "soon"}, "timeout", "seconds"),
-        ("video", {"max_attempts": "0"}, "max_attempts", "a whole number, 1 to 100"),
         ("video", {"requests_per_second": 0}, "requests_per_second", "a number, 0.001 to 100000"),
-        ("video", {"rate_limit_store": "memory://"}, "rate_limit_store", "set requests_per_second as well"),
         ("video", RATE_IN_REDIS, "rate_limit_store", "a password"),
         ("cluster", {"password": "s3cr3t"}, "auth", "write api_key or bearer"),
         ("cluster", {"auth": "kerberos"}, "auth", "basic, api_key, bearer, aws, none"),
@@ -54,16 +51,11 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
         ("cluster", {"auth": "basic", "password": "s3cr3t"}, "login", "with auth=basic it holds the user name"),
         ("cluster", {"auth": "api_key"}, "password", "the API key, as encoded or as id:api_key"),
         ("cluster", {"auth": "api_key", "password": '{"id": "s3cr3t"}'}, "password", "neither encoded nor id"),
-        ("cluster", {"auth": "api_key", "password": '{"id": "s3cr3t", '}, "password", "neither encoded nor id"),
         ("cluster", {"auth": "bearer", "login": "x"}, "password", "the token, with auth=bearer"),
-        ("cluster", {"verify": "perhaps"}, "verify", "true or false"),
         ("cluster", {"ca_cert": "/nowhere/ca.pem"}, "ca_cert", "cannot be used on this machine"),
-        ("cluster", {"cpu_measure": "container"}, "cpu_measure", "auto, os, process, cgroup"),
         ("cluster", {"max_report_mb": 4097}, "max_report_mb", "a whole number, 1 to 4096"),
-        ("cluster", {"host": "ftp://cluster.example"}, "host", "http or https"),
         ("books", {"password": ""}, "password", "the REST key"),
         ("books", {"plan": "gold"}, "plan", "default, premium, pro"),
-        ("books", {"requests_per_second": 1e9}, "requests_per_second", "a number, 0.001 to 100000"),
         ("books", {"canary_isbn": "9780140449137"}, "canary_isbn", "check digit"),
         ("books", {"host": ""}, "host", "is empty"),
     ],
@@ -75,34 +67,6 @@ def test_field_that_cannot_be_used_is_named(
     with pytest.raises(InvalidConnectionError, match=f"field '{name}': .*{why}") as caught:
         _ = HOOKS[service]().service
     assert "s3cr3t" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "url", "header"),
-    [
-        (
-            '{"conn_type": "mediaops-video", "host": "h.example", "schema": "http", "port": "8080", "password": "t1"}',
-            "http://h.example:8080/v3/subscriptions",
-            "Bearer t1",
-        ),
-        ("mediaops-video://:t%2F1@h.example:8443/https", "https://h.example:8443/v3/subscriptions", "Bearer t/1"),
-        ("mediaops-video://:t1@[::1]:8080/http", "http://[::1]:8080/v3/subscriptions", "Bearer t1"),
-        (
-            "mediaops-video://h.example/http?__extra__=" + quote_plus('{"auth": "none", "headers": {"X-A": "1"}}'),
-            "http://h.example/v3/subscriptions",
-            None,
-        ),
-    ],
-)
-def test_a_connection_comes_from_the_environment(
-    requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch, value: str, url: str, header: str | None
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", value)
-    requests_mock.get(ANY, json=page(1))
-    with VideoPlatformHook("from_env") as hook:
-        hook.list_subscriptions(channel_id="UC1")
-    request = requests_mock.request_history[-1]
-    assert (request.url.partition("?")[0], request.headers.get("Authorization")) == (url, header)
 
 
 @pytest.mark.parametrize("hook_class", HOOKS.values())
@@ -180,6 +144,38 @@ class TestButtonOfSearchCluster:
         assert works
         assert said.startswith("The search cluster '*** <b>xxx")
         assert len(said) <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("field", "works", "word"),
+    [
+        ({}, True, "answers"),
+        ({"timout": 5}, False, "write 'timeout'"),
+        ({"team": "search"}, True, "Extra without effect: 'team'"),
+    ],
+)
+def test_field_without_effect_is_named_by_the_button_and_once_in_the_log_of_a_task(
+    connect_cluster: Any,
+    requests_mock: Mocker,
+    monkeypatch: pytest.MonkeyPatch,
+    field: dict[str, Any],
+    *,
+    works: bool,
+    word: str,
+) -> None:
+    connect_cluster(**field)
+    lines = log_lines(monkeypatch, SearchClusterHook)
+    requests_mock.get(PROBE, json=stats({"node-1": 95}))
+    requests_mock.get(PROBED_THREADS, text=report("node-1"))
+    requests_mock.get(STATS, json=stats({"node-1": 95}))
+    with SearchClusterHook() as hook:
+        assert hook.cpu()
+        assert hook.cpu()
+        found, said = hook.test_connection()
+    assert (found, word in said) == (works, True)
+    warned = [line for line in lines if line.startswith("WARNING: Connection 'mediaops_cluster_default': Extra")]
+    assert warned == lines
+    assert len(lines) == len(field)
 
 
 def test_connection_that_does_not_exist_is_named() -> None:

@@ -11,8 +11,8 @@ import pytest
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaExceededError, RateStoreError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.hooks.connection.field_values import ConnectionFields
-from airflow_provider_mediaops.hooks.connection.settings import rate_limiter
+from airflow_provider_mediaops.hooks.connection import ConnectionFields
+from airflow_provider_mediaops.hooks.connection_settings import rate_limiter
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book
 from tests.unit.hooks.conftest import BOOKS
@@ -38,13 +38,6 @@ BOOKS_SPENT: dict[str, Any] = {"status_code": 403, "json": {"message": "Daily qu
 LEFT: dict[str, Any] = {"json": {"plan_limit": {"total": 5000, "spent": 10, "left": 4990}}}
 
 
-def store_of_the_hook() -> str:
-    with BookDatabaseHook() as hook:
-        limiter = hook.service.client.limiter
-    assert limiter
-    return limiter.backend.where
-
-
 class TestWhereItIs:
     @pytest.mark.parametrize(
         ("home", "file"),
@@ -65,17 +58,25 @@ class TestWhereItIs:
         else:
             monkeypatch.setenv("AIRFLOW_HOME", home)
         limiter = rate_limiter(ConnectionFields("books"), "thing", "key", 1.0)
+        assert limiter
         assert limiter.backend.where == f"sqlite:///{file}"
 
-    def test_rate_store_can_be_configured(self, connect_books: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        connect_books(rate_limit_store=None)
-        monkeypatch.setenv(OPTION, " rediss://redis.example/1 ")
-        assert store_of_the_hook() == "rediss://redis.example:6379/1"
-
-    def test_a_connection_can_have_its_own(self, connect_books: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        connect_books(rate_limit_store="memory://")
-        monkeypatch.setenv(OPTION, "redis://redis.example")
-        assert store_of_the_hook() == "memory://"
+    @pytest.mark.parametrize(
+        ("own", "option", "where"),
+        [
+            (None, " rediss://redis.example/1 ", "rediss://redis.example:6379/1"),
+            ("memory://", "redis://redis.example", "memory://"),
+        ],
+    )
+    def test_store_is_that_of_the_connection_or_of_the_configuration(
+        self, connect_books: Any, monkeypatch: pytest.MonkeyPatch, own: str | None, option: str, where: str
+    ) -> None:
+        connect_books(rate_limit_store=own)
+        monkeypatch.setenv(OPTION, option)
+        with BookDatabaseHook() as hook:
+            limiter = hook.service.client.limiter
+        assert limiter
+        assert limiter.backend.where == where
 
     def test_hooks_with_one_key_share_one_schedule(self, connect_books: Any) -> None:
         limiters = []

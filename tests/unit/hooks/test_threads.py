@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import sys
 import threading
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import async_to_sync
 
-from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_loop_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http.stop import Stop
-from tests.unit.until import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Iterator
     from pathlib import Path
 
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
@@ -40,75 +35,35 @@ async def test_action_in_a_thread_asks_airflow_on_the_event_loop_that_began_it()
     assert await in_thread(ask) is asyncio.get_running_loop()
 
 
-def _cancel_once(running: asyncio.Task[str]) -> None:
-    running.cancel("by a user")
+async def test_action_that_is_cancelled_often_before_a_thread_is_free_is_done_once() -> None:
+    may_begin, done = threading.Event(), []
 
+    def write() -> str:
+        done.append("written")
+        return "result"
 
-def _cancel_all(running: asyncio.Task[str]) -> None:
-    """Cancel as an event loop does that shuts down: also what waits for the thread in the name of the task."""
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.cancel("by a user" if task is running else None)
-
-
-class TestCancelled:
-    @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
-    async def test_an_action_that_no_thread_has_begun_is_done_once(
-        self, cancel: Callable[[asyncio.Task[str]], None]
-    ) -> None:
-        may_begin, done = threading.Event(), []
-
-        def write() -> str:
-            done.append("written")
-            return "result"
-
-        async def wait() -> str:
-            try:
-                return await to_its_end(write)
-            except asyncio.CancelledError as error:
-                # Airflow reads it in the task itself; on Python 3.10 another task would not see it.
-                done.append(str(error))
-                raise
-
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        others = [asyncio.ensure_future(in_thread(lambda: may_begin.wait(240)))]
-        await asyncio.sleep(0.01)
-        running = asyncio.ensure_future(wait())
-        await asyncio.sleep(0.01)
-        for _ in range(3):
-            cancel(running)
-            await asyncio.sleep(0.01)
-        assert not running.done()
-        may_begin.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        await asyncio.wait(others)
-        assert done == ["written", "by a user"]
-
-
-async def test_an_error_is_gone_once_it_is_handled() -> None:
-    """Its traceback holds what the callers hold: a triggerer would keep that until its garbage is collected."""
-
-    class NoRoomError(OSError):
-        """One that can be referred to weakly."""
-
-    seen: list[weakref.ref[NoRoomError]] = []
-
-    def fail() -> None:
-        error = NoRoomError()
-        seen.append(weakref.ref(error))
+    async def wait() -> str:
         try:
-            raise error
-        finally:
-            del error
+            return await to_its_end(write)
+        except asyncio.CancelledError as error:
+            # Airflow reads it in the task itself; on Python 3.10 another task would not see it.
+            done.append(str(error))
+            raise
 
-    gc.disable()
-    try:
-        with suppress(NoRoomError):
-            await to_its_end(fail)
-        # The thread goes on for a moment.
-        await until(lambda: seen[0]() is None)
-    finally:
-        gc.enable()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    others = asyncio.ensure_future(in_thread(lambda: may_begin.wait(240)))
+    await asyncio.sleep(0.01)
+    running = asyncio.ensure_future(wait())
+    await asyncio.sleep(0.01)
+    for _ in range(3):
+        running.cancel("by a user")
+        await asyncio.sleep(0.01)
+    assert not running.done()
+    may_begin.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await others
+    assert done == ["written", "by a user"]
 
 
 class TestImporting:
@@ -179,6 +134,7 @@ class TestLoopThread:
         blocks, let_go = threading.Event(), threading.Event()
 
         async def block() -> None:
+            await asyncio.sleep(0.01)
             blocks.set()
             let_go.wait(240)
 

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.hooks.loop_thread import in_loop_thread
+from airflow_provider_mediaops.hooks.threads import in_loop_thread
 from airflow_provider_mediaops.http.exchange import Blocking, Response, Wait
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.stop import Stop

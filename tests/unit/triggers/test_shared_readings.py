@@ -339,7 +339,7 @@ class TestConnection:
         assert cluster.hosts == [HOST, HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)
 
-    def test_call_that_waits_for_its_retry_is_made_again_over_the_new_session(
+    def test_call_that_fails_after_the_session_was_replaced_is_made_again_over_the_new_one(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
         cluster.trouble, cluster.troubled_host = dataclasses.replace(DOWN, headers={"retry-after": "5"}), HOST
@@ -354,6 +354,6 @@ class TestConnection:
                 assert len((await call).nodes) == 2
 
         together(replace())
-        # The old one is asked no more.
-        assert cluster.hosts == [HOST, "https://new.example", "https://new.example"]
+        # First its tries are used up.
+        assert cluster.hosts == [HOST, "https://new.example", HOST, HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)

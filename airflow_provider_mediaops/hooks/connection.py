@@ -1,4 +1,4 @@
-"""The fields of an Airflow connection as typed values, with one error for each field that cannot be used."""
+"""An Airflow connection: its fields as typed values, those that have no effect, and its form on Airflow 3.1."""
 
 from __future__ import annotations
 
@@ -6,44 +6,40 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.settings import is_header_text
 
+H = TypeVar("H", bound=type)
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+# The share of common characters from which on an unknown field is taken for a misspelt one.
+_SIMILARITY = 0.75
+# What the clusters' own clients call a field.
+_OTHER_NAMES = {"verify_certs": "verify"}
+# The unknown fields that are named one by one.
+_MAX_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFields:
-    """
-    The fields of an Airflow connection, as plain values.
-
-    :param conn_id: the connection's id, for messages.
-    :param conn_type: its type, whose form says what the fields of extra may hold.
-    :param host: the base address, whole or only its host; several separated by commas.
-    :param schema: ``http`` or ``https``; used if ``host`` has no scheme.
-    :param port: the port; used if ``host`` has none.
-    :param login: the user name or client id.
-    :param password: the password, token, key or client secret.
-    :param extra: the extra fields; from a URI they are all texts.
-    """
+    """The fields of an Airflow connection, as plain values."""
 
     conn_id: str
-    host: str = ""
-    schema: str = ""
-    port: int | None = None
+    host: str = ""  # the base address, whole or only its host; several separated by commas
+    schema: str = ""  # used if the host has no scheme
+    port: int | None = None  # used if the host has none
     login: str = ""
     password: str = field(default="", repr=False)
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    conn_type: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)  # from a URI they are all texts
+    conn_type: str = ""  # its form says what the fields of extra may hold
 
     @classmethod
     def of(cls, connection: Any, conn_type: str) -> ConnectionFields:
-        """
-        Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer.
-
-        :raises InvalidConnectionError: if ``extra`` is not a JSON object, or ``port`` is not a port.
-        """
+        """Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer."""
         return cls(
             conn_id=connection.conn_id or "",
             host=(connection.host or "").strip(),
@@ -65,11 +61,7 @@ class ConnectionFields:
         return ("" if value is None else str(value).strip()) or default
 
     def credential(self, meaning: str) -> str:
-        """
-        Return the password, which is required; the meaning is for the message, for example ``the REST key``.
-
-        :raises InvalidConnectionError: if it is empty, or cannot be sent in a header.
-        """
+        """Return the password, which must be one that a header can hold, for example ``the REST key``."""
         if not self.password:
             raise self.error("password", f"it is empty; it must be {meaning}.")
         if not is_header_text(self.password):
@@ -111,13 +103,9 @@ class ConnectionFields:
         if value is None or value == "":
             return bool(self._schema(name)["default"])
         word = str(value).strip().lower()
-        if word not in ("true", "false", "1", "0", "yes", "no"):
+        if word not in _WORDS:
             raise self.error(name, "it must be true or false.")
-        return word in ("true", "1", "yes")
-
-    def _schema(self, name: str) -> dict[str, Any]:
-        schema: dict[str, Any] = CONNECTION_TYPES[self.conn_type]["conn-fields"][name]["schema"]
-        return schema
+        return _WORDS[word]
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return a field of extra that holds an object of texts, or the JSON text of one."""
@@ -132,6 +120,10 @@ class ConnectionFields:
         if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
             raise self.error(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
+
+    def _schema(self, name: str) -> dict[str, Any]:
+        schema: dict[str, Any] = CONNECTION_TYPES[self.conn_type]["conn-fields"][name]["schema"]
+        return schema
 
 
 def _port_of(connection: Any) -> int | None:
@@ -153,3 +145,70 @@ def _extra_of(connection: Any) -> Mapping[str, Any]:
     if not isinstance(extra, dict):
         raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'extra': it must be a JSON object.")
     return extra
+
+
+def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
+    """
+    Return sentences about the fields of extra that have no effect: about misspelt ones, and about others.
+
+    Those that resemble no known field may be somebody's notes.
+    """
+    known = list(CONNECTION_TYPES[fields.conn_type]["conn-fields"])
+    mistakes, others = [], []
+    for name in fields.extra:
+        if name in known:
+            continue
+        if nearest := _nearest(name, known):
+            mistakes.append(f"Extra field {shown(name)} is unknown and has no effect: write {nearest!r}.")
+        else:
+            others.append(shown(name))
+    if not others:
+        return mistakes, []
+    names = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
+    return mistakes, [f"Extra without effect: {names}. Known fields are {', '.join(known)}."]
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    from difflib import get_close_matches
+
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    plain = _OTHER_NAMES.get(plain, plain)
+    return next(iter(get_close_matches(plain, known, n=1, cutoff=_SIMILARITY)), None)
+
+
+def connection_form(hook_class: H) -> H:
+    """
+    Add the two methods with the form of a connection that Airflow 3.1 looks for in the hook class itself.
+
+    Later versions read the provider's metadata.
+    """
+    described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
+
+    def get_connection_form_widgets() -> dict[str, Any]:
+        """Return the form's own fields, as Airflow 3.1 expects them."""
+        return {name: _widget(field) for name, field in described["conn-fields"].items()}
+
+    def get_ui_field_behaviour() -> dict[str, Any]:
+        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
+        return {key.replace("-", "_"): value for key, value in described["ui-field-behaviour"].items()}
+
+    hook_class.get_connection_form_widgets = staticmethod(get_connection_form_widgets)  # type: ignore[attr-defined]
+    hook_class.get_ui_field_behaviour = staticmethod(get_ui_field_behaviour)  # type: ignore[attr-defined]
+    return hook_class
+
+
+def _widget(field: dict[str, Any]) -> Any:
+    # Airflow 3.1 brings wtforms only with its classic user interface; it catches the ImportError of the rest.
+    from wtforms import BooleanField, IntegerField, PasswordField, StringField
+    from wtforms.validators import Optional, any_of
+
+    schema = field["schema"]
+    kinds = {"boolean": BooleanField, "integer": IntegerField}
+    kind = PasswordField if schema.get("format") == "password" else kinds.get(schema["type"][0], StringField)
+    choices = [choice for choice in schema.get("enum", ()) if choice is not None]
+    return kind(
+        field["label"],
+        validators=[Optional(), any_of(choices)] if choices else [Optional()],
+        description=field["description"],
+        default=schema.get("default"),
+    )
