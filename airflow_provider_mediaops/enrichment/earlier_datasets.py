@@ -16,7 +16,7 @@ from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
 from airflow_provider_mediaops.storage.source_lines import GZIP
-from airflow_provider_mediaops.storage.sources import file_info, read_rows, version_in
+from airflow_provider_mediaops.storage.source_list import file_info, read_rows, version_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -32,7 +32,7 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
-from airflow_provider_mediaops.storage.sources import read_records
+from airflow_provider_mediaops.storage.source_list import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

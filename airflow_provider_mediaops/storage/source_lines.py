@@ -146,7 +146,7 @@ class SourceLines:
 
     def _check_text(self, head: str) -> None:
         if "\0" in head:
-            raise self.file.error("it is not text (it holds NUL bytes); if it is UTF-16, give encoding")
+            raise self.file.error("it is not text (it holds NUL bytes)")
         # The name of a column in a dataset may hold one, in quotes.
         if self.file.role is LIST and "\r" in head.rstrip("\r\n"):
             raise self.file.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")

@@ -44,33 +44,32 @@ def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros:
     for number, row in enumerate(rows, 1):
         if row.error:
             yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns)
-        elif row.columns is None:
-            yield from _rows_of(row.text, number, several, repair_zeros=repair_zeros)
         else:
-            for each in _rows_of(row.text, number, several, repair_zeros=repair_zeros):
-                yield each._replace(columns=row.columns)
+            blank = IsbnRow(row.text, None, number=number, columns=row.columns)
+            yield from _rows_of(blank, several, repair_zeros=repair_zeros)
 
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a list in memory, as :func:`rows_of_source` does."""
     for number, value in enumerate(values, 1):
-        yield from _rows_of(text_of(value), number, several, repair_zeros=repair_zeros)
+        yield from _rows_of(IsbnRow(text_of(value), None, number=number), several, repair_zeros=repair_zeros)
 
 
-def _rows_of(text: str, number: int, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
+def _rows_of(blank: IsbnRow, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
+    text = blank.text
     if is_missing(text):
-        return [IsbnRow(text, None, number=number)]
+        return [blank]
     try:
         isbn13s, zeros = isbns_in(text, repair_zeros=repair_zeros)
     except InvalidIsbnError as invalid:
-        return [IsbnRow(text, None, str(invalid), invalid.reason, None, number)]
+        return [blank._replace(error=str(invalid), reason=invalid.reason)]
     if len(isbn13s) == 1:
         note = f"Read with {counted(zeros, 'leading zero')} that it had lost." if zeros else None
-        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
+        return [blank._replace(isbn13=isbn13s[0], note=note)]
     if several == "first":
         note = f"The first of {len(isbn13s)} books in the cell; the others: {', '.join(isbn13s[1:])}."
-        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
+        return [blank._replace(isbn13=isbn13s[0], note=note)]
     return [
-        IsbnRow(text, isbn13, note=f"Book {place} of {len(isbn13s)} in the cell.", number=number)
+        blank._replace(isbn13=isbn13, note=f"Book {place} of {len(isbn13s)} in the cell.")
         for place, isbn13 in enumerate(isbn13s, 1)
     ]

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.dataset_rows import (
-    ENRICHED,
     enriched_view,
     resume_point,
     row_of,
 )
-from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
@@ -59,24 +55,6 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
     ]
 
 
-def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
-    rows = table_of(ENRICHED, list(map(row_of, LOOKUPS)))
-
-    assert {name: value for name, value in rows[0].items() if value is not None and name != "record"} == {
-        "input": f"ISBN {CRIME}",
-        "isbn13": CRIME,
-        "status": "found",
-        "title": "Crime",
-        "authors": "F; D",
-        "pages": 8,
-        "fetched_at": "2026-01-02T03:04:05+00:00",
-        "reused": False,
-    }
-    assert json.loads(str(rows[0]["record"])) == {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}
-    empty = {"input": "x", "status": "invalid", "error": "'x' is not an ISBN", "reused": False}
-    assert {name: value for name, value in rows[1].items() if value is not None} == empty
-
-
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
 DOUBTS = {"undecided": {CALENDAR: {"type": "NotFoundError", "message": "404"}}}
 
@@ -88,18 +66,6 @@ class TestTable:
         assert list(row)[:2] == ["input_row", "input"]
         [cells] = table_of(enriched_view({}, numbered=True), [row])
         assert (next(iter(cells)), cells["input_row"], cells["note"]) == ("input_row", 7, "Book 2 of 2 in the cell.")
-
-    def test_rows_of_other_versions_become_rows_of_the_table_too(self) -> None:
-        old = {"input": "x", "isbn13": CRIME, "status": "found", "error": None, "book": {"title": "Crime"}}
-        spaced = json.dumps({**old, "source": {"book": "}"}}).encode()
-        gone = {**old, "status": "failed", "book": None}
-        lines = [json_line(old), json_line({**old, "later": 1}), spaced, json_line(gone)]
-
-        table = table_of(ENRICHED, list(map(parse_json, lines)))
-
-        assert [row["record"] for row in table] == [*['{"title":"Crime"}'] * 3, None]
-        assert [row["title"] for row in table] == [*["Crime"] * 3, None]
-        assert {row["reused"] for row in table} == {None}
 
 
 class TestSaved:

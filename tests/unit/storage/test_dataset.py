@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import formats, sources
+from airflow_provider_mediaops.storage import formats, source_list
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, FlatView, json_line, write_table
@@ -232,7 +232,7 @@ def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let lines have 10,000 bytes, and the files of datasets what follows from that."""
     factor = DATASET.max_row_bytes // formats.MAX_LINE_BYTES
     monkeypatch.setattr(formats, "MAX_LINE_BYTES", LIMIT)
-    monkeypatch.setattr(sources, "DATASET", dataclasses.replace(DATASET, max_row_bytes=factor * LIMIT))
+    monkeypatch.setattr(source_list, "DATASET", dataclasses.replace(DATASET, max_row_bytes=factor * LIMIT))
 
 
 def longest(value: str | list[Any]) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def test_the_longest_record_is_read_again(tmp_path: Path, format_: Format, value
     with Dataset(str(tmp_path / "d"), view=view, format=format_).staging(OWNER) as staging:
         staging.commit([record, {"value": "next"}], None)
 
-    read = sources.read_records(path_of(str(tmp_path / "d")), format_)
+    read = source_list.read_records(path_of(str(tmp_path / "d")), format_)
 
     assert list(map(json.loads, read)) == [record, {"value": "next"}]
 
@@ -274,8 +274,8 @@ def test_a_longer_record_is_refused_and_what_was_committed_stays(tmp_path: Path)
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "DATASET", dataclasses.replace(DATASET, max_row_bytes=1 << 20))
+    monkeypatch.setattr(source_list, "DATASET", dataclasses.replace(DATASET, max_row_bytes=1 << 20))
     (tmp_path / "d.jsonl").write_bytes(b"x" * (3 << 20))
 
     with pytest.raises(ValueError, match=r"d\.jsonl: the next line is longer than 1 MB"):
-        list(sources.read_records(path_of(str(tmp_path / "d.jsonl")), "jsonl"))
+        list(source_list.read_records(path_of(str(tmp_path / "d.jsonl")), "jsonl"))
