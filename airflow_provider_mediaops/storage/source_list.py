@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import is_local, path_of, translating_errors
-from airflow_provider_mediaops.storage.object_info import content_tag
+from airflow_provider_mediaops.storage.files import content_tag, is_local, path_of, translating_errors
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, InvalidSourceError, ReadOptions, SourceFile
