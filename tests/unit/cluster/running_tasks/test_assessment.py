@@ -12,7 +12,6 @@ from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks import assessment
 from airflow_provider_mediaops.cluster.running_tasks.matching import (
     AMBIGUOUS,
-    IDLE,
     NO_CPU,
     NO_MATCH,
     NO_WINDOW,
@@ -377,7 +376,8 @@ def matched(cpu_ms: list[float], tasks: list[TaskCpu]) -> tuple[LikelyGroup, ...
         ([145.0, 90.0], [(0, 151.3)], [NO_MATCH, NO_MATCH]),
         # Too far for a claim, and too near to be ruled out.
         ([145.5], [(0, 151.3)], [NO_MATCH]),
-        ([4.0], [(0, 4.0)], [IDLE]),
+        # Threads that hardly used any CPU are all alike.
+        ([4.0], [(0, 4.0)], [NO_MATCH]),
         ([], [(0, 4.0)], []),
         ([200.0], [], [NO_MATCH]),
     ],
@@ -400,7 +400,7 @@ def test_a_claim_has_the_error_to_the_nearest_task() -> None:
 
 def test_threads_that_cannot_be_compared_say_why() -> None:
     without = [LikelyGroup(thread="a"), LikelyGroup(thread="b", cpu_ms=100.0, why_not="it merges")]
-    assert [one.why_not for one in match(without, [TaskCpu(100.0, 0)])] == [NO_CPU, "it merges"]
+    assert [one.why_not for one in match(without, [TaskCpu(100.0, 0)])] == [NO_MATCH, "it merges"]
 
 
 def test_any_number_of_tasks_is_matched_in_a_moment() -> None:
