@@ -10,7 +10,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.text import count, duration, figure, listed, readable
+from airflow_provider_mediaops.cluster.page.tables import method_cell
+from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"count": count, "duration": duration, "figure": figure, "listed": listed, "readable": readable}
+    filters = (count, duration, figure, in_what_was_read, listed, readable)
+    found.filters |= {"method": lambda name: method_cell(name).text, **{each.__name__: each for each in filters}}
     return found
 
 

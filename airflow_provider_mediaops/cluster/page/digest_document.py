@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.digest.findings import series_label
+from airflow_provider_mediaops.cluster.digest.findings import PRUNED, series_label
 from airflow_provider_mediaops.cluster.page.digest_data import digest_data
 from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
 from airflow_provider_mediaops.cluster.page.tables import (
@@ -39,7 +39,6 @@ _MOST_WORKS = 15
 _MOST_DAYS = 10
 _MOST_TASKS = 25
 _MOST_DAMAGED = 100
-_TIME_WORDS = {"capture": "their JSON files", "report": "the clocks of the nodes", "file": "the times of their files"}
 _EMPTY_FLAME: dict[str, Any] = {"labels": [], "unit": "percent", "places": ["pool"], "names": [], "stacks": [[]]}
 
 
@@ -48,58 +47,38 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
     from airflow_provider_mediaops.cluster.page import assets
 
     facts = document["digest"]
-    data, pruned = digest_data(digest, path)
-    before = facts["before"]
+    data = digest_data(digest, path)
     values = {
         # What the headline is about.
         "title": facts["headline"].partition(":")[0],
         "licenses": assets.licenses(),
         "generator": assets.DIGEST_GENERATOR,
-        "headline": facts["headline"],
-        "facts": _facts(document),
-        "damaged_count": facts["damaged"],
-        "has_unknown": any(profile["series"] == "unknown" for profile in document["profiles"]),
+        "facts": facts,
         "series": [_series(profile) for profile in document["profiles"]],
-        "before": before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
         "span": _length(facts["span_seconds"]),
-        "pruned": pruned,
+        "damaged": _damaged(document),
         "flame": harmless_json(_EMPTY_FLAME),
         "data": data,
-        "damaged": _damaged(document),
+        "rare": PRUNED,
+        "counted": _counted,
+        "minute": _minute,
     }
     scripts = assets.scripts(with_flame_graph=True, of_digest=True)
     return assets.render("digest.html", values, scripts=scripts, of_digest=True)
 
 
-def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the heading and the text of each fact about the whole."""
-    facts = document["digest"]
-    captures = ", ".join(
-        f"{_counted(profile, profile['captures'])}, {_minute(profile['first'])} to {_minute(profile['last'])} UTC"
-        for profile in document["profiles"]
-    )
-    times = ", ".join(f"{number:,} from {_TIME_WORDS[source]}" for source, number in facts["time_from"].items())
-    listed = [("Captures", captures), ("Their times", times)]
-    if facts["since"] or facts["until"]:
-        listed.insert(0, ("Period", f"{_minute(facts['since'])} to {_minute(facts['until'])} UTC"))
-    if facts["outside"]:
-        listed.append(("Of another time", count(facts["outside"], "file")))
-    return listed
-
-
 def _series(profile: dict[str, Any]) -> dict[str, Any]:
-    before = _counted(profile, profile["captures_before"])
     return {
+        "profile": profile,
         "words": _words(profile),
-        "may_lack": [(profile["frames_may_lack"], "frames"), (profile["tasks_may_lack"], "groups of tasks")],
         "works": _work_table(profile),
-        "frames": _frame_table(profile, _counted(profile, profile["captures"])),
-        "gone": _gone_table(profile, f"Gone: in the {before} of the period before") if profile["gone"] else None,
-        "tasks": _task_table(profile, _words(profile)) if profile["tasks"] else None,
+        "frames": _frame_table(profile),
+        "gone": _gone_table(profile) if profile["gone"] else None,
+        "tasks": _task_table(profile) if profile["tasks"] else None,
     }
 
 
-def _frame_table(profile: dict[str, Any], caption: str) -> Table:
+def _frame_table(profile: dict[str, Any]) -> Table:
     columns: dict[str, Column] = {
         "Top frame": lambda frame: method_cell(frame["frame"]),
         "Captures": lambda frame: _k_of_n(frame["captures"], frame["of"]),
@@ -110,6 +89,7 @@ def _frame_table(profile: dict[str, Any], caption: str) -> Table:
         "Last seen": lambda frame: _time(frame["last"]),
         "Period before": _before,
     }
+    caption = _counted(profile, profile["captures"])
     return table_of(caption, profile["frames"], columns, most=_MOST_FRAMES, falls_by=None)
 
 
@@ -136,7 +116,7 @@ def _share_of_day(day: dict[str, float], work: dict[str, Any]) -> Cell:
     return Cell(text=_NONE, number=-1) if not total or amount is None else share_cell(100 * amount / total)
 
 
-def _gone_table(profile: dict[str, Any], caption: str) -> Table:
+def _gone_table(profile: dict[str, Any]) -> Table:
     columns: dict[str, Column] = {
         "Top frame": lambda frame: method_cell(frame["frame"]),
         "Captures before": lambda frame: _k_of_n(frame["captures_before"], frame["of_before"]),
@@ -144,10 +124,11 @@ def _gone_table(profile: dict[str, Any], caption: str) -> Table:
         "Thread pools": lambda frame: Cell(text=_named(frame["pools"])),
         "Last seen": lambda frame: _time(frame["last"]),
     }
+    caption = f"Gone: in the {_counted(profile, profile['captures_before'])} of the period before"
     return table_of(caption, profile["gone"], columns, most=_MOST_GONE, falls_by=None)
 
 
-def _task_table(profile: dict[str, Any], words: str) -> Table:
+def _task_table(profile: dict[str, Any]) -> Table:
     tasks = profile["tasks"]
     longest = max(task["longest_ms"] for task in tasks)
     columns: dict[str, Column] = {
@@ -164,7 +145,7 @@ def _task_table(profile: dict[str, Any], words: str) -> Table:
         "Queued": lambda task: number_cell(task["queued"]),
         "Nodes": lambda task: number_cell(task["nodes"]),
     }
-    caption = f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} saw a task"
+    caption = f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {_words(profile)} saw a task"
     return table_of(caption, tasks, columns, most=_MOST_TASKS, falls_by=4)
 
 
