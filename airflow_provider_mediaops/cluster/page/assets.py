@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.page.tables import method_cell
+from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_of
 from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (count, duration, figure, in_what_was_read, listed, readable)
+    filters = (count, duration, figure, in_what_was_read, listed, method_cell, percent_of, readable)
     found.filters |= {"method": lambda name: method_cell(name).text, **{each.__name__: each for each in filters}}
     return found
 

@@ -27,9 +27,7 @@ LONGEST_QUERY = 300
 
 _REQUESTS, _THREADS, _INDICES = "Listed requests", "Likely requests of the hot threads", "Work on indices"
 _CPU = "Share of node"
-_MOST_POOLS = 8
 _MOST_REMARKS = 10
-_MOST_LOOKS = 100
 _NONE = "–"  # noqa: RUF001 - a dash
 _SEEN = {"start": "at the start", "end": "at the end", "both": "at both ends", "between": "in between"}
 
@@ -43,30 +41,21 @@ def task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) ->
     asked = [(label, tasks) for label, tasks in zip(labels, found, strict=True) if tasks is not None]
     if not asked:
         return None
-    several, most = len(labels) > 1, max(1, MOST_NODES // len(labels))
-    nodes = [
-        _node_section(node, label if several else "") for label, tasks in asked for node in _heaviest(tasks.nodes, most)
-    ]
+    most = max(1, MOST_NODES // len(labels))
+    nodes = [_node_section(node, label) for label, tasks in asked for node in _heaviest(tasks.nodes, most)]
     return {
         "nodes": nodes,
         "nodes_beyond": sum(max(0, len(tasks.nodes) - most) for _, tasks in asked),
-        "remarks": [
-            f"{label}: {remark}" if several else remark for label, tasks in asked for remark in _remarks(tasks.remarks)
-        ],
+        "remarks": [(label, remark) for label, tasks in asked for remark in tasks.remarks[:_MOST_REMARKS]],
         "shown": {name for node in nodes for table in node["tables"] for name in (table.caption, *table.columns)},
     }
 
 
 def _heaviest(nodes: Sequence[NodeTasks], most: int) -> list[NodeTasks]:
-    if len(nodes) <= most:
-        return list(nodes)
-    order = sorted(range(len(nodes)), key=lambda number: _weight(nodes[number]))[:most]
-    return [nodes[number] for number in sorted(order)]
-
-
-def _weight(node: NodeTasks) -> tuple[float, int]:
-    """Return what sorts the nodes with most CPU of hot threads, then most groups, first."""
-    return -(_hot_ms(node) or 0.0), -len(node.groups)
+    """Return the nodes with most CPU of hot threads, then most groups, in their order."""
+    by_weight = sorted(nodes, key=lambda node: (-(_hot_ms(node) or 0.0), -len(node.groups)))[:most]
+    chosen = {id(node) for node in by_weight}
+    return [node for node in nodes if id(node) in chosen]
 
 
 def _hot_ms(node: NodeTasks) -> float | None:
@@ -75,22 +64,15 @@ def _hot_ms(node: NodeTasks) -> float | None:
     return sum(known) if known else None
 
 
-def _remarks(remarks: Sequence[str]) -> list[str]:
-    return [readable(remark) for remark in remarks[:_MOST_REMARKS]]
-
-
 def _node_section(node: NodeTasks, label: str) -> dict[str, Any]:
     hot, known = _hot_ms(node), [group for group in node.groups if group.cpu_ms]
     heaviest = max(known, key=lambda one: one.cpu_ms or 0.0) if known and hot else None
     tables = (_group_table(node), _thread_table(node), _index_table(node.indices))
     return {
-        "heading": readable(node.label) + (f", capture {label}" if label else ""),
+        "capture": label,
+        "tasks": node,
         "heaviest": heaviest and {"who": _who(heaviest), "used": heaviest.cpu_ms, "of": hot},
-        "looks": node.looks_ms[:_MOST_LOOKS],
-        "listed": (node.listed_at_start, node.listed_at_end),
-        "pools": node.pools[:_MOST_POOLS],
-        "pools_beyond": max(0, len(node.pools) - _MOST_POOLS),
-        "remarks": _remarks(node.remarks),
+        "remarks": node.remarks[:_MOST_REMARKS],
         "tables": [table for table in tables if table.rows],
     }
 
@@ -152,10 +134,8 @@ def _thread_table(node: NodeTasks) -> Table:
         ),
         "Difference": lambda thread: _milliseconds(thread.error_ms if _is_claimed(thread, node) else None),
     }
-    threads = node.threads
-    if not any(thread.group is not None or thread.why_not for thread in threads[:MOST_ROWS]):
-        threads = ()
-    return table_of(_THREADS, threads, columns, falls_by=None)
+    says_any = any(thread.group is not None or thread.why_not for thread in node.threads[:MOST_ROWS])
+    return table_of(_THREADS, node.threads if says_any else (), columns, falls_by=None)
 
 
 def _is_claimed(thread: LikelyGroup, node: NodeTasks) -> bool:

@@ -199,7 +199,7 @@ class TestGroups:
         (group,) = assessed(sampling, report()).groups
         assert (group.index, group.requests) == ("logs-*", 2)
 
-    def test_the_names_of_searches_with_thousands_of_indices_are_gone_through_once(self) -> None:
+    def test_searches_with_thousands_of_indices_are_compared_in_a_moment(self) -> None:
         lists = [",".join(f"a-{number}-{name}" for name in range(5_000)) for number in range(20)]
         searches = [
             listed(10_000 + number, 0, action=SEARCH, parent=None, description=f"indices[{names},b-*], source[{{}}]")
@@ -208,7 +208,7 @@ class TestGroups:
         shards = [listed(number, 0, parent=f"gone:{number}", index=f"a-7-{number}") for number in range(4_000)]
         # To compare each shard with all names of all lists would take an hour.
         node = assessed(sampled({0: [*searches, *shards]}), report())
-        assert (len(node.groups), {group.requests for group in node.groups}) == (20, {1, 4_001})
+        assert len(node.groups) + node.groups_left_out == 20 + 4_000
 
     def test_the_heaviest_come_first_and_their_number_is_bounded(self) -> None:
         many = [listed(n, 0, opaque_id=f"user-{n}", parent=f"c:{n}", age_ms=float(n)) for n in range(130)]
