@@ -273,17 +273,8 @@ def _message(
     key: TaskInstanceKey | None = None,
     with_links: bool = True,
 ) -> HTMLResponse:
-    names: list[tuple[str, str]] = []
-    if key is not None:
-        names = [("DAG", key.dag_id), ("Run", key.run_id), ("Task", key.task_id)]
-        if key.map_index != NOT_MAPPED:
-            names.append(("Map index", str(key.map_index)))
-    values = {
-        "title": title,
-        "sentences": sentences,
-        "names": names,
-        "list_url": _list_url(request) if with_links else "",
-    }
+    list_url = _list_url(request) if with_links else ""
+    values = {"title": title, "sentences": sentences, "key": key, "list_url": list_url}
     return _html(render("message.html", values, in_airflow=True), status)
 
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_of
 from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
 
@@ -79,7 +80,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters = (count, duration, figure, in_what_was_read, listed, method_cell, percent_of, readable)
-    found.filters |= {"method": lambda name: method_cell(name).text, **{each.__name__: each for each in filters}}
+    found.filters |= {each.__name__: each for each in filters}
+    found.filters["method"] = lambda name: method_cell(name).text
+    found.filters["bytes"] = lambda number: figure(number, Measure("mem", "bytes"))
     return found
 
 

@@ -22,10 +22,9 @@ from airflow_provider_mediaops.cluster.page.tables import (
     method_table,
     node_table,
     pool_table,
-    statistics_table,
     thread_table,
 )
-from airflow_provider_mediaops.cluster.page.task_tables import task_section
+from airflow_provider_mediaops.cluster.page.task_section import task_section
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.cluster.text import excerpt, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -100,7 +99,9 @@ def page(
         "methods": method_table(found),
         "by_node": node_table(found, readings),
         "by_thread": thread_table(found),
-        "statistics": statistics_table([capture.statistics for capture in captures], labels),
+        "node_statistics": [
+            (label, node) for label, capture in zip(labels, captures, strict=True) for node in capture.statistics or ()
+        ],
         "changes": change_tables(found, labels) if len(captures) > 1 else (),
         "tasks": task_section(labels, (capture.running_tasks for capture in captures)),
         "flame": flame,

@@ -198,7 +198,7 @@ def _index_work(sampling: TaskSampling, node_id: str, remarks: list[str]) -> tup
             merge_ms=max(0.0, end.merge_ms - start.merge_ms),
             merges=end.merges,
         )
-        if work_on.query_ms or work_on.index_ms or work_on.merge_ms or work_on.merges:
+        if work_on.total_ms or work_on.merges:
             work.append(work_on)
-    work.sort(key=lambda index: (-(index.query_ms + index.index_ms + index.merge_ms), -index.merges, index.index))
+    work.sort(key=lambda index: (-index.total_ms, -index.merges, index.index))
     return tuple(work[:_MOST_INDICES])
