@@ -75,7 +75,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.digest.period import check_period, check_sources, same_path_error
 
         known = {name: value for name, value in given.items() if not is_unknown(value)}
-        check_period({name: known[name] for name in ("since", "until") if name in known})
+        check_period(known.get("since"), known.get("until"))
         sources = _sources(known["source"]) if "source" in known else ()
         check_sources(sources)
         if "destination" in known:

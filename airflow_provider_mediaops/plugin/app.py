@@ -9,7 +9,6 @@ may block for long runs in threads of which each store has a share: one that han
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -23,7 +22,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.http.request_threads import FairThreads
-from airflow_provider_mediaops.plugin.list_page import Asked, Row, list_page
+from airflow_provider_mediaops.plugin.list_page import Asked, Row, list_page, summary_of
 from airflow_provider_mediaops.plugin.rendered_fields import (
     NoAnswerError,
     NothingToShowError,
@@ -40,12 +39,11 @@ from airflow_provider_mediaops.plugin.report_page import (
     read_earlier,
     report_page,
 )
-from airflow_provider_mediaops.plugin.summaries import summary_of
 from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, ReadableTaskInstances, TaskInstanceKey
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
@@ -60,8 +58,8 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _ROWS = 20
-# The bound of captures that are read for a page in search of a top frame, which only their files have.
-_MOST_READ = 100
+# How many task instances are looked at for a page in search of those of a cluster.
+_MOST_LOOKED_AT = 100
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
 # The column in Airflow's database has four bytes.
@@ -86,10 +84,10 @@ class Pages:
         try:
             fields = _fields_of(facts)
             others = await run_in_threadpool(readable.others_of, key)
-            own = await self._work_at(fields.texts[0], partial(read_captures, fields), self._seconds)
+            own = await self._work_at(fields.texts[0], partial(read_captures, fields))
             earlier = await self._earlier(facts, others, before)
             make = partial(report_page, facts, fields, own, others, earlier, list_url=_list_url(request))
-            return _html(await self._answer_of("The API server", make, self._seconds))
+            return _html(await self._answer_of("The API server", make))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, error.status, error.title, sentences, key=key)
@@ -105,74 +103,57 @@ class Pages:
             return EarlierCapture(before, None, "There is no earlier capture of this task in that run.")
         try:
             path = read_fields(chosen.fields or {}).texts[0]
-            capture = await self._work_at(path, partial(read_earlier, chosen), self._seconds)
+            return EarlierCapture(before, await self._work_at(path, partial(read_earlier, chosen)))
         except NothingToShowError as error:
             return EarlierCapture(before, None, f"The capture of {before} cannot be shown: {error}")
-        return EarlierCapture(before, capture, "")
 
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
-        """Return the list of captures."""
+        """Return the list of captures: a page of those that fit of the next ones."""
         asked = Asked.from_query(request.query_params)
-        notices = asked.notices()
-        found = await run_in_threadpool(readable.recent, asked, _MOST_READ)
-        rows, read = await self._rows(found, asked)
-        is_end = read == len(found) < _MOST_READ
-        if asked.frame and not is_end and len(rows) < _ROWS:
-            notices.append(f"Of {read} captures, these have such a kind of work or top frame. “Older” looks further.")
-        html = list_page(
-            rows,
-            asked,
-            notices=notices,
-            older=None if is_end else asked.skip + read,
-            list_url=_list_url(request),
-            base_url=_base_url(request),
-        )
-        return _html(html)
-
-    async def _rows(self, found: Sequence[TaskInstanceFacts], asked: Asked) -> tuple[Sequence[Row], int]:
-        """Read captures until a page is full or the time is over; return its rows, and how many were read for them."""
-        rows: list[Row] = []
+        found = await run_in_threadpool(readable.recent, asked, _MOST_LOOKED_AT)
+        # The query finds those of similar names, too.
+        fitting = [number for number, facts in enumerate(found, 1) if _is_of_cluster(facts, asked.cluster)]
+        older = None
+        if len(fitting) > _ROWS:
+            older = asked.skip + fitting[_ROWS - 1]
+        elif len(found) == _MOST_LOOKED_AT:
+            older = asked.skip + len(found)
         seen: set[str] = set()
-        read = 0
-        deadline = time.monotonic() + self._seconds
-        while len(rows) < _ROWS and read < len(found) and time.monotonic() < deadline:
-            part = found[read : read + _ROWS]
-            for row in await asyncio.gather(*(self._row(facts, seen, deadline) for facts in part)):
-                read += 1
-                if row and asked.fits(row):
-                    rows.append(row)
-                if len(rows) == _ROWS:
-                    break
-        return rows, read
+        rows = await asyncio.gather(*(self._row(found[number - 1], seen) for number in fitting[:_ROWS]))
+        list_url, base_url = _list_url(request), _base_url(request)
+        return _html(list_page(rows, asked, older=older, list_url=list_url, base_url=base_url))
 
-    async def _row(self, facts: TaskInstanceFacts, seen: set[str], deadline: float) -> Row | None:
-        if not is_capture(facts.fields):
-            return None
-        cluster = cluster_of(facts.fields)
+    async def _row(self, facts: TaskInstanceFacts, seen: set[str]) -> Row:
+        fields = facts.fields or {}
+        cluster = cluster_of(fields)
         try:
-            path = read_fields(facts.fields).texts[0]
+            path = read_fields(fields).texts[0]
             is_replaced = path in seen
             seen.add(path)
-            summary = await self._work_at(path, lambda: summary_of(path), deadline - time.monotonic())
+            summary = await self._work_at(path, partial(summary_of, path))
         except NothingToShowError as error:
             return Row(facts, cluster, None, error.sentence)
         if is_replaced or origin_remark(summary.taken, facts):
             return Row(facts, cluster, None, "Its file is another capture by now: the destination is shared.")
         return Row(facts, cluster, summary)
 
-    async def _work_at(self, path: str, work: Callable[[], Result], seconds: float) -> Result:
+    async def _work_at(self, path: str, work: Callable[[], Result]) -> Result:
         """Do what may block for long at the store of a file."""
-        return await self._answer_of(store_of(path), work, seconds)
+        return await self._answer_of(store_of(path), work)
 
-    async def _answer_of(self, store: str, work: Callable[[], Result], seconds: float) -> Result:
+    async def _answer_of(self, store: str, work: Callable[[], Result]) -> Result:
         reading = asyncio.ensure_future(self._threads.run(store, work))
         try:
-            await asyncio.wait([reading], timeout=seconds)
+            await asyncio.wait([reading], timeout=self._seconds)
             if not reading.done():
                 raise NoAnswerError(store, "did not answer in time")
             return reading.result()
         finally:
             reading.cancel()
+
+
+def _is_of_cluster(facts: TaskInstanceFacts, part: str) -> bool:
+    return is_capture(facts.fields) and part.casefold() in cluster_of(facts.fields).casefold()
 
 
 _UNKNOWN = "Airflow does not know it, or has deleted it."
@@ -292,17 +273,8 @@ def _message(
     key: TaskInstanceKey | None = None,
     with_links: bool = True,
 ) -> HTMLResponse:
-    names: list[tuple[str, str]] = []
-    if key is not None:
-        names = [("DAG", key.dag_id), ("Run", key.run_id), ("Task", key.task_id)]
-        if key.map_index != NOT_MAPPED:
-            names.append(("Map index", str(key.map_index)))
-    values = {
-        "title": title,
-        "sentences": sentences,
-        "names": names,
-        "list_url": _list_url(request) if with_links else "",
-    }
+    list_url = _list_url(request) if with_links else ""
+    values = {"title": title, "sentences": sentences, "key": key, "list_url": list_url}
     return _html(render("message.html", values, in_airflow=True), status)
 
 

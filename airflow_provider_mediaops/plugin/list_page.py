@@ -1,26 +1,34 @@
-"""Make the list of recent captures: read what the reader asks for, and show task instances as rows."""
+"""The list of recent captures: what the reader asks for, and a row for each task instance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from airflow_provider_mediaops.cluster.comparison import WAITING, compare
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 from airflow_provider_mediaops.cluster.page.assets import render
+from airflow_provider_mediaops.cluster.page.tables import method_cell
+from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.iso_times import read_iso_time
+from airflow_provider_mediaops.plugin.reading import find_file, report_in
 from airflow_provider_mediaops.report_urls import report_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.plugin.summaries import TextSummary
+    from airflow_provider_mediaops.plugin.reading import CaptureFile
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
+#: The largest text that is read for a row, in bytes.
+MAX_ROW_BYTES = 4_000_000
+_MOST_KEPT = 2000
 _LONGEST_ASKED = 250
 _MOST_DIGITS = 6
-_FIELDS = ("dag", "cluster", "frame", "since", "until")
+_FIELDS = ("dag", "cluster", "since", "until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,6 @@ class Asked:
 
     dag: str
     cluster: str
-    # A part of the hottest top frame, or of the hottest kind of work.
-    frame: str
     since: str
     until: str
     # How many newer captures are on the pages before this one.
@@ -59,11 +65,17 @@ class Asked:
             if text and read_iso_time(text) is None
         ]
 
-    def fits(self, row: Row) -> bool:
-        """Return whether a row has the cluster and the work that are asked for."""
-        works = (row.summary.kind, row.summary.frame) if row.summary else ("",)
-        in_work = any(self.frame.casefold() in work.casefold() for work in works)
-        return in_work and self.cluster.casefold() in row.cluster.casefold()
+
+@dataclass(frozen=True, slots=True)
+class CaptureSummary:
+    """A capture in a row of the list, without characters that a page cannot show. Empty texts are left out."""
+
+    taken: datetime | None
+    kind: str
+    # The share of the hottest kind of work, and why it is uncertain, if it is.
+    kind_share: str
+    frame: str
+    frame_amount: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ class Row:
 
     facts: TaskInstanceFacts
     cluster: str
-    summary: TextSummary | None
+    summary: CaptureSummary | None
     note: str = ""
 
     @property
@@ -82,22 +94,14 @@ class Row:
         return taken.astimezone(timezone.utc)
 
 
-def list_page(
-    rows: Sequence[Row],
-    asked: Asked,
-    *,
-    notices: Sequence[str],
-    older: int | None,
-    list_url: str,
-    base_url: str,
-) -> str:
+def list_page(rows: Sequence[Row], asked: Asked, *, older: int | None, list_url: str, base_url: str) -> str:
     """Make the page of the list; ``older`` is how many captures are before the next page, None if there is none."""
     newest_query = f"?{urlencode(asked.values)}" if asked.values else ""
     values = {
         "title": "Hot threads",
         "asked": asked,
         "is_filtered": bool(asked.values),
-        "notices": notices,
+        "notices": asked.notices(),
         "rows": rows,
         "url_of": partial(report_url, base_url=base_url),
         "nothing": "There is no such capture." if asked.values or asked.skip else "There is no capture yet.",
@@ -106,3 +110,28 @@ def list_page(
         "older_url": "" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
     }
     return render("list.html", values, in_airflow=True)
+
+
+def summary_of(path: str) -> CaptureSummary:
+    """Summarize the text of a capture. It is read if it is new or has changed. May block."""
+    file = find_file(path)
+    if file.modified is None:
+        # Another text of the same size would be taken for this one.
+        return _summary_of_file.__wrapped__(file)
+    return _summary_of_file(file)
+
+
+@lru_cache(_MOST_KEPT)
+def _summary_of_file(file: CaptureFile) -> CaptureSummary:
+    report = report_in(file.read(max_bytes=MAX_ROW_BYTES), file.name)
+    found = compare([report])
+    working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
+    kind = next(iter(hot_kinds(report, found.measure)), None)
+    share = f"{kind.share_percent:.0f} %{in_what_was_read(report.read_percent)}" if kind else ""
+    return CaptureSummary(
+        taken=report.taken,
+        kind=readable(kind.label) if kind else "",
+        kind_share=f"{share}, {kind.caution}" if kind and kind.caution else share,
+        frame=method_cell(working.name).text if working else "",
+        frame_amount=figure(working.peak, found.measure) if working else "",
+    )

@@ -1,4 +1,4 @@
-"""Read the texts of captures: bounded, regular files only, on the local disk or any object store."""
+"""Read the files of captures: bounded, regular files only, on the local disk or any object store."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, without_password
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 from airflow_provider_mediaops.storage.files import is_local, lasting, modified_time, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import ObjectStoragePath
+
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 _log = logging.getLogger(__name__)
 
@@ -37,72 +41,72 @@ class NoFileError(NothingToShowError):
 
 
 @dataclass(frozen=True, slots=True)
-class TextVersion:
-    """A version of a text, by its size in bytes and the time of its last write, if the store reports that."""
+class CaptureFile:
+    """A version of a file, by its size in bytes and the time of its last write, if the store reports that."""
 
-    path: str
+    path: ObjectStoragePath
     size: int
     modified: float | None
 
+    @property
+    def name(self) -> str:
+        """Return the path for the reader of a page."""
+        return unsigned(lasting(self.path))
 
-@dataclass(frozen=True, slots=True)
-class CaptureText:
-    """The text of a capture, with a surrogate for each byte that is not UTF-8."""
+    def read(self, *, max_bytes: int, is_whole: bool = True) -> str:
+        """
+        Read the text, or its beginning, with a surrogate for each byte that is not UTF-8. May block.
 
-    version: TextVersion
-    text: str
+        A character at the cut may be broken.
+
+        :raises NothingToShowError: if it is empty or too large, or its store cannot be read.
+        """
+        if not self.size:
+            raise NothingToShowError(f"{self.name} is empty.")
+        if is_whole and self.size > max_bytes:
+            raise NothingToShowError(
+                f"{self.name} has {self.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
+                "that this page reads. Open the file itself, or the .html beside it."
+            )
+        place = lasting(self.path) if is_local(self.path) else self.path.path
+        try:
+            data = self.path.fs.cat_file(place, start=0, end=min(self.size, max_bytes))
+        except Exception as error:
+            raise _unreadable(self.name, error) from error
+        text: str = data[:max_bytes].decode("utf-8", "surrogateescape")
+        return text
 
 
-def look_up(path: str) -> TextVersion:
-    """Look up a text without reading it. May block."""
-    return _version_of(_path_of(path))
-
-
-def read_text(path: str, *, max_bytes: int, is_whole: bool = True) -> CaptureText:
+def find_file(path: str) -> CaptureFile:
     """
-    Read a text, or its beginning, in which a character at the cut may be broken. May block.
+    Find a file without reading it. May block.
 
-    :raises NothingToShowError: if it is not there, empty, too large or no file, or its store cannot be read.
+    :raises NothingToShowError: if it is not there or no regular file, or its store cannot be read.
     """
-    opened = _path_of(path)
-    version = _version_of(opened)
-    if not version.size:
-        raise NothingToShowError(f"{version.path} is empty.")
-    if is_whole and version.size > max_bytes:
-        raise NothingToShowError(
-            f"{version.path} has {version.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
-            "that this page reads. Open the file itself, or the .html beside it."
-        )
     try:
-        data = opened.fs.cat_file(_place_of(opened), start=0, end=min(version.size, max_bytes))
-    except Exception as error:
-        raise _unreadable(version.path, error) from error
-    return CaptureText(version, data[:max_bytes].decode("utf-8", "surrogateescape"))
-
-
-def _path_of(path: str) -> ObjectStoragePath:
-    try:
-        return path_of(path)
+        opened = path_of(path)
     except InvalidArgumentError as error:
         # For example a scheme that this machine has no package for; the worker may have one.
-        raise NothingToShowError(without_password(str(error))) from error
-
-
-def _place_of(path: ObjectStoragePath) -> str:
-    return lasting(path) if is_local(path) else path.path
-
-
-def _version_of(path: ObjectStoragePath) -> TextVersion:
-    name = without_password(lasting(path))
+        raise NothingToShowError(unsigned(str(error))) from error
+    name = unsigned(lasting(opened))
     try:
-        info = _info_of(path)
+        info = _info_of(opened)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NoFileError((_ON_THIS_MACHINE if is_local(path) else _IN_STORE).format(name)) from error
+        raise NoFileError((_ON_THIS_MACHINE if is_local(opened) else _IN_STORE).format(name)) from error
     except Exception as error:
         raise _unreadable(name, error) from error
     if info.get("type") in ("directory", "other"):
         raise NothingToShowError(f"{name} is not a regular file, and is not read.")
-    return TextVersion(name, int(info.get("size") or 0), modified_time(info))
+    return CaptureFile(opened, int(info.get("size") or 0), modified_time(info))
+
+
+def report_in(text: str, name: str) -> HotThreadsReport:
+    """Read the report in the text of a capture; raise NothingToShowError if it is something else."""
+    report = parse(text)
+    if not report.understood:
+        # Nothing of it is shown: it may be any text, which a reader of the DAG need not be allowed to read.
+        raise NothingToShowError(f"{name} is not a report of hot threads: nothing in it was understood.")
+    return report
 
 
 def _info_of(path: ObjectStoragePath) -> Mapping[str, Any]:

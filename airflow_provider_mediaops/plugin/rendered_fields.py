@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeGuard
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.arguments import read_flag, read_whole_number
+from airflow_provider_mediaops.arguments import read_flag, read_whole_number, unsigned
 from airflow_provider_mediaops.cluster.capture.plan import MOST_CAPTURES, capture_paths, read_formats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -28,7 +28,6 @@ _NEEDED = frozenset({"destination", "formats", "captures", "cluster_conn_id", OW
 _TRUNCATED = "Truncated. You can change this behaviour in [core]max_templated_field_length."
 _MASK = "***"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
-_PASSWORD = re.compile(r"(://[^/:@\s]*:)[^/\s]*@")
 _LOCAL = ("file", "local")
 # No task writes there; reading there would be a request to any address.
 _READ_ONLY = ("http", "https", "ftp")
@@ -66,8 +65,6 @@ class CaptureFields:
     # Whether the task asks for running tasks, which are in the JSON files.
     has_tasks: bool
     cluster: str
-    # Why the captures were taken, in words; empty if it is unknown.
-    cause: str
 
 
 def is_capture(fields: Mapping[str, object] | None) -> TypeGuard[Mapping[str, object]]:
@@ -100,7 +97,6 @@ def read_fields(fields: Mapping[str, object]) -> CaptureFields:
         documents=tuple(path["json"] for path in paths if "json" in path),
         has_tasks=has_tasks,
         cluster=cluster_of(fields),
-        cause=_cause_in(fields),
     )
 
 
@@ -110,38 +106,12 @@ def cluster_of(fields: Mapping[str, object]) -> str:
     return cluster if isinstance(cluster, str) else ""
 
 
-def _cause_in(fields: Mapping[str, object]) -> str:
-    """Return why the captures were taken, in words; empty if the fields do not say so for sure."""
-    from airflow_provider_mediaops.cluster.capture.plan import cause_of
-    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-
-    if str(fields.get("on_timeout")).strip() == "capture":
-        return ""
-    threshold = fields[OWN_FIELD]
-    if threshold is None:
-        return cause_of(None)
-    try:
-        watch = CpuWatch(
-            threshold,  # type: ignore[arg-type] # the class checks its values
-            fields.get("sustained_for", 0),  # type: ignore[arg-type]
-            require=fields.get("require", "any"),  # type: ignore[arg-type]
-        )
-    except InvalidArgumentError:
-        return ""
-    return cause_of(watch)
-
-
 def store_of(path: str) -> str:
     """Return the store of a file, with its connection and bucket. If it hangs, all its files do."""
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1] in _LOCAL:
         return "The local disk"
-    return without_password(scheme[0] + path[scheme.end() :].partition("/")[0])
-
-
-def without_password(text: str) -> str:
-    """Replace passwords in paths, which Airflow takes for a part of a connection's id, by ``***``."""
-    return _PASSWORD.sub(r"\1***@", text)
+    return unsigned(scheme[0] + path[scheme.end() :].partition("/")[0])
 
 
 def _destination(value: object) -> str:
@@ -170,7 +140,7 @@ def _destination(value: object) -> str:
     is_absolute = local_path.startswith("/") and not (scheme and local_path.startswith("//"))
     if (not scheme or name in _LOCAL) and not is_absolute:
         raise NothingToShowError(
-            f"The destination {without_password(value)} is relative to the folder of the worker, which only the worker "
+            f"The destination {unsigned(value)} is relative to the folder of the worker, which only the worker "
             "knows. Write an absolute path, or that of an object store."
         )
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,15 +12,14 @@ from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
 from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
+from airflow_provider_mediaops.plugin.reading import NoFileError, find_file, report_in
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
-from airflow_provider_mediaops.plugin.summaries import parsed
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.plugin.reading import CaptureText, TextVersion
+    from airflow_provider_mediaops.plugin.reading import CaptureFile
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
@@ -32,27 +32,10 @@ MAX_START_BYTES = 4_000_000
 _SLACK = timedelta(minutes=5)
 
 
-class ReadCapture(NamedTuple):
-    """A capture that was read."""
-
-    text: CaptureText
-    # As its nodes say, else when the file was written; None if neither is known.
-    taken: datetime | None
-    # None if the task did not ask for them.
-    running_tasks: RunningTasks | None = None
-
-    def shown(self, cause: str = "", *remarks: str) -> PackedCapture:
-        """Return it for the page, with why it was taken, if that is known, and sentences about it."""
-        capture = Capture(
-            self.text.text, remarks=remarks, taken=self.taken, cause=cause, running_tasks=self.running_tasks
-        )
-        return PackedCapture.of(capture, self.text.version.path)
-
-
 class ReadCaptures(NamedTuple):
     """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
 
-    found: list[ReadCapture]
+    found: list[PackedCapture]
     missing: list[str]
 
 
@@ -60,8 +43,8 @@ class EarlierCapture(NamedTuple):
     """The first capture of an earlier run; None with a notice if it cannot be shown."""
 
     run_id: str
-    capture: ReadCapture | None
-    notice: str
+    capture: PackedCapture | None
+    notice: str = ""
 
 
 def read_captures(fields: CaptureFields) -> ReadCaptures:
@@ -71,32 +54,31 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
     :raises NothingToShowError: if there is none, or one cannot be read or is not a report.
     """
     max_bytes = MAX_PAGE_BYTES
-    found: list[ReadCapture] = []
+    found: list[PackedCapture] = []
     missing: list[str] = []
     for number, path in enumerate(fields.texts):
         try:
-            text = read_text(path, max_bytes=max_bytes)
+            file = find_file(path)
         except NoFileError as error:
             # Without the error: its traceback leads here, to all that was read.
             missing.append(error.sentence)
             continue
-        max_bytes = max(1, max_bytes - text.version.size)
-        taken, tasks = parsed(text.text, text.version.path).taken, None
+        text = file.read(max_bytes=max_bytes)
+        max_bytes = max(1, max_bytes - file.size)
+        taken, tasks = report_in(text, file.name).taken, None
         try:
-            tasks = _read_tasks(fields, number, text.version)
+            tasks = _read_tasks(fields, number, file)
         except NothingToShowError as error:
             missing.append(f"The tasks that ran meanwhile are not shown: {error.sentence}")
-        found.append(ReadCapture(text, taken or _written(text.version), tasks))
+        if taken is None and file.modified is not None:
+            taken = datetime.fromtimestamp(file.modified, timezone.utc)
+        found.append(PackedCapture.of(Capture(text, taken=taken, running_tasks=tasks), file.name))
     if not found:
         raise NothingToShowError(missing[0])
     return ReadCaptures(found, list(dict.fromkeys(missing)))
 
 
-def _written(version: TextVersion) -> datetime | None:
-    return None if version.modified is None else datetime.fromtimestamp(version.modified, timezone.utc)
-
-
-def _read_tasks(fields: CaptureFields, number: int, text: TextVersion) -> RunningTasks | None:
+def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> RunningTasks | None:
     """Read the tasks that ran meanwhile, from the JSON file beside a text; None if nobody asked for them."""
     if not fields.has_tasks:
         return None
@@ -104,22 +86,21 @@ def _read_tasks(fields: CaptureFields, number: int, text: TextVersion) -> Runnin
         raise NothingToShowError(
             "they are in the JSON file of a capture, and this task writes none. Add json to formats."
         )
-    max_bytes = min(MAX_START_BYTES, MAX_PAGE_BYTES // len(fields.documents))
-    read = read_text(fields.documents[number], max_bytes=max_bytes, is_whole=False)
-    path, written = read.version.path, read.version.modified
+    file = find_file(fields.documents[number])
     # A capture's text is written before its JSON file.
-    if text.modified is not None and written is not None and written < text.modified:
-        raise NothingToShowError(f"{path} is older than the text beside it, hence of another capture.")
-    head = read_head(read.text)
+    if text.modified is not None and file.modified is not None and file.modified < text.modified:
+        raise NothingToShowError(f"{file.name} is older than the text beside it, hence of another capture.")
+    max_bytes = min(MAX_START_BYTES, MAX_PAGE_BYTES // len(fields.documents))
+    head = read_head(file.read(max_bytes=max_bytes, is_whole=False))
     if head.cut == "running_tasks":
-        raise NothingToShowError(f"{path} says more about tasks than this page reads. Open the .html beside it.")
+        raise NothingToShowError(f"{file.name} says more about tasks than this page reads. Open the .html beside it.")
     try:
         return RunningTasks.from_dict(head.values.get("running_tasks"))
     except ValueError as error:
-        raise NothingToShowError(f"{path} holds no tasks.") from error
+        raise NothingToShowError(f"{file.name} holds no tasks.") from error
 
 
-def read_earlier(earlier: TaskInstanceFacts) -> ReadCapture:
+def read_earlier(earlier: TaskInstanceFacts) -> PackedCapture:
     """
     Read the first capture of an earlier run. May block.
 
@@ -128,7 +109,8 @@ def read_earlier(earlier: TaskInstanceFacts) -> ReadCapture:
     capture = read_captures(read_fields(earlier.fields or {})).found[0]
     if strange := origin_remark(capture.taken, earlier):
         raise NothingToShowError(strange)
-    return capture
+    remark = f"This capture is that of the earlier run {earlier.key.run_id}, for comparison."
+    return replace(capture, remarks=(remark,))
 
 
 def report_page(
@@ -143,27 +125,28 @@ def report_page(
     """
     Make the page of the captures of a task instance.
 
-    :param others: the last other instances of the task, newest first.
-    :param earlier: the capture that stands beside them.
+    ``others`` are the last other instances of the task, newest first.
     """
     strange = origin_remark(own.found[0].taken, facts)
-    notices = [*filter(None, [strange]), *own.missing, *filter(None, [_replaced_remark(facts, others)])]
-    shown = [capture.shown(fields.cause) for capture in own.found]
-    if earlier and earlier.capture:
-        remark = f"This capture is that of the earlier run {earlier.run_id}, for comparison."
-        shown.insert(0, earlier.capture.shown(fields.cause, remark))
-    elif earlier:
-        notices.append(earlier.notice)
+    notices = [strange, *own.missing, _replaced_remark(facts, others), earlier.notice if earlier else ""]
+    before = earlier.capture if earlier else None
+    key = facts.key
     values = {
         "list_url": list_url,
-        "notices": notices,
+        "notices": [notice for notice in notices if notice],
         "earlier": [(choice.key.run_id, _choice(choice)) for choice in comparable(facts, others)],
-        "before": earlier.run_id if earlier and earlier.capture else "",
+        "before": earlier.run_id if earlier and before else "",
     }
     return page(
-        shown,
+        [before, *own.found] if before else own.found,
         title=f"Hot threads of {fields.cluster}" if fields.cluster else "Hot threads",
-        taken_for=_taken_for(facts, with_try=not strange),
+        taken_for=TakenFor(
+            dag_id=key.dag_id,
+            run_id=key.run_id,
+            task_id=key.task_id,
+            try_number=None if strange else facts.try_number,
+            map_index=None if key.map_index == NOT_MAPPED else key.map_index,
+        ),
         in_airflow=values,
     )
 
@@ -215,12 +198,6 @@ def _texts_of(facts: TaskInstanceFacts) -> frozenset[str]:
         return frozenset(read_fields(facts.fields).texts if is_capture(facts.fields) else ())
     except NothingToShowError:
         return frozenset()
-
-
-def _taken_for(facts: TaskInstanceFacts, *, with_try: bool) -> TakenFor:
-    key = facts.key
-    map_index = None if key.map_index == NOT_MAPPED else key.map_index
-    return TakenFor(key.dag_id, key.run_id, key.task_id, facts.try_number if with_try else None, map_index)
 
 
 def _choice(facts: TaskInstanceFacts) -> str:

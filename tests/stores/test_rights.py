@@ -15,7 +15,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.plugin.reading import read_text
+from airflow_provider_mediaops.plugin.reading import find_file
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
 from tests.contract.page_tables import sections, table
@@ -170,7 +170,7 @@ def jobs(place: Place, seen: Seen, sandbox: SandboxServer, tmp_path: Path) -> di
         "capture": [lambda: capture(place)],
         "digest of captures": [lambda: capture(place), seen.clear, lambda: digest(place)],
         "journal of bulletins": [lambda: post(place)],
-        "hot threads in Airflow's pages": [lambda: read_text(f"{place.folder}/isbns.txt", max_bytes=10_000)],
+        "hot threads in Airflow's pages": [lambda: find_file(f"{place.folder}/isbns.txt").read(max_bytes=10_000)],
     }
 
 

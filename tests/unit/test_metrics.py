@@ -28,7 +28,7 @@ from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.plugin.reading import look_up
+from airflow_provider_mediaops.plugin.reading import find_file
 from airflow_provider_mediaops.plugin.rendered_fields import NoAnswerError
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
@@ -247,7 +247,7 @@ class TestPages:
     )
     def test_read_that_fails_counts(self, sink: Sink, tmp_path: Path, name: str, word: str) -> None:
         with suppress(Exception):
-            look_up(str(tmp_path / name))
+            find_file(str(tmp_path / name))
         assert sink.counts == {f"pages.reads.{word}": 1}
 
     def test_store_that_gives_no_answer_counts(self, sink: Sink) -> None:

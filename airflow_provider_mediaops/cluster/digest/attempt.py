@@ -13,8 +13,9 @@ from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
 from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
-from airflow_provider_mediaops.cluster.digest.reading import belongs_to_capture, read_captures
+from airflow_provider_mediaops.cluster.digest.reading import FoundSums, read_captures
 from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
@@ -22,30 +23,22 @@ from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
 
 #: The files of a digest.
 FORMATS = ("json", "folded", "html")
 
-_NAMED_SOURCES = 3
 _NO_CAPTURE = "holds no .txt or .json file of a capture"
 
 
 @dataclass(frozen=True, slots=True)
 class DigestPlan:
-    """
-    Which captures to sum up, and the files to write.
+    """Which captures to sum up, and the files to write, which may be none of those that are read."""
 
-    :param sources: folders, patterns and files, with their stores; local paths are absolute.
-    :param destination: the path of the page; the suffix is exchanged for that of each file.
-    :raises InvalidArgumentError: if the destination names no file, or is one of the sources, or one of them is a whole
-        disk or store.
-    """
-
-    sources: tuple[str, ...]
-    destination: str
+    sources: tuple[str, ...]  # folders, patterns and files, with their stores; local paths are absolute
+    destination: str  # the path of the page; the suffix is exchanged for that of each file
     period: Period
 
     def __post_init__(self) -> None:
@@ -73,9 +66,9 @@ def make_digest(
 
     ``check_stop`` is called before each capture; it raises if the task is to end.
     """
-    files = _find(plan)
+    files = _find(plan, warn)
     if not files:
-        raise _nothing(plan.sources, _NO_CAPTURE)
+        raise _nothing(plan, _NO_CAPTURE)
     for path in plan.paths.values():
         check_writable(path_of(path))
     digest, progress = Digest(), ProgressLog(log)
@@ -85,18 +78,18 @@ def make_digest(
         progress.count()
         progress.log_if_due(lambda read=read: f"Read {read:,} of {len(files):,} captures.")  # type: ignore[misc]
     if not digest.captures:
-        raise _nothing(plan.sources, _why_nothing(digest, len(files)))
+        raise _nothing(plan, _why_nothing(digest, len(files)))
     result = _write(plan, digest)
     log(result["headline"])
     log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
     return result
 
 
-def _find(plan: DigestPlan) -> list[FoundCapture]:
-    """Return the captures without an earlier digest at the destination; raise if a capture is there."""
+def _find(plan: DigestPlan, warn: Callable[[str], None]) -> list[FoundCapture]:
+    """Return the captures without an earlier digest at the destination; raise if something else is there."""
     found = find_captures(plan.sources)
     stem = name_of(plan.paths["json"]).removesuffix(".json")
-    if any(each.stem == stem and belongs_to_capture(each) for each in found):
+    if any(each.stem == stem and read_captures(each, Period(), warn) != FoundSums() for each in found):
         raise same_path_error(plan.destination)
     return [each for each in found if each.stem != stem]
 
@@ -129,9 +122,8 @@ def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[
             digest.add(sums)
 
 
-def _nothing(sources: Sequence[str], why: str) -> PermanentError:
-    more = f" and {len(sources) - _NAMED_SOURCES} more" if len(sources) > _NAMED_SOURCES else ""
-    named = f"{', '.join(map(repr, sources[:_NAMED_SOURCES]))}{more}"
+def _nothing(plan: DigestPlan, why: str) -> PermanentError:
+    named = listed(tuple(map(repr, plan.sources)))
     return PermanentError(f"There is nothing to digest: source {named} {why}. No file was written.")
 
 
@@ -141,8 +133,6 @@ def _why_nothing(digest: Digest, number: int) -> str:
         reasons.append(f"{digest.outside:,} are of another time: see since and until")
     if before := sum(frames.captures for frames in digest.before.values()):
         reasons.append(f"{before:,} are of the period before")
-    if digest.damaged_count:
-        reasons.append(
-            f"{digest.damaged_count:,} are damaged; the first, {digest.damaged[0][0]}: {digest.damaged[0][1]}"
-        )
+    if digest.damaged:
+        reasons.append("{:,} are damaged; the first, {}: {}".format(digest.damaged_count, *digest.damaged[0]))
     return f"holds {number:,} files, but no capture that counts ({'; '.join(reasons)})" if reasons else _NO_CAPTURE

@@ -45,31 +45,18 @@ _amounts: Callable[[], defaultdict[Any, float]] = partial(defaultdict, float)
 
 @dataclass(slots=True)
 class Row:
-    """
-    The sums of one frame on top of stacks, or of one group of tasks.
+    """The sums of one frame on top of stacks, or of one group of tasks."""
 
-    :param captures: the number of captures in which it was seen.
-    :param first: the time of the first of these captures, in seconds since 1970.
-    :param last: the time of the last.
-    :param pools: the number of captures by thread pool; of tasks, by the likely one.
-    :param nodes: the number of captures by node.
-    :param amount: of a frame, the sum of its parts of the threads' amounts.
-    :param running: of tasks, the sum of those that ran.
-    :param queued: of tasks, the sum of those that waited for a thread.
-    :param longest_ms: of tasks, the longest time that one had existed, in milliseconds.
-    :param cpu_ms: of tasks, the sum of their CPU, in milliseconds; 0 if no cluster said.
-    """
-
-    captures: int = 0
-    first: float = math.inf
+    captures: int = 0  # in which it was seen
+    first: float = math.inf  # the time of the first of them, in seconds since 1970
     last: float = -math.inf
-    pools: dict[str, int] = field(default_factory=dict)
-    nodes: dict[str, int] = field(default_factory=dict)
-    amount: float = 0.0
-    running: int = 0
-    queued: int = 0
-    longest_ms: float = 0.0
-    cpu_ms: float = 0.0
+    pools: dict[str, int] = field(default_factory=dict)  # captures by thread pool; of tasks, by the likely one
+    nodes: dict[str, int] = field(default_factory=dict)  # captures by node
+    amount: float = 0.0  # of a frame, its parts of the threads' amounts
+    running: int = 0  # of tasks, those that ran
+    queued: int = 0  # of tasks, those that waited for a thread
+    longest_ms: float = 0.0  # of tasks, the longest time that one had existed
+    cpu_ms: float = 0.0  # of tasks; 0 if no cluster said
 
     @property
     def weight(self) -> float:
@@ -97,33 +84,19 @@ def _add_counts(counts: dict[str, int], others: dict[str, int]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class CaptureSums:
-    """
-    The sums of one capture.
+    """The sums of one capture; all amounts are in the unit of its measure."""
 
-    :param path: its file, for people: a path below the source.
-    :param time: when it was taken, in seconds since 1970.
-    :param time_source: where that time is from.
-    :param series: whether it was taken at a spike.
-    :param measure: what its threads were sampled for, and the unit of all amounts.
-    :param amount: the amounts of all threads of this kind.
-    :param frames: the sums of each frame on top of a stack.
-    :param pools: the amount of each thread pool.
-    :param stacks: the amount of each stack: the pool, then the frames from the outermost on.
-    :param works: the amount of each kind of work, by its id.
-    :param tasks: the groups of tasks that ran meanwhile, by action, opaque id, index and shape.
-    """
-
-    path: str
-    time: float
+    path: str  # its file, for people
+    time: float  # when it was taken, in seconds since 1970
     time_source: TimeSource
     series: Series
     measure: Measure
-    amount: float = 0.0
-    frames: dict[str, Row] = field(default_factory=dict)
+    amount: float = 0.0  # of all threads of this kind
+    frames: dict[str, Row] = field(default_factory=dict)  # by the frame on top of a stack
     pools: dict[str, float] = field(default_factory=_amounts)
-    stacks: dict[tuple[str, ...], float] = field(default_factory=_amounts)
-    works: dict[str, float] = field(default_factory=_amounts)
-    tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)
+    stacks: dict[tuple[str, ...], float] = field(default_factory=_amounts)  # the pool, then frames, outermost first
+    works: dict[str, float] = field(default_factory=_amounts)  # by the id of a kind of work
+    tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)  # by action, opaque id, index and shape
 
 
 def sums_of(
@@ -135,27 +108,21 @@ def sums_of(
     series: Series = "unknown",
     tasks: dict[tuple[str, ...], Row] | None = None,
 ) -> CaptureSums:
-    """
-    Sum up a capture.
-
-    Threads of the most frequent kind count.
-    """
+    """Sum up a capture. Threads of the most frequent kind count."""
     measure = _measure_of(report)
     sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, measure=measure, tasks=tasks or {})
     for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == measure.kind):
         for work in works_of(thread):
             sums.works[work.label.kind.id] += measure.amount(thread) * work.share
     for stack in stacks(report, measure):
-        part = stack.part
         names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
         whole = (pool, *names)
-        sums.pools[pool] += part
-        sums.stacks[whole] += part
-        top = names[-1] if names else NO_STACK
-        row = sums.frames.setdefault(top, Row(1, time, time))
-        row.amount += part
+        sums.pools[pool] += stack.part
+        sums.stacks[whole] += stack.part
+        row = sums.frames.setdefault(names[-1] if names else NO_STACK, Row(1, time, time))
+        row.amount += stack.part
         row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
-        sums.amount += part
+        sums.amount += stack.part
     return sums
 
 

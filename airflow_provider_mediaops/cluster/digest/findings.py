@@ -12,10 +12,10 @@ from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from airflow_provider_mediaops.cluster.digest.capture_sums import Row
-    from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey
+    from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey, SpanSums
     from airflow_provider_mediaops.cluster.digest.period import Period
 
 StackSpans = tuple[tuple[str, ...], dict[int, float]]
@@ -101,29 +101,22 @@ def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
         "frames_may_lack": profile.frames.rows.error,
         "gone": _gone(profile.frames, before),
         "works": [
-            {
-                "work": work,
-                "label": label_of_id(work),
-                "captures": captures,
-                "of": profile.frames.captures,
-                "share_percent": _share(amount, profile.frames),
-                "spans": _spans(profile.works.rows[work]),
-            }
-            for work, captures, amount in profile.works.ranked()
+            {"work": work, "label": label_of_id(work), "captures": captures, "of": profile.frames.captures, **over_time}
+            for work, captures, over_time in _over_time(profile, profile.works)
         ],
-        "pools": [
-            {
-                "pool": pool,
-                "share_percent": _share(amount, profile.frames),
-                "spans": _spans(profile.pools.rows[pool]),
-            }
-            for pool, _, amount in profile.pools.ranked()
-        ],
+        "pools": [{"pool": pool, **over_time} for pool, _, over_time in _over_time(profile, profile.pools)],
         "spans": _spans(profile.spans),
         "tasks": [_task(names, row, profile) for names, row in profile.tasks.ranked()[:_MOST_TASKS]],
         "tasks_may_lack": profile.tasks.error,
         "captures_with_tasks": profile.captures_with_tasks,
     }
+
+
+def _over_time(profile: Profile, table: SpanSums[str]) -> Iterator[tuple[str, float, dict[str, Any]]]:
+    """Yield the names of a table, those of the highest amounts first, with their captures, share and spans."""
+    for name, captures, amount in table.ranked():
+        share = _share(amount, profile.frames)
+        yield name, captures, {"share_percent": share, "spans": _spans(table.rows[name])}
 
 
 def _spans(row: dict[int, list[float]]) -> list[dict[str, Any]]:
@@ -149,15 +142,11 @@ def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[s
     return {
         "frame": name,
         "waits": _is_wait(name),
-        "captures": row.captures,
+        **_seen(row),
         "of": frames.captures,
         "share_percent": _share(row.amount, frames),
         "amount": row.amount,
-        "pools": _most(row.pools),
-        "nodes": len(row.nodes),
         "node_names": list(_most(row.nodes)),
-        "first": moment(row.first),
-        "last": moment(row.last),
         "captures_before": seen if before else None,
         "of_before": before.captures if before else None,
         # A frame that was dropped from the rows of the period before may have been there.
@@ -184,18 +173,23 @@ def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
 
 
 def _task(names: tuple[str, ...], row: Row, profile: Profile) -> dict[str, Any]:
-    action, opaque_id, index, shape = names
+    action, *others = names
     return {
         "action": action,
-        "opaque_id": opaque_id or None,
-        "index": index or None,
-        "shape": shape or None,
-        "captures": row.captures,
+        **{name: value or None for name, value in zip(("opaque_id", "index", "shape"), others, strict=True)},
+        **_seen(row),
         "of": profile.captures_with_tasks,
         "running": row.running,
         "queued": row.queued,
         "longest_ms": row.longest_ms,
         "cpu_ms": row.cpu_ms,
+    }
+
+
+def _seen(row: Row) -> dict[str, Any]:
+    """Return in how many captures, where and when something was seen."""
+    return {
+        "captures": row.captures,
         "pools": _most(row.pools),
         "nodes": len(row.nodes),
         "first": moment(row.first),
@@ -256,40 +250,33 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
     """Return the result of a task: a few plain values, without the text of queries."""
     facts, profiles = document["digest"], document["profiles"]
     series = dict.fromkeys(_SERIES_WORDS, 0)
+    works, frames, tasks = [], [], []
     for profile in profiles:
         series[profile["series"]] += profile["captures"]
+        working = [frame for frame in profile["frames"] if not frame["waits"]]
+        works += [_entry(profile, work, _OF_WORK) for work in profile["works"][:_MOST_IN_RESULT]]
+        frames += [_entry(profile, frame, _OF_FRAME) for frame in working[:_MOST_IN_RESULT]]
+        tasks += [_entry(profile, task, _OF_TASK) for task in profile["tasks"][:_MOST_IN_RESULT]]
     return {
         "path": paths["html"],
         "paths": paths,
-        "headline": facts["headline"],
-        "since": facts["since"],
-        "until": facts["until"],
+        **{name: facts[name] for name in ("headline", "since", "until", "captures", "outside", "damaged")},
         "first": min(profile["first"] for profile in profiles),
         "last": max(profile["last"] for profile in profiles),
-        "captures": facts["captures"],
         "series": series,
-        "outside": facts["outside"],
-        "damaged": facts["damaged"],
         "damaged_files": [
-            {name: storable(text, _LONGEST_NAME) for name, text in each.items()}
+            {name: _bounded(text) for name, text in each.items()}
             for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
         ],
-        "works": [work for profile in profiles for work in _first(profile, profile["works"], _OF_WORK)],
-        "frames": [
-            frame
-            for profile in profiles
-            for frame in _first(profile, [one for one in profile["frames"] if not one["waits"]], _OF_FRAME)
-        ],
-        "tasks": [task for profile in profiles for task in _first(profile, profile["tasks"], _OF_TASK)],
+        "works": works,
+        "frames": frames,
+        "tasks": tasks,
     }
 
 
-def _first(profile: dict[str, Any], entries: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return some values of the first entries of a profile: those that are texts are bounded."""
-    return [
-        {name: profile[name] if name in ("series", "kind") else _bounded(entry[name]) for name in names}
-        for entry in entries[:_MOST_IN_RESULT]
-    ]
+def _entry(profile: dict[str, Any], entry: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return some values of an entry and of its profile."""
+    return {name: _bounded(entry[name] if name in entry else profile[name]) for name in names}
 
 
 def _bounded(value: object) -> object:

@@ -25,7 +25,7 @@ MOST_DAMAGED = 1_000
 ProfileKey = tuple[str, Measure]
 """The series and the measure of a profile: amounts of different measures are never added up."""
 
-# Each of these is a number that is kept: twice as many are counted before the rest is dropped.
+# Twice as many of these are counted before the rest is dropped.
 #: How many frames and groups of tasks are kept, by the number of their captures.
 MOST_ROWS = 2_000
 #: How many stacks are kept, by their amounts.
@@ -43,8 +43,6 @@ class BoundedRows:
 
     There are up to twice ``limit`` rows; then the rarer half is dropped. A dropped row may come back, and lacks its
     first captures then: at most :attr:`error` of them.
-
-    :param limit: how many rows are kept.
     """
 
     def __init__(self, limit: int) -> None:
@@ -102,15 +100,10 @@ class SpanSums(Generic[KeyT]):
 
 
 class NamedCapture(NamedTuple):
-    """
-    A capture that a thread pool names at a time.
+    """A capture that a thread pool names at a time."""
 
-    :param amount: the amount of the pool's threads in it.
-    :param time: when it was taken, in seconds since 1970.
-    """
-
-    amount: float
-    time: float
+    amount: float  # of the pool's threads in it
+    time: float  # when it was taken, in seconds since 1970
     path: str
 
 
@@ -133,13 +126,10 @@ class Frames:
 
 
 class Profile:
-    """
-    The sums of the captures of one series and one measure. It is bounded, whatever the number of captures.
-
-    :param width: the length of a span of time, in seconds.
-    """
+    """The sums of the captures of one series and one measure. It is bounded, whatever the number of captures."""
 
     def __init__(self, width: int) -> None:
+        #: The length of a span of time, in seconds.
         self.width = width
         self.frames = Frames()
         self.tasks = BoundedRows(MOST_ROWS)
@@ -166,25 +156,23 @@ class Profile:
         self.frames.add(sums)
         self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
         self._whole.add("", span, 1, sums.amount)
-        for table, amounts in ((self.pools, sums.pools), (self.works, sums.works)):
-            for name, amount in amounts.items():
-                table.add(name, span, 1, amount)
+        for work, amount in sums.works.items():
+            self.works.add(work, span, 1, amount)
         for path, amount in sums.stacks.items():
             self.stacks.add(path, span, 1, amount)
         for pool, amount in sums.pools.items():
+            self.pools.add(pool, span, 1, amount)
             self._name(pool, span, [NamedCapture(amount, sums.time, sums.path)])
-        if sums.tasks:
-            self.captures_with_tasks += 1
-            for key, row in sums.tasks.items():
-                self.tasks.add(key, row)
+        self.captures_with_tasks += bool(sums.tasks)
+        for key, row in sums.tasks.items():
+            self.tasks.add(key, row)
         self._prune()
 
     def widen(self, width: int) -> None:
         """Join spans to longer ones, whose width is a multiple of the old one."""
         self.width = width
-        for table in (self._whole, self.pools, self.works):
+        for table in (self._whole, self.pools, self.works, self.stacks):
             table.join(self._span_of)
-        self.stacks.join(self._span_of)
         named, self.named = self.named, {}
         for (pool, span), captures in named.items():
             self._name(pool, self._span_of(span), captures)

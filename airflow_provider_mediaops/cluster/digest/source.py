@@ -22,7 +22,7 @@ from airflow_provider_mediaops.storage.files import (
 from airflow_provider_mediaops.storage.path_checks import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from airflow.sdk import ObjectStoragePath
 
@@ -31,26 +31,15 @@ _FIELDS = {_TEXT: "text", _JSON: "json"}
 # The page and the stacks of a capture, which a pattern matches, too.
 _DRAWN = (".html", ".folded", ".kinds")
 _PATTERN = frozenset("*?[")
-# In a pattern, it stands for any number of folders.
-_ANY_FOLDERS = "**"
-_NO_FILE = "it is not a regular file"
-_CUT = "it is gzip, but cut"
 _GZIP_START = b"\x1f\x8b"
-# zlib reads the head of gzip with these window bits.
 
 
 class FoundFile(NamedTuple):
-    """
-    A file of a capture.
+    """A file of a capture."""
 
-    :param store: a path on its store.
-    :param path: its path within the store.
-    :param modified: the time of its last write in seconds since 1970; None if the store does not say.
-    """
-
-    store: ObjectStoragePath
-    path: str
-    modified: float | None
+    store: ObjectStoragePath  # a path on its store
+    path: str  # within the store
+    modified: float | None  # its last write in seconds since 1970; None if the store does not say
 
     @property
     def name(self) -> str:
@@ -61,8 +50,7 @@ class FoundFile(NamedTuple):
         """
         Read the beginning of the file, decompressed if it is compressed with gzip.
 
-        :raises NoReportError: if it is damaged gzip, or no regular file.
-        :raises OSError: if it cannot be read; the message names it.
+        Raise NoReportError if it is damaged gzip or no regular file, and OSError, which names it, if it cannot be read.
         """
         if is_local(self.store):
             with naming_path(self.path, "read"), _opened(self.path) as file:
@@ -72,14 +60,9 @@ class FoundFile(NamedTuple):
 
 
 class FoundCapture(NamedTuple):
-    """
-    The files of one capture.
+    """The files of one capture: its text, its JSON file, or both."""
 
-    :param stem: their path without suffix, with the store.
-    :param text: the text; at least one of the two is there.
-    """
-
-    stem: str
+    stem: str  # their path without suffix, with the store
     text: FoundFile | None = None
     json: FoundFile | None = None
 
@@ -92,13 +75,13 @@ class FoundCapture(NamedTuple):
 
 def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
     """
-    Find captures. Hidden files, and those of other formats, are left out.
+    Find captures, in the order of their paths. Hidden files, and those of other formats, are left out.
 
-    :param sources: folders, which are searched with all below them, patterns with ``*``, ``?`` and ``[…]``, and files.
-        In a folder, the files end in ``.txt`` or ``.json``, each also with ``.gz``; otherwise any other is a text, too.
-    :returns: the captures in the order of their paths. A folder that this user may not list is one of them.
-    :raises PermanentError: if Airflow has no support for the scheme of a path.
-    :raises OSError: if a path cannot be read, or a file that is named does not exist; the message names it.
+    A source is a folder, which is searched with all below it, a pattern with ``*``, ``?`` and ``[…]``, or a file. In a
+    folder, the files end in ``.txt`` or ``.json``, each also with ``.gz``; otherwise any other is a text, too. A folder
+    that this user may not list is one of the captures, and cannot be read.
+
+    Raise OSError, which names the path, if a source cannot be read or does not exist.
     """
     found: dict[str, dict[str, FoundFile]] = {}
     for source in sources:
@@ -120,47 +103,51 @@ def _files_of(source: str) -> Iterable[tuple[FoundFile, bool]]:
     store = path_of(source)
     check_store(store, "source")
     root = lasting(store) if is_local(store) else store.path
+    signs = [root.find(sign) for sign in _PATTERN if sign in root]
+    is_folder = False
     with translating_errors(store, "read"):
         # Some clients cache what they have listed.
         store.fs.invalidate_cache()
-        if _PATTERN & set(root):
+        if signs:
+            base = root[: min(signs)].rpartition("/")[0]
             found: Mapping[str, Any] = store.fs.glob(root, detail=True)
-            is_chosen, base = True, root[: min(root.find(sign) for sign in _PATTERN if sign in root)].rpartition("/")[0]
-        elif source.endswith("/") or store.fs.isdir(root):
-            found, is_chosen, base = store.fs.find(root.rstrip("/") or "/", detail=True), False, root.rstrip("/")
+        elif is_folder := source.endswith("/") or store.fs.isdir(root):
+            base = root.rstrip("/")
+            found = store.fs.find(base or "/", detail=True)
         else:
-            found, is_chosen, base = {root: store.fs.info(root)}, True, root.rpartition("/")[0]
-        closed = _closed_folders(base, root, is_chosen=is_chosen) if is_local(store) and root not in found else []
+            base = root.rpartition("/")[0]
+            found = {root: store.fs.info(root)}
+        pattern = f"{base}/**" if is_folder else root
+        closed = _closed_folders(base, pattern) if is_local(store) and root not in found else []
     for path, info in found.items():
-        below = path.removeprefix(base)
-        if info.get("type") != "directory" and not any(part.startswith(".") for part in below.split("/")):
-            yield FoundFile(store, path, modified_time(info)), is_chosen
+        if info.get("type") != "directory" and not any(part.startswith(".") for part in path[len(base) :].split("/")):
+            yield FoundFile(store, path, modified_time(info)), not is_folder
     for path in closed:
         # It is read as a file, which is refused, so that it is named among those that were left out.
         yield FoundFile(store, path, None), True
 
 
-def _closed_folders(base: str, root: str, *, is_chosen: bool) -> list[str]:
+def _closed_folders(base: str, pattern: str) -> list[str]:
     """Return the local folders of a source that this user may not list: fsspec takes them for empty ones."""
     closed: list[str] = []
-    parts = root.removeprefix(base).strip("/").split("/") if is_chosen else [_ANY_FOLDERS]
 
     def note(error: OSError) -> None:
-        # A folder may be deleted meanwhile.
-        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            if not isinstance(error, PermissionError) or error.filename == (base or "/"):
-                raise error
+        if isinstance(error, PermissionError) and error.filename != (base or "/"):
             closed.append(error.filename)
+        # A folder may be deleted meanwhile.
+        elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise error
 
     for folder, names, _ in os.walk(base or "/", onerror=note):
-        depth = len(list(filter(None, folder.removeprefix(base).split("/"))))
-        names[:] = [name for name in names if not name.startswith(".") and _leads_on(parts, depth, name)]
+        below = folder.rstrip("/")
+        names[:] = [name for name in names if not name.startswith(".") and _leads_on(f"{below}/{name}", pattern)]
     return closed
 
 
-def _leads_on(parts: Sequence[str], depth: int, name: str) -> bool:
-    """Return whether files below a folder may match a pattern, by the parts of the pattern."""
-    return _ANY_FOLDERS in parts[: depth + 1] or (depth < len(parts) - 1 and fnmatchcase(name, parts[depth]))
+def _leads_on(folder: str, pattern: str) -> bool:
+    """Return whether a pattern may match files below a folder."""
+    parts, depth = pattern.split("/"), folder.count("/") + 1
+    return "**" in parts[:depth] or (depth < len(parts) and fnmatchcase(folder, "/".join(parts[:depth])))
 
 
 def _stem_of(name: str, *, is_chosen: bool) -> tuple[str, str]:
@@ -179,11 +166,11 @@ def _opened(path: str) -> BinaryIO:
     except OSError as error:
         # No process listens at a socket, and a name may lead to itself: neither is read by another try.
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise NoReportError(_NO_FILE) from error
+            raise NoReportError("it is not a regular file") from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NoReportError(_NO_FILE)
+        raise NoReportError("it is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -202,5 +189,5 @@ def _plain(data: bytes, most: int) -> bytes:
     except EOFError as error:
         # Half of a report reads like a whole one.
         if len(data) < most:
-            raise NoReportError(_CUT) from error
+            raise NoReportError("it is gzip, but cut") from error
     return bytes(plain[:room])

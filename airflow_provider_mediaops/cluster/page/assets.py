@@ -10,7 +10,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.text import count, duration, figure, listed, readable
+from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_of
+from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +79,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"count": count, "duration": duration, "figure": figure, "listed": listed, "readable": readable}
+    filters = (count, duration, figure, in_what_was_read, listed, method_cell, percent_of, readable)
+    found.filters |= {each.__name__: each for each in filters}
+    found.filters["method"] = lambda name: method_cell(name).text
+    found.filters["bytes"] = lambda number: figure(number, Measure("mem", "bytes"))
     return found
 
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, left_of, series_label
+from airflow_provider_mediaops.cluster.digest.findings import kept_stacks, keys_of, left_of, series_label
 from airflow_provider_mediaops.cluster.page.flame_graph import Room, harmless_json
-from airflow_provider_mediaops.cluster.text import count, readable
+from airflow_provider_mediaops.cluster.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_provider_mediaops.cluster.digest.model import Digest, NamedCapture, Profile
-    from airflow_provider_mediaops.cluster.folded import Unit
 
 # About how many characters of JSON the stacks, and the captures that cells name, may take in all.
 _ROOM_FOR_STACKS = 900_000
@@ -27,34 +26,41 @@ _FIGURE = 12
 
 
 @dataclass(slots=True)
-class _Rooms:
-    """The room that is left of a series, and what had none."""
+class DigestData:
+    """The figures as JSON, and how many stacks and captures there was no room for."""
 
-    stacks: Room
-    captures: int
+    json: str = ""
     left_out_stacks: int = 0
     left_out_captures: int = 0
 
 
-def digest_data(digest: Digest, page: str) -> tuple[str, str]:
+def digest_data(digest: Digest, page: str) -> DigestData:
     """
     Return the figures of a digest for the scripts of its page.
 
-    They are JSON, which has ``names``, and for each series its spans of time, its thread pools with their cells, and
-    its stacks with their amounts by span; and what to say about the stacks and captures that are not in it.
+    The JSON has ``names``, and for each series its spans of time, its thread pools with their cells, and its stacks
+    with their amounts by span.
     """
+    data = DigestData()
     keys = keys_of(digest)
     prefix = _common_folder(digest)
     names: dict[str, int] = {}
-    rooms = [_Rooms(Room(names, _ROOM_FOR_STACKS // len(keys)), _ROOM_FOR_CAPTURES // len(keys)) for _ in keys]
     most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
-    series = [
-        {
-            "label": series_label(name, measure.kind),
-            **_series(digest.profiles[name, measure], measure.unit, prefix, room, most_pools),
-        }
-        for (name, measure), room in zip(keys, rooms, strict=True)
-    ]
+    series = []
+    for name, measure in keys:
+        profile = digest.profiles[name, measure]
+        spans = sorted(profile.spans)
+        room = Room(names, _ROOM_FOR_STACKS // len(keys))
+        series.append(
+            {
+                "label": series_label(name, measure.kind),
+                "unit": measure.unit,
+                "captures": profile.frames.captures,
+                "spans": [[span, int(profile.spans[span][0])] for span in spans],
+                "pools": _pools(profile, prefix, most_pools, _ROOM_FOR_CAPTURES // len(keys), data),
+                "stacks": _stacks(profile, {span: number for number, span in enumerate(spans)}, room, data),
+            }
+        )
     facts = {
         "width": digest.width,
         "prefix": readable(prefix),
@@ -62,56 +68,43 @@ def digest_data(digest: Digest, page: str) -> tuple[str, str]:
         "names": list(names),
         "series": series,
     }
-    return harmless_json(facts), _pruned(rooms)
+    data.json = harmless_json(facts)
+    return data
 
 
-def _series(profile: Profile, unit: Unit, prefix: str, room: _Rooms, most_pools: int) -> dict[str, Any]:
-    spans = sorted(profile.spans)
-    return {
-        "unit": unit,
-        "captures": profile.frames.captures,
-        "spans": [[span, int(profile.spans[span][0])] for span in spans],
-        "pools": [
-            {
-                "pool": readable(pool),
-                "cells": [
-                    [span, captures, _rounded(amount), _named(profile.named[pool, span], prefix, room)]
-                    for span, (captures, amount) in sorted(profile.pools.rows[pool].items())
-                ],
-            }
-            for pool, *_ in profile.pools.ranked()[:most_pools]
-        ],
-        "stacks": _stacks(profile, {span: number for number, span in enumerate(spans)}, room),
-    }
+def _pools(profile: Profile, prefix: str, most: int, room: int, data: DigestData) -> list[dict[str, Any]]:
+    """Return the heaviest thread pools: of each its cells, with the hottest captures as far as there is room."""
+    pools = []
+    for pool, *_ in profile.pools.ranked()[:most]:
+        cells = []
+        for span, (captures, amount) in sorted(profile.pools.rows[pool].items()):
+            named: list[list[Any]] = []
+            for one in profile.named[pool, span]:
+                shown = one.path.removeprefix(prefix)
+                room -= len(shown) + 2 * _FIGURE
+                if room < 0:
+                    data.left_out_captures += 1
+                else:
+                    named.append([shown.encode("utf-8", "replace").decode(), int(one.time), _rounded(one.amount)])
+            cells.append([span, captures, _rounded(amount), named])
+        pools.append({"pool": readable(pool), "cells": cells})
+    return pools
 
 
-def _named(captures: Iterable[NamedCapture], prefix: str, room: _Rooms) -> list[list[Any]]:
-    """Return the hottest captures of a cell: path below the common folder, time, figure."""
-    named: list[list[Any]] = []
-    for amount, time, path in captures:
-        shown = path.removeprefix(prefix)
-        room.captures -= len(shown) + 2 * _FIGURE
-        if room.captures < 0:
-            room.left_out_captures += 1
-        else:
-            named.append([shown.encode("utf-8", "replace").decode(), int(time), _rounded(amount)])
-    return named
-
-
-def _stacks(profile: Profile, numbers: dict[int, int], room: _Rooms) -> list[list[Any]]:
+def _stacks(profile: Profile, numbers: dict[int, int], room: Room, data: DigestData) -> list[list[Any]]:
     """Return the heaviest stacks with their amounts by span, and what is left of each pool."""
     rows: list[list[Any]] = []
     shown = []
     for path, spans in kept_stacks(profile):
-        positions = room.stacks.place([*map(readable, path)], len(spans) * _FIGURE)
+        positions = room.place([*map(readable, path)], len(spans) * _FIGURE)
         if positions is None:
-            room.left_out_stacks += 1
+            data.left_out_stacks += 1
         else:
             shown.append((path, spans))
             rows.append([positions, _amounts(spans, numbers)])
     for path, spans in left_of(profile, shown):
         if amounts := _amounts(spans, numbers):
-            rows.append([room.stacks.positions([*map(readable, path)]), amounts])
+            rows.append([room.positions([*map(readable, path)]), amounts])
     return rows
 
 
@@ -130,38 +123,27 @@ def _rounded(amount: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _pruned(rooms: list[_Rooms]) -> str:
-    stacks, captures = sum(room.left_out_stacks for room in rooms), sum(room.left_out_captures for room in rooms)
-    sentences = [f"Stacks that are too rare to be kept are summed up as “{PRUNED}” below their thread pool."]
-    if stacks:
-        sentences.append(f"The page has no room for {count(stacks, 'stack')} more, which are in that bar, too.")
-    if captures:
-        sentences.append(f"It has no room for the names of {count(captures, 'capture')} in cells.")
-    return " ".join(sentences)
-
-
 def _common_folder(digest: Digest) -> str:
     """Return the folder that all named captures share, with a slash at its end."""
-    named = (
-        each.path for profile in digest.profiles.values() for captures in profile.named.values() for each in captures
+    named: Iterable[NamedCapture] = (
+        each for profile in digest.profiles.values() for captures in profile.named.values() for each in captures
     )
-    common = posixpath.commonprefix(list(named))
+    common = posixpath.commonprefix([each.path for each in named])
     return common[: common.rfind("/") + 1]
 
 
 def _link_base(prefix: str, page: str) -> str | None:
     """Return the relative address of the common folder from the page; None if they are on different stores."""
-    one, other = _place(prefix), _place(page)
-    if one is None or other is None or one[0] != other[0]:
+    (store, folder), (own_store, own) = _place(prefix), _place(page)
+    if store != own_store or not folder.startswith("/"):
         return None
-    way = posixpath.relpath(one[1], posixpath.dirname(other[1]))
-    return f"{quote(way)}/"
+    return f"{quote(posixpath.relpath(folder, posixpath.dirname(own)))}/"
 
 
-def _place(path: str) -> tuple[str, str] | None:
-    """Return the store of a path, without its connection, and the absolute path on it."""
+def _place(path: str) -> tuple[str, str]:
+    """Return the store of a path, without its connection, and the path on it."""
     scheme, mark, rest = path.partition("://")
     if not mark:
-        return ("file", path) if path.startswith("/") else None
+        return "file", path
     authority, _, key = rest.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}", f"/{key}"

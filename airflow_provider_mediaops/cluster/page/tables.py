@@ -1,30 +1,28 @@
-"""The tables of the page: rows of cells, ready to be written."""
+"""The tables of the page that the command line shows, too: rows of cells, ready to be written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.cluster.comparison import WAITING
 from airflow_provider_mediaops.cluster.cpu_measure import measure_name
-from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
+    from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeCpu
-    from airflow_provider_mediaops.cluster.statistics import Heap, NodeStatistics
 
 EntryT = TypeVar("EntryT")
 
 #: The maximum number of rows of most tables; the raw text holds the rest.
 MOST_ROWS = 15
 _MOST_NODES = 100
-_MOST_POOLS = 3
 
 # A table with a column for each of fifty captures cannot be read.
 _MOST_COLUMNS = 5
@@ -60,7 +58,6 @@ def table_of(
     columns: Mapping[str, Callable[[EntryT], Cell]],
     *,
     most: int = MOST_ROWS,
-    more: int = 0,
     falls_by: int | None = 1,
     has_signs: bool = False,
 ) -> Table:
@@ -69,23 +66,18 @@ def table_of(
         caption=caption,
         columns=tuple(columns),
         rows=tuple(tuple(cell(entry) for cell in columns.values()) for entry in entries[:most]),
-        beyond=max(0, len(entries) - most) + more,
+        beyond=max(0, len(entries) - most),
         falls_by=falls_by,
         has_signs=has_signs,
     )
-
-
-def used(measure: Measure) -> str:
-    """Return a heading for the amounts of threads."""
-    return "Seen" if measure.unit == "threads" else _USED[measure.kind]
 
 
 def kind_table(kinds: Sequence[HotKind]) -> Table:
     """Return the table of the kinds of work."""
     columns: dict[str, Callable[[HotKind], Cell]] = {
         "Kind of work": lambda kind: Cell(text=readable(kind.label), after=kind.caution),
-        "Share of report": lambda kind: share_cell(kind.share_percent),
-        "Threads": lambda kind: number_cell(len(kind.threads)),
+        "Share of report": lambda kind: _share_cell(round(kind.share_percent, 1)),
+        "Threads": lambda kind: _number_cell(len(kind.threads)),
         "Nodes": lambda kind: _nodes_cell(kind.nodes),
         "Told by": lambda kind: method_cell(kind.method),
         "What to look at next": lambda kind: Cell(text=kind.look),
@@ -93,10 +85,8 @@ def kind_table(kinds: Sequence[HotKind]) -> Table:
     return table_of("By kind of work, across nodes", kinds, columns)
 
 
-def share_cell(percent: float) -> Cell:
-    """Return the cell of a share, whose bar is as long as the share is."""
-    share = round(percent, 1)
-    return Cell(text=f"{share} %", number=share, bar=share)
+def _share_cell(percent: float) -> Cell:
+    return Cell(text=f"{percent} %", number=percent, bar=percent)
 
 
 def pool_table(found: Comparison) -> Table:
@@ -113,7 +103,7 @@ def _hot_table(first: str, found: Comparison, heats: Sequence[Heat]) -> Table:
     columns: dict[str, Callable[[Heat], Cell]] = {
         first: _NAME_CELLS[first],
         _peak_heading(found): lambda heat: _amount(heat.peak, heats[0].peak, found.measure),
-        "Threads": lambda heat: number_cell(heat.threads),
+        "Threads": lambda heat: _number_cell(heat.threads),
         "Nodes": lambda heat: _nodes_cell(heat.nodes),
     }
     return table_of(f"By {first.lower()}, across nodes", heats, columns)
@@ -146,75 +136,16 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
     columns[f"{_peak_heading(found)}, its threads"] = lambda name: _threads_amount(
         heats.get(name), highest, found.measure
     )
-    columns["Threads"] = lambda name: number_cell(heats[name].threads if name in heats else 0)
+    columns["Threads"] = lambda name: _number_cell(heats[name].threads if name in heats else 0)
     return table_of("By node", names, columns, most=_MOST_NODES, falls_by=len(columns) - 2)
-
-
-def statistics_table(found: Sequence[Sequence[NodeStatistics] | None], labels: Sequence[str]) -> Table:
-    """Return the table of heap, collectors, thread pools and throttling."""
-    several = len(labels) > 1
-    pairs = [(label, node) for label, nodes in zip(labels, found, strict=True) for node in nodes or ()]
-    columns: dict[str, Callable[[tuple[str, NodeStatistics]], Cell]] = {
-        "Node": lambda pair: Cell(text=readable(pair[1]["node"])),
-        **({"Capture": lambda pair: Cell(text=pair[0])} if several else {}),
-        "Heap": lambda pair: _heap_cell(pair[1]["heap"]),
-        "Collector": lambda pair: _collector_cell(pair[1]),
-        "Queues": lambda pair: _pools_cell(pair[1], "queue"),
-        "Rejected": lambda pair: _pools_cell(pair[1], "rejected"),
-        "Throttled": lambda pair: _throttling_cell(pair[1]),
-    }
-    caption = "Heap, garbage collection and thread pools, by node"
-    return table_of(caption, pairs, columns, most=_MOST_NODES, falls_by=None if several else 1)
-
-
-def _heap_cell(heap: Heap | None) -> Cell:
-    if heap is None:
-        return Cell(text="unknown", number=-1)
-    percent, limit = heap["used_percent"], heap["max_bytes"]
-    after = f"of {figure(limit, Measure('mem', 'bytes'))}" if limit else ""
-    return Cell(text=f"{percent:.0f} %", after=after, number=percent, bar=min(100.0, percent))
-
-
-def _collector_cell(node: NodeStatistics) -> Cell:
-    collector = node["collector"]
-    if collector is None:
-        return Cell(text="unknown", number=-1)
-    share = collector["share_percent"]
-    after = (
-        f"{count(collector['collections'], 'collection')}, {collector['milliseconds'] / 1000:,.1f} s {_within(node)}"
-    )
-    return Cell(text=f"{share} %", after=after, number=share)
-
-
-def _pools_cell(node: NodeStatistics, figures: Literal["queue", "rejected"]) -> Cell:
-    pools = sorted((pool for pool in node["pools"] if pool[figures]), key=lambda pool: -pool[figures])
-    if not pools:
-        return Cell(text="0", number=0)
-    more = f", {len(pools) - _MOST_POOLS} more" if len(pools) > _MOST_POOLS else ""
-    text = ", ".join(f"{readable(pool['pool'])} {pool[figures]:,}" for pool in pools[:_MOST_POOLS])
-    after = _within(node) if figures == "rejected" else ""
-    return Cell(text=f"{text}{more}", after=after, number=sum(pool[figures] for pool in pools))
-
-
-def _throttling_cell(node: NodeStatistics) -> Cell:
-    throttling = node["throttling"]
-    if throttling is None:
-        return Cell(text="no limit known", number=-1)
-    periods = f"of {count(throttling['periods'], 'period')} {_within(node)}"
-    return Cell(text=f"{throttling['throttled']:,}", after=periods, number=throttling["throttled"])
-
-
-def _within(node: NodeStatistics) -> str:
-    return f"in {node['seconds']:.1f} s" if node["seconds"] else "since its start"
 
 
 def _threads_amount(heat: Heat | None, highest: float, measure: Measure) -> Cell:
     return Cell(text="no section", number=-1) if heat is None else _amount(heat.peak, highest, measure)
 
 
-def number_cell(number: int | None, unknown: str = "unknown") -> Cell:
-    """Return the cell of a whole number, or of a text in the place of None."""
-    return Cell(text=unknown, number=-1) if number is None else Cell(text=f"{number:,}", number=number)
+def _number_cell(number: int) -> Cell:
+    return Cell(text=f"{number:,}", number=number)
 
 
 def method_cell(method: str) -> Cell:
@@ -230,8 +161,10 @@ def _nodes_cell(nodes: Sequence[str]) -> Cell:
 
 
 def _peak_heading(found: Comparison) -> str:
+    """Return the heading of the amounts of threads."""
+    used = "Seen" if found.measure.unit == "threads" else _USED[found.measure.kind]
     captures = max((len(heat.amounts) for heat in found.nodes), default=1)
-    return used(found.measure) if captures == 1 else f"{used(found.measure)}, highest"
+    return used if captures == 1 else f"{used}, highest"
 
 
 def _amount(amount: float, highest: float, measure: Measure, after: str = "") -> Cell:

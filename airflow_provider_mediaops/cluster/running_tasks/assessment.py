@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.running_tasks.groups import cpu_of, grouped, requests_of, task_group
+from airflow_provider_mediaops.cluster.running_tasks.groups import grouped, requests_of, task_group
 from airflow_provider_mediaops.cluster.running_tasks.matching import (
     NO_CPU,
     NO_WINDOW,
@@ -14,11 +15,12 @@ from airflow_provider_mediaops.cluster.running_tasks.matching import (
     match,
 )
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, LikelyGroup, NodeTasks, RunningTasks
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
 from airflow_provider_mediaops.cluster.running_tasks.task_cpu import Window, histories_of
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
     from airflow_provider_mediaops.cluster.running_tasks.groups import GroupedRequests
@@ -51,29 +53,30 @@ def assessed(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
 
 def running_tasks(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
     """Return what the nodes ran while their report was taken."""
-    by_id = {node.node_id: node for node in report.nodes if node.node_id}
-    by_name = {node.name: node for node in report.nodes if node.name}
-    return RunningTasks(
-        nodes=tuple(
-            _node_tasks(sampling, node_id, name, by_id.get(node_id) or by_name.get(name or node_id))
-            for node_id, name in sampling.nodes.items()
-        ),
-        remarks=tuple(sampling.remarks),
-    )
+    hot = {node.node_id: node for node in report.nodes if node.node_id}
+    hot_by_name = {node.name: node for node in report.nodes if node.name}
+    # Many requests have the same query.
+    shape = cache(shape_of)
+    nodes = [
+        _node_tasks(sampling, node_id, name, hot.get(node_id) or hot_by_name.get(name or ""), shape)
+        for node_id, name in sampling.nodes.items()
+    ]
+    return RunningTasks(nodes=tuple(nodes), remarks=tuple(sampling.remarks))
 
 
-def _node_tasks(sampling: TaskSampling, node_id: str, name: str | None, hot: HotNode | None) -> NodeTasks:
+def _node_tasks(
+    sampling: TaskSampling, node_id: str, name: str | None, hot: HotNode | None, shape: Callable[[str], str]
+) -> NodeTasks:
     remarks = list(sampling.node_remarks.get(node_id, ()))
     histories = histories_of(sampling.looks, node_id)
     window = _window_of(hot)
     hot_ms = _hot_ms(hot)
-    requests = requests_of(histories, sampling.ancestors)
     found = [
         (group, task_group(group, sampling.looks, window, hot_ms, shows_query=sampling.shows_queries))
-        for group in grouped(requests, sampling.cached_shape)
+        for group in grouped(requests_of(histories, sampling.ancestors), shape)
     ]
     found.sort(key=lambda pair: _weight(pair[1]), reverse=True)
-    used = [cpu_of(group, window) for group, _ in found]
+    used = [group.cpu_ms for _, group in found]
     if hot is None:
         remarks.append("The node is not in the report.")
     elif window is None and sampling.looks:
@@ -83,7 +86,7 @@ def _node_tasks(sampling: TaskSampling, node_id: str, name: str | None, hot: Hot
             f"The tasks used more CPU than the {len(hot.threads)} threads of the report: raise threads to see the rest."
         )
     # No thread is given to a group that is left out.
-    kept = [group for group, _ in found[:_MOST_GROUPS]]
+    kept = found[:_MOST_GROUPS]
     counts = [sum(task.node_id == node_id for task in look.tasks) for look in sampling.looks]
     return NodeTasks(
         node_id=node_id,
@@ -92,10 +95,10 @@ def _node_tasks(sampling: TaskSampling, node_id: str, name: str | None, hot: Hot
         listed_at_start=counts[0] if counts else 0,
         listed_at_end=counts[-1] if counts else 0,
         pools=sampling.pools.get(node_id, ()),
-        groups=tuple(group for _, group in found[: len(kept)]),
+        groups=tuple(group for _, group in kept),
         groups_left_out=len(found) - len(kept),
-        threads=_threads(hot, kept, window, histories) if sampling.looks else (),
-        unexplained_percent=_unexplained(used, hot_ms, has_looks=bool(sampling.looks)),
+        threads=_threads(hot, [group for group, _ in kept], window, histories) if sampling.looks else (),
+        unexplained_percent=_unexplained(used, hot_ms) if sampling.looks else None,
         indices=_index_work(sampling, node_id, remarks),
         remarks=tuple(remarks),
     )
@@ -127,8 +130,8 @@ def _hot_ms(hot: HotNode | None) -> float | None:
     return sum(known) if known else None
 
 
-def _unexplained(used: Sequence[float | None], hot_ms: float | None, *, has_looks: bool) -> float | None:
-    if not hot_ms or not has_looks or (used and all(cpu_ms is None for cpu_ms in used)):
+def _unexplained(used: Sequence[float | None], hot_ms: float | None) -> float | None:
+    if not hot_ms or (used and all(cpu_ms is None for cpu_ms in used)):
         return None
     explained = sum(cpu_ms or 0.0 for cpu_ms in used)
     return round(max(0.0, 100.0 - 100.0 * explained / hot_ms), 1)
@@ -138,24 +141,31 @@ def _threads(
     hot: HotNode | None, groups: Sequence[GroupedRequests], window: Window | None, histories: dict[str, TaskHistory]
 ) -> tuple[LikelyGroup, ...]:
     threads = hot.threads[:_MOST_THREADS] if hot else ()
-    says_cpu = any(mark.cpu_ms is not None for history in histories.values() for mark in history.marks.values())
+    marks = [mark for history in histories.values() for mark in history.marks.values()]
     is_concurrent = any(thread.pool == _SEARCHER_POOL for thread in threads) or any(
-        (mark.executions or 0) > 1 or (mark.active_threads or 0) > 1
-        for history in histories.values()
-        for mark in history.marks.values()
+        (mark.executions or 0) > 1 or (mark.active_threads or 0) > 1 for mark in marks
     )
-    why_not = NO_CPU if histories and not says_cpu else NO_WINDOW if window is None else ""
-    tasks = [] if window is None or is_concurrent or why_not else _candidates(groups, window)
-    return match([_unclaimed(thread, why_not, is_concurrent=is_concurrent) for thread in threads], tasks)
+    why_not = SEVERAL_THREADS if is_concurrent else ""
+    if window is None:
+        why_not = NO_WINDOW
+    if marks and all(mark.cpu_ms is None for mark in marks):
+        why_not = NO_CPU
+    tasks = [] if why_not or window is None else _candidates(groups, window)
+    return match([_unmatched(thread, why_not) for thread in threads], tasks)
 
 
-def _unclaimed(thread: HotThread, why_not: str, *, is_concurrent: bool) -> LikelyGroup:
-    if not why_not and thread.pool not in (_SEARCH_POOL, _SEARCHER_POOL):
+def _unmatched(thread: HotThread, why_not: str) -> LikelyGroup:
+    """Return a thread without a group; with the reason, if it cannot have one."""
+    cpu_ms = _cpu_ms(thread)
+    if why_not in ("", SEVERAL_THREADS) and thread.pool not in (_SEARCH_POOL, _SEARCHER_POOL):
         why_not = OTHER_POOL
-    elif not why_not and is_concurrent:
-        why_not = SEVERAL_THREADS
-    name = thread.name and storable(thread.name, _LONGEST_NAME)
-    return LikelyGroup(thread=name, cpu_ms=_cpu_ms(thread), why_not=why_not)
+    elif cpu_ms is None:
+        why_not = why_not or NO_CPU
+    return LikelyGroup(
+        thread=thread.name and storable(thread.name, _LONGEST_NAME),
+        cpu_ms=None if cpu_ms is None else round(cpu_ms, 1),
+        why_not=why_not,
+    )
 
 
 def _candidates(groups: Sequence[GroupedRequests], window: Window) -> list[TaskCpu]:
@@ -188,7 +198,7 @@ def _index_work(sampling: TaskSampling, node_id: str, remarks: list[str]) -> tup
             merge_ms=max(0.0, end.merge_ms - start.merge_ms),
             merges=end.merges,
         )
-        if work_on.query_ms or work_on.index_ms or work_on.merge_ms or work_on.merges:
+        if work_on.total_ms or work_on.merges:
             work.append(work_on)
-    work.sort(key=lambda index: (-(index.query_ms + index.index_ms + index.merge_ms), -index.merges, index.index))
+    work.sort(key=lambda index: (-index.total_ms, -index.merges, index.index))
     return tuple(work[:_MOST_INDICES])

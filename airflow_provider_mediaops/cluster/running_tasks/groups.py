@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.running_tasks.description_parser import query_of
@@ -26,9 +26,8 @@ _LONGEST_QUERY = 4_000
 _UUIDS = "(UUIDs)"
 # The chains of tasks that start tasks are short; a longer one is a fault of the reply.
 _LONGEST_CHAIN = 8
-# The maximum number of different index expressions of one kind that requests are compared with, and of patterns in one.
-_MOST_EXPRESSIONS, _MOST_PATTERNS = 50, 20
-_WILDCARDS = frozenset("*?")
+# Requests that do not say so are compared with a few lists of indices that others have named, and with short ones only.
+_MOST_EXPRESSIONS, _LONGEST_EXPRESSION = 5, 500
 # The pool in which tasks of an action run, by the start of its name; the longest start counts.
 _POOLS = {
     "indices:data/read/": "search",
@@ -57,30 +56,27 @@ class RequestTasks:
     @property
     def opaque_id(self) -> str | None:
         """The ``X-Opaque-Id`` of the request."""
-        return self._named.opaque_id
+        return next((task.opaque_id for task in self.known if task.opaque_id), None)
 
     @property
     def client(self) -> str | None:
         """The same without a UUID at its start; empty if it is one."""
-        return self._named.client
-
-    @property
-    def _named(self) -> Task:
-        return next((task for task in (self.root, *self._last) if task.opaque_id), self.root)
+        return next((task.client for task in self.known if task.opaque_id), None)
 
     @property
     def expression(self) -> str | None:
         """The indices as the client named them; None if no task that says so is known."""
-        return next((task.expression for task in (self.root, *self._last) if task.expression), None)
+        return next((task.expression for task in self.known if task.expression), None)
 
     @property
     def indices(self) -> tuple[str, ...]:
         """The indices whose shards its tasks work on."""
-        return tuple(sorted({task.index for task in self._last if task.index}))
+        return tuple(sorted({history.last.index for history in self.tasks if history.last.index}))
 
     @property
-    def _last(self) -> list[Task]:
-        return [history.last for history in self.tasks]
+    def known(self) -> list[Task]:
+        """All that is known of it: the topmost task, and those on the node as they were listed last."""
+        return [self.root, *(history.last for history in self.tasks)]
 
 
 def requests_of(histories: Mapping[str, TaskHistory], ancestors: Mapping[str, Task]) -> list[RequestTasks]:
@@ -121,11 +117,12 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     """
     expressions = _expressions(requests)
     # Thousands of requests may work on the same few indices.
-    index_of = cache(partial(_index_of, expressions))
+    named_for = cache(lambda kind, client, indices: _named_for(indices, expressions[kind, client]))
     kinds: dict[tuple[str, str | None, str | None], list[RequestTasks]] = defaultdict(list)
     for request in requests:
-        index = request.expression or index_of(request.root.kind, request.client, request.indices)
-        kinds[request.root.kind, request.client, index].append(request)
+        kind, client = request.root.kind, request.client
+        index = request.expression or named_for(kind, client, request.indices)
+        kinds[kind, client, index].append(request)
     groups = []
     for (_, _, index), alike in kinds.items():
         by_shape: dict[str | None, list[RequestTasks]] = defaultdict(list)
@@ -138,31 +135,22 @@ def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) ->
     return groups
 
 
-# By action and client, the expressions with the names in each, and its patterns.
-_Expressions = dict[tuple[str, "str | None"], dict[str, tuple[frozenset[str], list[str]]]]
-
-
-def _expressions(requests: Iterable[RequestTasks]) -> _Expressions:
-    """Return the indices as clients named them. A list may have thousands of names, so each is taken apart once."""
-    found: _Expressions = defaultdict(dict)
+def _expressions(requests: Iterable[RequestTasks]) -> dict[tuple[str, str | None], list[str]]:
+    """Return the first short lists of indices as clients named them, by action and client."""
+    found: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for request in requests:
-        known, named = found[request.root.kind, request.client], request.expression
-        if named and named not in known and len(known) < _MOST_EXPRESSIONS:
-            known[named] = _names_and_patterns(named)
+        named, known = request.expression, found[request.root.kind, request.client]
+        if named and len(named) <= _LONGEST_EXPRESSION and named not in known and len(known) < _MOST_EXPRESSIONS:
+            known.append(named)
     return found
 
 
-def _names_and_patterns(expression: str) -> tuple[frozenset[str], list[str]]:
-    names = frozenset(expression.split(","))
-    return names, sorted(name for name in names if _WILDCARDS & set(name))[:_MOST_PATTERNS]
-
-
-def _index_of(expressions: _Expressions, kind: str, client: str | None, indices: tuple[str, ...]) -> str | None:
-    """Return what a client named that fits, for a request that does not say so; else the indices themselves."""
+def _named_for(indices: tuple[str, ...], expressions: Iterable[str]) -> str | None:
+    """Return the only expression that stands for some indices, else the indices themselves."""
     fitting = [
         expression
-        for expression, (names, patterns) in expressions[kind, client].items()
-        if indices and all(name in names or any(fnmatchcase(name, one) for one in patterns) for name in indices)
+        for expression in expressions
+        if indices and all(any(fnmatchcase(index, name) for name in expression.split(",")) for index in indices)
     ]
     return fitting[0] if len(fitting) == 1 else ",".join(indices) or None
 
@@ -192,7 +180,7 @@ def task_group(
         read_requests=sum(request.query is not None for request in group.requests),
         running=running,
         queued=queued,
-        longest_ms=round(max(task.running_ms for task in _all_tasks(group)), 1),
+        longest_ms=round(max(task.running_ms for request in group.requests for task in request.known), 1),
         cpu_ms=None if cpu_ms is None else round(cpu_ms, 1),
         cpu_share_percent=None if cpu_ms is None or not hot_ms else round(min(100.0, 100.0 * cpu_ms / hot_ms), 1),
         pool=_pool_of(first.root.kind),
@@ -206,10 +194,6 @@ def cpu_of(group: GroupedRequests, window: Window | None) -> float | None:
     used = [history.cpu_within(window) for history in group.histories]
     known = [cpu_ms for cpu_ms in used if cpu_ms is not None]
     return sum(known) if known else None
-
-
-def _all_tasks(group: GroupedRequests) -> list[Task]:
-    return [*(history.last for history in group.histories), *(request.root for request in group.requests)]
 
 
 def _seen(group: GroupedRequests, looks: Sequence[Look]) -> Seen:

@@ -29,7 +29,6 @@ NO_MATCH = "no listed task used as much CPU"
 AMBIGUOUS = "several tasks or threads used as much CPU"
 SEVERAL_THREADS = "several threads may work for one search, so that only sums can be compared"
 OTHER_POOL = "the cluster counts the CPU of searches only"
-IDLE = "it used hardly any CPU"
 
 
 class TaskCpu(NamedTuple):
@@ -37,6 +36,13 @@ class TaskCpu(NamedTuple):
 
     cpu_ms: float  # within the window
     group: int  # the position of its group
+
+
+class _ThreadCpu(NamedTuple):
+    """A thread that used some CPU."""
+
+    cpu_ms: float
+    place: int  # its position in the report
 
 
 def match(threads: Sequence[LikelyGroup], tasks: Sequence[TaskCpu]) -> tuple[LikelyGroup, ...]:
@@ -47,40 +53,32 @@ def match(threads: Sequence[LikelyGroup], tasks: Sequence[TaskCpu]) -> tuple[Lik
     for the group of its tasks, if all of them are of one group and there are no fewer of them than threads. Threads
     that say why they have no group have no match.
     """
-    found = list(threads)
-    candidates: list[tuple[float, int]] = []
-    for place, thread in enumerate(threads):
-        if thread.why_not or thread.cpu_ms is None:
-            found[place] = replace(thread, why_not=thread.why_not or NO_CPU)
-        elif thread.cpu_ms < _LEAST_MS:
-            found[place] = replace(thread, why_not=IDLE)
-        else:
-            candidates.append((thread.cpu_ms, place))
+    found = [replace(thread, why_not=thread.why_not or NO_MATCH) for thread in threads]
+    candidates = [
+        _ThreadCpu(thread.cpu_ms, place)
+        for place, thread in enumerate(threads)
+        if not thread.why_not and thread.cpu_ms is not None and thread.cpu_ms >= _LEAST_MS
+    ]
     for alike, near in _clusters(candidates, tasks):
         is_ambiguous = len(alike) > len(near) or len({task.group for task in near}) > 1
         for cpu_ms, place in alike:
             error_ms = min((abs(cpu_ms - task.cpu_ms) for task in near), default=float("inf"))
             if near and is_ambiguous:
                 found[place] = replace(found[place], why_not=AMBIGUOUS)
-            elif error_ms > _CLAIM_MS:
-                found[place] = replace(found[place], why_not=NO_MATCH)
-            else:
-                found[place] = replace(found[place], group=near[0].group, error_ms=round(error_ms, 1))
-    return tuple(
-        thread if thread.cpu_ms is None else replace(thread, cpu_ms=round(thread.cpu_ms, 1)) for thread in found
-    )
+            elif error_ms <= _CLAIM_MS:
+                found[place] = replace(found[place], group=near[0].group, error_ms=round(error_ms, 1), why_not="")
+    return tuple(found)
 
 
-def _clusters(
-    threads: list[tuple[float, int]], tasks: Sequence[TaskCpu]
-) -> list[tuple[list[tuple[float, int]], list[TaskCpu]]]:
+def _clusters(threads: Sequence[_ThreadCpu], tasks: Sequence[TaskCpu]) -> list[tuple[list[_ThreadCpu], list[TaskCpu]]]:
     """Split threads and tasks where the gap between neighbours is wider than a possible difference."""
-    clusters: list[tuple[list[tuple[float, int]], list[TaskCpu]]] = []
+    clusters: list[tuple[list[_ThreadCpu], list[TaskCpu]]] = []
     before = float("-inf")
-    for point in sorted([*threads, *tasks], key=lambda point: point[0]):
-        if point[0] - before > _POSSIBLE_MS:
+    points: list[_ThreadCpu | TaskCpu] = [*threads, *tasks]
+    for point in sorted(points, key=lambda point: point.cpu_ms):
+        if point.cpu_ms - before > _POSSIBLE_MS:
             clusters.append(([], []))
-        before = point[0]
+        before = point.cpu_ms
         if isinstance(point, TaskCpu):
             clusters[-1][1].append(point)
         else:

@@ -113,6 +113,11 @@ class IndexWork(Part):
     merge_ms: float = 0.0
     merges: int = 0
 
+    @property
+    def total_ms(self) -> float:
+        """All of these times together."""
+        return self.query_ms + self.index_ms + self.merge_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTasks(Part):

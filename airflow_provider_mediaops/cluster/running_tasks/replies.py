@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
+from airflow_provider_mediaops.cluster.plain_values import figure_at, list_of, mapping_at, mapping_of, text_of
 from airflow_provider_mediaops.cluster.running_tasks.description_parser import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
@@ -25,8 +25,6 @@ _MAX_STATISTICS_BYTES = 16 * 1024 * 1024
 _MAX_SECONDS = 2.0
 # Reads and writes of documents, and the work on indices. Background merges are not tasks.
 _ACTIONS = "indices:data/*,indices:admin/*"
-# Nanoseconds of some thirty thousand years.
-_LARGEST = 1e24
 _LONGEST_DESCRIPTION = 66_000
 _LONGEST_NAME = 200
 _PHASE = re.compile(r"\[.*")
@@ -143,14 +141,14 @@ def _read_task(task: Mapping[str, Any]) -> Task | None:
     return Task(
         task_id=f"{node_id}:{number}",
         action=action[:_LONGEST_NAME],
-        started_ms=number_of(task.get("start_time_in_millis"), _LARGEST) or 0.0,
-        running_ms=_milliseconds(task.get("running_time_in_nanos")) or 0.0,
+        started_ms=figure_at(task, "start_time_in_millis") or 0.0,
+        running_ms=_milliseconds(task, "running_time_in_nanos") or 0.0,
         parent_id=text_of(task.get("parent_task_id")),
         opaque_id=_opaque_id(mapping_at(task, "headers")),
         description=(text_of(task.get("description")) or "")[:_LONGEST_DESCRIPTION],
-        cpu_ms=_milliseconds(value_at(task, "resource_stats", "total", "cpu_time_in_nanos")),
-        executions=_count(value_at(task, "resource_stats", "thread_info", "thread_executions")),
-        active_threads=_count(value_at(task, "resource_stats", "thread_info", "active_threads")),
+        cpu_ms=_milliseconds(task, "resource_stats", "total", "cpu_time_in_nanos"),
+        executions=_count(task, "resource_stats", "thread_info", "thread_executions"),
+        active_threads=_count(task, "resource_stats", "thread_info", "active_threads"),
     )
 
 
@@ -159,13 +157,13 @@ def _opaque_id(headers: Mapping[str, Any]) -> str | None:
     return next((value[:_LONGEST_NAME] for value in named if value), None)
 
 
-def _milliseconds(nanos: object) -> float | None:
-    number = number_of(nanos, _LARGEST)
-    return None if number is None else number / 1e6
+def _milliseconds(task: Mapping[str, Any], *path: str) -> float | None:
+    nanos = figure_at(task, *path)
+    return None if nanos is None else nanos / 1e6
 
 
-def _count(value: object) -> int | None:
-    number = number_of(value)
+def _count(value: object, *path: str) -> int | None:
+    number = figure_at(value, *path)
     return None if number is None else int(number)
 
 
@@ -185,9 +183,9 @@ def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, 
         pools = [
             PoolLoad(
                 pool=name[:_LONGEST_NAME],
-                active=_count(value_at(figures, "active")) or 0,
-                queue=_count(value_at(figures, "queue")) or 0,
-                rejected=_count(value_at(figures, "rejected")) or 0,
+                active=_count(figures, "active") or 0,
+                queue=_count(figures, "queue") or 0,
+                rejected=_count(figures, "rejected") or 0,
             )
             for name, figures in mapping_at(node, "thread_pool").items()
         ]
@@ -215,14 +213,14 @@ def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Index
 
 def _summed(name: str, shards: list[Any]) -> IndexWork:
     copies = [figures for shard in shards for figures in mapping_of(shard).values()]
+
+    def total(*path: str) -> float:
+        return sum(figure_at(figures, *path) or 0.0 for figures in copies)
+
     return IndexWork(
         index=name,
-        query_ms=sum(_figure(copy, "search", "query_time_in_millis") for copy in copies),
-        index_ms=sum(_figure(copy, "indexing", "index_time_in_millis") for copy in copies),
-        merge_ms=sum(_figure(copy, "merges", "total_time_in_millis") for copy in copies),
-        merges=sum(int(_figure(copy, "merges", "current")) for copy in copies),
+        query_ms=total("search", "query_time_in_millis"),
+        index_ms=total("indexing", "index_time_in_millis"),
+        merge_ms=total("merges", "total_time_in_millis"),
+        merges=int(total("merges", "current")),
     )
-
-
-def _figure(figures: object, group: str, name: str) -> float:
-    return number_of(value_at(figures, group, name), _LARGEST) or 0.0

@@ -11,14 +11,11 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.cluster.cpu_watch import name_some
-from airflow_provider_mediaops.cluster.query import check_show_queries, node_list
-from airflow_provider_mediaops.cluster.running_tasks.description_parser import query_of
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
+from airflow_provider_mediaops.cluster.query import check_show_queries
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
     MAX_LIST_BYTES,
     shard_times,
@@ -33,10 +30,10 @@ from airflow_provider_mediaops.exceptions import (
     PermissionDeniedError,
     ReplyTimeoutError,
 )
-from airflow_provider_mediaops.http.exchange import Beside, Blocking, Wait
+from airflow_provider_mediaops.http.exchange import Beside, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
@@ -62,12 +59,17 @@ _BETWEEN_SECONDS = 0.1
 _MOST_PARTS = 18
 # The stacks are taken after the interval, one snapshot each 10 ms: this is half of it, and the time of the first.
 _SNAPSHOT_SECONDS, _FIRST_SNAPSHOT_SECONDS, _LONGEST_SNAPSHOTS_SECONDS = 0.005, 0.01, 1.0
-# The heaviest kinds of requests whose query is looked up, tries for each of them, and in all.
-_MOST_LOOKUPS, _TRIES_OF_A_KIND, _MOST_TRIES = 10, 3, 30
+# How often a query is looked up of each kind of requests, and in all.
+_TRIES_OF_A_KIND, _MOST_TRIES = 3, 30
 # A lookup takes some milliseconds; with less time left, the next look would be late.
 _LOOKUP_SECONDS = 0.02
 
 Moment = Literal["start", "between", "end"]
+_NOT_ALLOWED = (
+    "The tasks of the nodes were not listed: the connection's user may not. Give it a role with the permission "
+    "cluster:monitor/tasks/lists, which the action group cluster_monitor of OpenSearch and the cluster privilege "
+    "monitor of Elasticsearch contain."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +85,11 @@ class Look:
 class TaskSampling:
     """Everything that was seen beside one report."""
 
-    # The nodes that were asked, by their ids (or by what they were asked for), with their names.
-    nodes: dict[str, str | None] = field(default_factory=dict)
+    nodes: dict[str, str | None] = field(default_factory=dict)  # the names of those that are asked, by id
     looks: list[Look] = field(default_factory=list)  # in order
     # The tasks of other nodes that started listed ones, by id, as far as they were looked up.
     ancestors: dict[str, Task] = field(default_factory=dict)
-    # By node id.
-    pools: dict[str, tuple[PoolLoad, ...]] = field(default_factory=dict)
+    pools: dict[str, tuple[PoolLoad, ...]] = field(default_factory=dict)  # by node id
     # The counters of indices by node id at the first reading, and at the second.
     shards_before: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
     shards_after: dict[str, dict[str, IndexWork]] = field(default_factory=dict)
@@ -97,20 +97,6 @@ class TaskSampling:
     node_remarks: dict[str, list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)  # the remarks that are to be logged
     shows_queries: bool = False  # whether queries are kept with their literals
-    refusal: str = ""  # a sentence about a missing permission, if the cluster has refused to list tasks
-    shapes: dict[str, str] = field(default_factory=dict)  # of queries by their texts
-
-    def cached_shape(self, query: str) -> str:
-        """Return the shape of a query, which is worked out once."""
-        if query not in self.shapes:
-            self.shapes[query] = shape_of(query)
-        return self.shapes[query]
-
-    def cache_shapes(self, tasks: Iterable[Task]) -> None:
-        """Work out the shapes of queries while the report is awaited. Done afterwards, this would delay it."""
-        for task in tasks:
-            if query := query_of(task.kind, task.description):
-                self.cached_shape(query)
 
     def warn(self, sentence: str) -> None:
         """Note a sentence for the files and for the log, once."""
@@ -122,13 +108,6 @@ class TaskSampling:
         """Note a failure, without the words of the reply: they may quote a query."""
         status = f" {error.status}" if error.status else ""
         self.warn(f"{what} ({type(error).__name__}{status}).")
-
-    def name_nodes(self, nodes: Iterable[str], names: dict[str, str | None]) -> None:
-        """Take the first nodes as those to ask, and note that there are more."""
-        found = list(nodes)
-        if len(found) > _MOST_NODES:
-            self.remarks.append(f"Tasks were listed of the {_MOST_NODES} busiest of {len(found)} nodes.")
-        self.nodes = {node: names.get(node) for node in found[:_MOST_NODES]}
 
     def snapshot(self) -> TaskSampling:
         """Return a copy that a call flow which is still being cut off does not change."""
@@ -170,16 +149,17 @@ class TaskSampler:
     """
 
     def __init__(self, ask: Ask, clock: Clock, *, shows_queries: bool = False) -> None:
-        self._ask = ask
-        self._clock = clock
+        self.ask = ask
+        self.clock = clock
+        #: Whether the cluster has not refused to list tasks.
+        self.is_allowed = True
         self._shows_queries = shows_queries
-        self._last: TaskSampling | None = None
 
     def beside(
         self, report: CallFlow[T], query: HotThreadsQuery, stats: NodeStats | None
     ) -> CallFlow[tuple[T, TaskSampling]]:
         """Ask for a report, and look at the tasks meanwhile; the result is that of ``report``, and what was seen."""
-        sampling = self.begin(stats, node_list(query.nodes))
+        sampling = self.begin(stats)
         looks = self.looks(sampling, query.interval_seconds, query.snapshots)
         text, error = yield Beside(report, looks, GRACE_SECONDS)
         if error:
@@ -187,27 +167,26 @@ class TaskSampler:
             sampling.warn(f"The tasks were not listed to the end, because of a fault ({type(error).__name__}).")
         return text, sampling.snapshot()
 
-    def begin(self, stats: NodeStats | None, selectors: Sequence[str] | None) -> TaskSampling:
+    def begin(self, stats: NodeStats | None) -> TaskSampling:
         """Choose the nodes to ask: the busiest of those that are captured."""
         sampling = TaskSampling(shows_queries=self._shows_queries)
-        if self._last and self._last.refusal:
+        if not self.is_allowed:
             # It was logged then.
-            sampling.refusal = self._last.refusal
-            sampling.remarks.append(sampling.refusal)
-        self._last = sampling
+            sampling.remarks.append(_NOT_ALLOWED)
         busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0)) if stats else []
-        names = {node.node_id: node.name for node in busiest if _ID.fullmatch(node.node_id)}
-        nodes = list(names if stats else selectors or ())
-        if not nodes:
-            sampling.warn("Tasks were not listed, because it is not known which nodes are hot: give nodes.")
-        sampling.name_nodes(nodes, names)
+        names = [(node.node_id, node.name) for node in busiest if _ID.fullmatch(node.node_id)]
+        if not names:
+            sampling.warn("Tasks were not listed, because the cluster did not say which nodes are hot.")
+        if len(names) > _MOST_NODES:
+            sampling.remarks.append(f"Tasks were listed of the {_MOST_NODES} busiest of {len(names)} nodes.")
+        sampling.nodes = dict(names[:_MOST_NODES])
         return sampling
 
     def looks(self, sampling: TaskSampling, interval_seconds: float, snapshots: int) -> CallFlow[None]:
         """Look at the tasks until the report should be there. An error of the cluster is noted, not raised."""
         if not sampling.nodes:
             return
-        series = _LookSeries(self._ask, self._clock, sampling)
+        series = _LookSeries(self, sampling)
         yield from series.read_pools()
         if not series.asked:
             return
@@ -226,17 +205,17 @@ class TaskSampler:
 class _LookSeries:
     """The looks beside one report, and what the cluster may still be asked for."""
 
-    def __init__(self, ask: Ask, clock: Clock, sampling: TaskSampling) -> None:
-        self._ask = ask
-        self._clock = clock
+    def __init__(self, sampler: TaskSampler, sampling: TaskSampling) -> None:
+        self._sampler = sampler
+        self._ask = sampler.ask
         self._sampling = sampling
-        self._begun = clock.monotonic()
+        self._begun = sampler.clock.monotonic()
         # Whether there are looks between the start and the end.
         self._is_dense = False
-        self._may_list = not sampling.refusal
+        self._may_list = sampler.is_allowed
         self._may_read_shards = False
         self._may_look_up = True
-        self._descriptions: dict[str, str] = {}
+        # The tasks that were looked up, and how many of each kind.
         self._tried: set[str] = set()
         self._tries: Counter[tuple[str, str | None, str | None]] = Counter()
 
@@ -246,23 +225,17 @@ class _LookSeries:
         return [node for node in self._sampling.nodes if node not in self._sampling.node_remarks]
 
     def _elapsed(self) -> float:
-        return self._clock.monotonic() - self._begun
+        return self._sampler.clock.monotonic() - self._begun
 
     def read_pools(self) -> CallFlow[None]:
         """Read the thread pools; nodes with a huge queue are not asked further."""
         sampling = self._sampling
         try:
-            pools = yield from self._ask(thread_pools(list(sampling.nodes)))
+            sampling.pools = yield from self._ask(thread_pools(list(sampling.nodes)))
         except MediaOpsError as error:
             sampling.warn_of("The thread pools could not be read", error)
             return
-        # The cluster knows nodes by their ids, whatever they were asked for.
-        if pools and not pools.keys() & sampling.nodes.keys():
-            # A name such as data:true stands for any number of nodes.
-            busiest = sorted(filter(_ID.fullmatch, pools), key=lambda node: -_load(pools[node]))
-            sampling.name_nodes(busiest, {})
-        sampling.pools = pools
-        queues = {node: sum(pool.queue for pool in pools.get(node, ())) for node in sampling.nodes}
+        queues = {node: sum(pool.queue for pool in sampling.pools.get(node, ())) for node in sampling.nodes}
         for node, queue in queues.items():
             if queue > _HUGE_QUEUE:
                 waiting = f"{queue:,} tasks wait in its thread pools, and to list them would be a load of its own"
@@ -289,45 +262,37 @@ class _LookSeries:
         except MediaOpsError as error:
             self._note(error)
             return
+        sampling.looks.append(Look(at, moment, listed.tasks))
+        self._is_dense = self._is_dense and listed.bytes <= _SMALL_REPLY_BYTES
         if listed.failures:
             sampling.warn(f"{listed.failures} of the nodes did not list their tasks in time.")
-        self._is_dense = self._is_dense and listed.bytes <= _SMALL_REPLY_BYTES
-        # A task that is listed again has the same description.
-        tasks = tuple(
-            replace(task, description=self._descriptions.setdefault(task.task_id, task.description))
-            for task in listed.tasks
-        )
-        sampling.looks.append(Look(at, moment, tasks))
         if listed.left_out:
-            sampling.warn(f"The list of tasks was cut off: only the first {len(tasks):,} were read.")
-        yield Blocking(partial(sampling.cache_shapes, tasks))
+            sampling.warn(f"The list of tasks was cut off: only the first {len(listed.tasks):,} were read.")
 
     def _note(self, error: MediaOpsError) -> None:
+        sampling = self._sampling
         if isinstance(error, PermissionDeniedError):
-            self._may_list = False
-            self._sampling.refusal = (
-                "The tasks of the nodes were not listed: the connection's user may not. Give it a role with the "
-                "permission cluster:monitor/tasks/lists, which the action group cluster_monitor of OpenSearch and the "
-                "cluster privilege monitor of Elasticsearch contain."
-            )
-            self._sampling.warn(self._sampling.refusal)
+            self._may_list = self._sampler.is_allowed = False
+            sampling.warn(_NOT_ALLOWED)
         elif isinstance(error, InvalidReplyError) and error.status is None:
             self._may_list = False
-            self._sampling.warn(f"The list of tasks was cut off: it is larger than {MAX_LIST_BYTES >> 20} MB.")
+            sampling.warn(f"The list of tasks was cut off: it is larger than {MAX_LIST_BYTES >> 20} MB.")
         else:
             self._is_dense = False
             # A cluster that needs so long for a list is not asked for another one.
             self._may_list = not isinstance(error, ReplyTimeoutError)
-            self._sampling.warn_of("The tasks could not be listed", error)
+            sampling.warn_of("The tasks could not be listed", error)
 
     def look_up(self, until: float) -> CallFlow[None]:
-        """Look up the coordinating tasks of the heaviest kinds of requests: only they contain the query."""
+        """Look up tasks that coordinate requests: only they contain the query."""
         for task in self._without_query():
+            parent_id, kind = str(task.parent_id), (task.kind, task.client, task.index)
             if self._elapsed() + _LOOKUP_SECONDS > until or len(self._tried) >= _MOST_TRIES:
                 return
-            parent_id = str(task.parent_id)
+            if parent_id in self._tried or self._tries[kind] >= _TRIES_OF_A_KIND:
+                continue
             self._tried.add(parent_id)
-            self._tries[_kind_of(task)] += 1
+            self._tries[kind] += 1
             try:
                 parent = yield from self._ask(single_task(parent_id))
             except NotFoundError:
@@ -339,28 +304,15 @@ class _LookSeries:
                 return
             if parent:
                 self._sampling.ancestors[parent_id] = parent
-                yield Blocking(partial(self._sampling.cache_shapes, [parent]))
 
     def _without_query(self) -> list[Task]:
-        """Return a task of each request to look up: kind by kind, the oldest first, then the youngest."""
+        """Return the listed parts of requests whose coordinating task is not listed, the heaviest first."""
         if not (self._sampling.looks and self._may_look_up):
             return []
         listed = self._sampling.looks[-1].tasks
-        known = {task.task_id for task in listed} | self._sampling.ancestors.keys() | self._tried
-        by_kind: dict[tuple[str, str | None, str | None], list[Task]] = {}
-        for task in listed:
-            if task.is_part and task.parent_id and task.parent_id not in known:
-                known.add(task.parent_id)
-                by_kind.setdefault(_kind_of(task), []).append(task)
-        # Kinds that were met before keep their right to the ten lookups.
-        kinds = sorted(by_kind, key=lambda kind: (not self._tries[kind], -_weight(by_kind[kind])))
-        room = _MOST_LOOKUPS - len(self._tries.keys() - by_kind.keys())
-        chosen: list[Task] = []
-        for kind in kinds[: max(room, 0)]:
-            oldest, *others = sorted(by_kind[kind], key=lambda task: -task.running_ms)
-            # The oldest of a kind is likely the heaviest one, and the youngest the most likely to last until then.
-            chosen += [oldest, *reversed(others)][: _TRIES_OF_A_KIND - self._tries[kind]]
-        return chosen
+        known = {task.task_id for task in listed}
+        parts = [task for task in listed if task.is_part and task.parent_id and task.parent_id not in known]
+        return sorted(parts, key=lambda task: -((task.cpu_ms or 0.0) + task.running_ms))
 
     def read_shards(self) -> CallFlow[dict[str, dict[str, IndexWork]]]:
         """Read the counters of the indices."""
@@ -371,15 +323,3 @@ class _LookSeries:
         except MediaOpsError as error:
             self._sampling.warn_of("The statistics of shards could not be read", error)
             return {}
-
-
-def _kind_of(task: Task) -> tuple[str, str | None, str | None]:
-    return task.kind, task.client, task.index
-
-
-def _weight(tasks: list[Task]) -> float:
-    return sum((task.cpu_ms or 0.0) + task.running_ms for task in tasks)
-
-
-def _load(pools: Sequence[PoolLoad]) -> int:
-    return sum(pool.active + pool.queue for pool in pools)

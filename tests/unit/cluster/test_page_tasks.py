@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_mediaops.cluster.page.document import page
-from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES
+from airflow_provider_mediaops.cluster.page.task_section import MOST_NODES
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
 from tests.unit.cluster.made_pages import BUSY, Document, capture, made
 from tests.unit.cluster.task_values import BULK, NODE, REPORT, TASKS, hostile_tasks
@@ -130,5 +130,5 @@ class TestLimits:
         assert len(document.of("script")) == len(harmless.of("script"))
         for character in "\u202e\u2028\x00\x1b\ud800\x85":
             assert character not in html
-        assert "x" * LONGEST_QUERY not in html
+        assert "x" * 300 not in html
         assert len(html) < 600_000

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.plugin import summaries
-from airflow_provider_mediaops.plugin.reading import read_text
+from airflow_provider_mediaops.plugin.list_page import summary_of
+from airflow_provider_mediaops.plugin.reading import CaptureFile
 from tests.unit.hot_threads_text import hostile
 from tests.unit.plugin.airflow_world import LIST_URL, START, older, text
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from httpx import Response
 
-    from airflow_provider_mediaops.plugin.reading import CaptureText
     from tests.unit.plugin.airflow_world import World
 
 
@@ -108,19 +107,17 @@ class TestFilters:
             ({"dag": "SEARCH"}, "search"),
             ({"cluster": "cluster_hot_search"}, "search"),
             ({"cluster": "hot_se"}, "search"),
-            ({"frame": "hot_search.STEP"}, "search"),
             ({"until": "2026-11-23T00:00"}, "search"),
-            ({"dag": "hot", "frame": "hot_search"}, "search"),
-            ({"dag": "hot_search", "frame": "which KIND"}, "search"),
+            ({"dag": "hot", "cluster": "SEARCH"}, "search"),
             ({"since": "2026-11-23T00:00"}, "write"),
         ],
     )
-    def test_by_dag_cluster_work_and_time(self, world: World, asked: dict[str, str], found: str) -> None:
+    def test_by_dag_cluster_and_time(self, world: World, asked: dict[str, str], found: str) -> None:
         (row,) = rows(world.get(LIST_URL, **asked))
         assert f"of-hot_{found}" in row
 
     @pytest.mark.parametrize(
-        "asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}]
+        "asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"cluster": "capture"}, {"dag": "_h"}]
     )
     def test_nothing_fits(self, world: World, asked: dict[str, str]) -> None:
         page = world.get(LIST_URL, **asked)
@@ -169,19 +166,15 @@ class TestPaging:
         pages = self.pages(world)
         assert sorted(run for page in pages for run in page) == sorted(runs)
 
-    def test_a_rare_top_frame_is_found_among_many(self, world: World) -> None:
-        add_runs(world, 45)
+    def test_captures_of_a_rare_cluster_are_found_among_many_of_similar_names(self, world: World) -> None:
+        for number in range(105):
+            ended = START + timedelta(minutes=number)
+            # The query of the database finds the name in the path, too.
+            world.add(run_id=f"run-{number:03}-", ended=ended, destination=f"/rare/{number}.txt")
         ended = START - timedelta(days=1)
-        world.add(run_id="run-999-", ended=ended, written=text("org.x.Rare.frame", at=ended))
-        pages = self.pages(world, frame="rare")
+        world.add(run_id="run-999-", ended=ended, cluster_conn_id="rare", written=text(at=ended))
+        pages = self.pages(world, cluster="rare")
         assert [run for page in pages for run in page] == ["run-999-"]
-
-    def test_search_for_one_page_is_bounded_and_says_so(self, world: World) -> None:
-        add_runs(world, 101)
-        page = world.get(LIST_URL, frame="rare")
-        assert not rows(page)
-        assert "Of 100 captures, these have such a kind of work or top frame." in page.text
-        assert older(page.text)
 
     @pytest.mark.parametrize("skip", ["x", "-1", "1.5", "²", "9" * 400])
     def test_a_position_that_is_none_is_the_beginning(self, world: World, skip: str) -> None:
@@ -189,23 +182,18 @@ class TestPaging:
         assert len(rows(world.get(LIST_URL, skip=skip))) == 1
 
 
-class TestSummaries:
-    @pytest.fixture
-    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Return the paths of the texts that are read."""
-        paths: list[str] = []
+def test_a_text_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = CaptureFile.read
+    read: list[str] = []
 
-        def noting(path: str, *, max_bytes: int) -> CaptureText:
-            paths.append(path)
-            return read_text(path, max_bytes=max_bytes)
+    def noting(file: CaptureFile, *, max_bytes: int) -> str:
+        read.append(file.name)
+        return whole(file, max_bytes=max_bytes)
 
-        monkeypatch.setattr(summaries, "read_text", noting)
-        return paths
-
-    def test_a_text_is_read_again_only_when_it_has_changed(self, tmp_path: Path, read: list[str]) -> None:
-        file = tmp_path / "a.txt"
-        file.write_text(text("org.x.One.step"))
-        assert summaries.summary_of(str(file)) == summaries.summary_of(str(file))
-        assert len(read) == 1
-        file.write_text(text("org.x.Another.step"))
-        assert summaries.summary_of(str(file)).frame == "Another.step"
+    monkeypatch.setattr(CaptureFile, "read", noting)
+    file = tmp_path / "a.txt"
+    file.write_text(text("org.x.One.step"))
+    assert summary_of(str(file)) == summary_of(str(file))
+    assert len(read) == 1
+    file.write_text(text("org.x.Another.step"))
+    assert summary_of(str(file)).frame == "Another.step"

@@ -37,7 +37,6 @@ class TestReport:
         assert response.headers["content-type"] == "text/html; charset=utf-8"
         assert "Hot threads of search_prod" in response.text
         assert "Work.step" in response.text
-        assert "at once, without waiting for high CPU" in response.text
         assert "88.0 %" in response.text
 
     def test_text_of_the_cluster_is_never_markup(self, world: World) -> None:

@@ -132,7 +132,7 @@ class TestList:
         assert not older(second)
         assert "their" not in (first + second).replace("the DAGs whose task instances", "")
 
-    @pytest.mark.parametrize("name", ["dag", "cluster", "frame"])
+    @pytest.mark.parametrize("name", ["dag", "cluster"])
     def test_no_filter_finds_those_that_may_not_be_read(self, world: World, name: str) -> None:
         world.add("theirs", cluster_conn_id="theirs", written=text("org.x.theirs.run"))
         page = world.get(LIST_URL, f"{DAG_ONLY}theirs", **{name: "theirs"}).text

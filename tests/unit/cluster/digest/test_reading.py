@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, belongs_to_capture, read_captures
+from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, read_captures
 from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 from tests.unit.storage.attached import attached
@@ -116,12 +113,6 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
     assert max(read_bytes) <= 1 << 16
 
 
-def test_text_of_another_time_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pasted.txt").write_text(TEXT)
-    monkeypatch.setattr(reading, "read_reports", lambda _: pytest.fail("parsed"))
-    assert read(tmp_path, from_day(3)) == FoundSums(outside=1)
-
-
 def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp_path: Path) -> None:
     days = [(10 + day, MONDAY + timedelta(days=day)) for day in range(4)]
     texts = [text_at(at, hot("data-1", "search", share, SEARCH)) for share, at in days]
@@ -162,8 +153,7 @@ def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     file = write_capture(tmp_path, MONDAY, TEXT, formats=("txt",))
     (files,) = find_captures([str(tmp_path)])
     file.unlink()
-    gone = "it was there when the files were listed, and is gone"
-    assert read_captures(files, Period(), unexpected) == FoundSums(damage=gone)
+    assert read_captures(files, Period(), unexpected) == FoundSums(damage="it is gone")
 
 
 def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
@@ -192,14 +182,6 @@ def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
         assert (each.time, each.series, each.frames, each.stacks) == (one.time, one.series, one.frames, one.stacks)
 
 
-def test_json_file_that_does_not_say_when_does_not_hide_the_captures_of_the_text_beside_it(tmp_path: Path) -> None:
-    """``airflow mediaops hot-threads --json`` makes such a file, of a text to which others may be appended since."""
-    (tmp_path / "pasted.json").write_text(json.dumps(parse(TEXT).to_dict()))
-    texts = [text_at(MONDAY + timedelta(days=day), hot("data-1", "search", 50, SEARCH)) for day in range(3)]
-    (tmp_path / "pasted.txt").write_text("".join(texts))
-    assert [each.time for each in read(tmp_path).sums] == [from_day(day).since for day in range(3)]
-
-
 def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     (tmp_path / "a.json").write_text('{"took": 5}')
@@ -221,13 +203,7 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     (found,) = read_captures(files, Period(), warnings.append).sums
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
     (warning,) = warnings
-    assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: it ")
-
-
-def test_pipe_belongs_to_no_capture(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.json")
-    (files,) = find_captures([str(tmp_path)])
-    assert not belongs_to_capture(files)
+    assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: ")
 
 
 NAMES = (

@@ -13,7 +13,6 @@ from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks import replies
-from airflow_provider_mediaops.cluster.running_tasks import sampling as task_sampling
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling, look_times
 from airflow_provider_mediaops.http.client import Client
@@ -65,8 +64,6 @@ class Tour:
             "shards": replied(shards(orders=100)),
             **answers,
         }
-        #: How many shapes of queries there were before and after each `Blocking` step.
-        self.shapes_in_threads: list[tuple[int, int]] = []
         #: What was asked, and when, in milliseconds.
         self.asked: list[tuple[int, str]] = []
         self.requests: list[Request] = []
@@ -75,9 +72,9 @@ class Tour:
         self.sampler = TaskSampler(client.ask, self.clock.clock)
         self.stats = stats
 
-    def run(self, interval: str = "500ms", snapshots: int = 10, nodes: Any = None) -> TaskSampling:
-        query = HotThreadsQuery(nodes, interval=interval, snapshots=snapshots)
-        sampling = self.sampler.begin(self.stats, query.nodes)
+    def run(self, interval: str = "500ms", snapshots: int = 10) -> TaskSampling:
+        query = HotThreadsQuery(interval=interval, snapshots=snapshots)
+        sampling = self.sampler.begin(self.stats)
         self.asked.clear()
         began = self.clock.seconds
         asking = self.sampler.looks(sampling, query.interval_seconds, query.snapshots)
@@ -89,9 +86,7 @@ class Tour:
                 continue
             if isinstance(step, Blocking):
                 # A large reply is parsed in a thread.
-                before, result = len(sampling.shapes), step.action()
-                self.shapes_in_threads.append((before, len(sampling.shapes)))
-                step = advance(asking, result)
+                step = advance(asking, step.action())
                 continue
             assert isinstance(step, Request)
             self.requests.append(step)
@@ -172,19 +167,6 @@ class TestRestraint:
         assert set(tour.listed) == {node_id("node-2")}
         assert list(sampling.nodes) == [node_id("node-1"), node_id("node-2")]
 
-    def test_of_a_name_for_many_nodes_the_ten_busiest_are_asked(self) -> None:
-        loads = [(f"id-{number:02}", 12 - number) for number in range(12)]
-        figures = {node: {"thread_pool": {"search": {"active": active}}} for node, active in loads}
-        # With the last name, all nodes would be asked.
-        tour = Tour(None, pools=replied({"nodes": {"*": figures["id-00"], **figures}}))
-
-        sampling = tour.run(nodes=["data:true"])
-
-        asked = {node for each in tour.listed for node in each.split(",")}
-        assert len(asked) == len(sampling.nodes) == 10
-        assert "*" not in asked
-        assert sampling.remarks == ["Tasks were listed of the 10 busiest of 12 nodes."]
-
     @pytest.mark.parametrize(
         "answers",
         [
@@ -235,21 +217,19 @@ class TestRestraint:
 class TestNodes:
     def test_the_busiest_are_asked(self) -> None:
         many = NodeStats(tuple(NodeCpu(f"id-{number}", f"n{number}", percent=number) for number in range(30)))
-        sampling = Tour(many).sampler.begin(many, None)
+        sampling = Tour(many).sampler.begin(many)
         assert list(sampling.nodes) == [f"id-{number}" for number in range(29, 19, -1)]
         assert sampling.remarks == ["Tasks were listed of the 10 busiest of 30 nodes."]
 
-    def test_without_cpu_those_that_were_named_are_asked(self) -> None:
-        tour = Tour(None)
-        sampling = tour.run(nodes="node-1")
-        assert sampling.nodes == {node_id("node-1"): None}
-        assert len(sampling.looks) == 7
+    def test_id_that_may_stand_for_several_nodes_is_not_asked(self) -> None:
+        odd = NodeStats((NodeCpu("*", "all", percent=99.0), *NODES.nodes))
+        assert list(Tour(odd).sampler.begin(odd).nodes) == [node_id("node-1")]
 
-    def test_without_cpu_and_names_no_node_is_hot(self) -> None:
+    def test_without_cpu_no_node_is_hot(self) -> None:
         tour = Tour(None)
         sampling = tour.run()
         assert tour.asked == []
-        assert "give nodes" in sampling.warnings[0]
+        assert "did not say which nodes are hot" in sampling.warnings[0]
 
 
 def searches(*requests: tuple[int, str, float], opaque_id: str | None = None) -> Callable[[int], Response]:
@@ -300,34 +280,6 @@ def test_queries_are_looked_up_with_a_few_tries_for_each_kind(answers: dict[str,
 
 
 class TestQueries:
-    def test_shape_of_a_query_is_worked_out_in_a_thread_while_the_report_is_awaited(self) -> None:
-        looked_up, in_a_list = Tour(), Tour(list=replied(task_list(LISTED_QUERY)))
-        assert list(looked_up.run().shapes.values()) == ['{"query":{"match":{"title":"?"}}}']
-        assert list(in_a_list.run().shapes.values()) == ['{"size":"?"}']
-        assert (0, 1) in looked_up.shapes_in_threads
-        assert (0, 1) in in_a_list.shapes_in_threads
-
-    def test_a_list_that_was_cut_off_is_said_to_be_before_its_shapes_are_worked_out(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The looks may be cut off meanwhile."""
-        said: list[list[str]] = []
-        monkeypatch.setattr(replies, "MAX_TASKS", 1)
-        monkeypatch.setattr(TaskSampling, "cache_shapes", lambda self, _: said.append(list(self.warnings)))
-        Tour(list=replied(task_list(listed(1, 0), listed(2, 0)))).run()
-        assert said[0] == ["The list of tasks was cut off: only the first 1 were read."]
-
-    def test_shape_of_a_query_is_worked_out_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        read: list[str] = []
-
-        def shape_of(query: str) -> str:
-            read.append(query)
-            return query
-
-        monkeypatch.setattr(task_sampling, "shape_of", shape_of)
-        Tour(list=replied(task_list(LISTED_QUERY))).run()
-        assert read == ['{"size": 0}']
-
     def test_the_query_of_esql_is_looked_up_for_its_parts(self) -> None:
         action = "indices:data/read/esql"
         root = listed(7, 0, action=action, parent=None, description="FROM a | LIMIT 1")
@@ -335,7 +287,7 @@ class TestQueries:
             list=replied(task_list(listed(1, 0, action=f"{action}/compute", description="plan"))),
             task=replied({"completed": False, "task": {**root, "node": COORDINATOR}}),
         )
-        assert tour.run().shapes == {"ES|QL: FROM a | LIMIT 1": "ES|QL: FROM a | LIMIT ?"}
+        assert [task.description for task in tour.run().ancestors.values()] == ["FROM a | LIMIT 1"]
 
     def test_a_refusal_ends_the_lookups(self) -> None:
         tour = Tour(list=searches((1, "a", 50.0), (2, "b", 900.0)), task=FORBIDDEN)
@@ -343,11 +295,11 @@ class TestQueries:
         assert len(tour.times("task")) == 1
         assert sampling.warnings == ["The queries of some requests could not be read (PermissionDeniedError 403)."]
 
-    def test_the_oldest_of_a_kind_comes_first_and_then_the_youngest(self) -> None:
+    def test_three_of_a_kind_are_looked_up_the_oldest_first(self) -> None:
         tour = Tour(list=searches((1, "a", 50.0), (2, "a", 900.0), (3, "a", 5.0), (4, "a", 300.0)))
         tour.run()
         looked_up = [request.path for request in tour.requests if request.path.startswith("/_tasks/")]
-        assert [path.rpartition("%3A")[2] for path in looked_up] == ["2", "3", "1"]
+        assert [path.rpartition("%3A")[2] for path in looked_up] == ["2", "4", "1"]
 
 
 CALLS: list[Call[Any]] = [
