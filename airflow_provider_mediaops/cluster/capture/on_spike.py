@@ -7,7 +7,6 @@ One call flow serves the worker and the triggerer. Files are written in a thread
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 # So many failures are listed: the last ones.
 _TOLD_FAILURES = 20
 _LONGEST_MESSAGE = 500
-# Ids are of these characters. With any other, an id may stand for several nodes, or for none.
-_ID = re.compile(r"(?!\.+\Z)[\w.-]+", re.ASCII)
 # Clusters take some 4,000 characters of address; there are others beside the ids.
 _LONGEST_IDS = 3000
 
@@ -111,15 +108,9 @@ def _may_pass(error: MediaOpsError) -> bool:
 
 def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Reading]:
     ids = [node.node_id for node in spike.nodes]
-    if not all(map(_ID.fullmatch, ids)):
-        why = "not all of them with an id that can be asked for"
-    elif len(",".join(ids)) > _LONGEST_IDS:
-        why = "too many to be named in one request"
-    else:
+    if len(",".join(ids)) <= _LONGEST_IDS:
         return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=(), failed=0))
-    remark = (
-        f"{len(ids)} {'node' if len(ids) == 1 else 'nodes'} ran hot, {why}: the report is of all that were watched."
-    )
+    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
     return query, Reading(spike.stats, (remark,))
 
 
