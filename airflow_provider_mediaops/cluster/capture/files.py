@@ -11,8 +11,7 @@ from airflow_provider_mediaops.storage.path_checks import check_writable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
 
@@ -85,7 +84,7 @@ class CaptureFiles:
         return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
 
     def _add_to_page(self, capture: Capture, path: str | None) -> None:
-        from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+        from airflow_provider_mediaops.cluster.capture.model import PackedCapture
 
         if not self._for_page and capture.stats and capture.stats.cluster_name:
             self._title = f"Hot threads of {capture.stats.cluster_name}"

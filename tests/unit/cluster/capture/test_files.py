@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
 from airflow_provider_mediaops.cluster.capture.plan import FORMATS
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 from airflow_provider_mediaops.cluster.models import NodeStats
