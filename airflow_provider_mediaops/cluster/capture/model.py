@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
 from airflow_provider_mediaops.cluster.cpu_watch import name_some
-from airflow_provider_mediaops.cluster.folded import measures, tally_of
+from airflow_provider_mediaops.cluster.folded import folded, measures, tally_of
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
-    InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -103,7 +102,7 @@ class Capture:
 
     def content(self, format: str) -> bytes:
         """
-        Return the content of one of the capture's files, in one of :data:`FORMATS` but for the page; else ValueError.
+        Return the content of one of the capture's files: ``txt``, ``json``, ``folded`` or ``kinds``.
 
         ``txt`` is the report as it came, byte for byte; ``json`` the circumstances of the capture, the running tasks if
         they were asked for, the statistics of the nodes if they are known, the kinds of work, and the report, in ASCII;
@@ -113,11 +112,7 @@ class Capture:
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
             return _json_of(self)
-        if format in {"folded", "kinds"}:
-            from airflow_provider_mediaops.cluster.folded import folded
-
-            return folded([self.report], kinds_first=format == "kinds").encode()
-        raise InvalidArgumentError(f"format is txt, json, folded or kinds for a single capture; not {format!r}.")
+        return folded([self.report], kinds_first=format == "kinds").encode()
 
     def summary(self) -> dict[str, Any]:
         """

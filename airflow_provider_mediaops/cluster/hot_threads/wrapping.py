@@ -78,15 +78,13 @@ _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
 _CHANGING = re.compile(
     r"(?P<second>:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>[ \t]+)"
-    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b)"
-    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)"
+    r"|(?P<day_or_month>\b[A-Z][a-z]{2}\b)"
 )
 _CHANGES = {
     "second": ":[0-9]{2}(?:[.,][0-9]+)?",
     "number": "[0-9]+",
     "blank": "[ \t]+",
-    "day": "[A-Z][a-z]{2}",
-    "month": "[A-Z][a-z]{2}",
+    "day_or_month": "[A-Z][a-z]{2}",
 }
 
 # Broken lines.
