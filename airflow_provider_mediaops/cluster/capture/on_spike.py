@@ -46,7 +46,7 @@ _LONGEST_IDS = 3000
 def capture_when_hot(
     ask: Ask,
     plan: CapturePlan,
-    keeper: CaptureFiles,
+    files: CaptureFiles,
     *,
     readings: Readings[NodeStats] | None = None,
     deadline: float = float("inf"),
@@ -64,8 +64,8 @@ def capture_when_hot(
     ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
     kept. The log is called with a level of :mod:`logging` and a sentence.
     """
-    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
-    yield Blocking(keeper.check)
+    series = _Series(ask, plan, files, log, clock or Clock(), timed_out=timed_out, cause=cause)
+    yield Blocking(files.check)
     if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
     verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
@@ -120,7 +120,7 @@ class _Series:
 
     ask: Ask
     plan: CapturePlan
-    keeper: CaptureFiles
+    files: CaptureFiles
     log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False
@@ -156,9 +156,9 @@ class _Series:
             )
             if reading:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
-            if self.keeper.shows_statistics and self._is_time_for_statistics(number):
+            if self.files.shows_statistics and self._is_time_for_statistics(number):
                 capture.statistics = yield from read_statistics(self.ask, query)
-            self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
+            self._kept.append((yield Blocking(lambda: self.files.keep(capture, number))))
         except (MediaOpsError, OSError):
             metrics.count("cluster.captures.failed")
             raise
@@ -182,11 +182,11 @@ class _Series:
                 yield from self.take(query, number)
             except MediaOpsError as error:
                 if not _may_pass(error):
-                    yield Blocking(self.keeper.finish)
+                    yield Blocking(self.files.finish)
                     raise
                 self.note(error, number)
                 self.log(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
-        yield Blocking(self.keeper.finish)
+        yield Blocking(self.files.finish)
         return self.outcome()
 
     def note(self, error: MediaOpsError, number: int) -> None:
