@@ -38,6 +38,29 @@ _TYPES[type(None)] = "null"
 # Names that another module defines, and that this one only imports for others.
 _IMPORTED = {"version_compat": ["RetryDecision", "RetryPolicy", "TaskDeferralError", "TaskDeferralTimeout"]}
 
+#: The headings of the families of kinds of work.
+FAMILIES = {
+    "search": "Search",
+    "fetch": "Fetch phase",
+    "agg": "Aggregations",
+    "index": "Indexing",
+    "ingest": "Ingest pipelines",
+    "merge": "Merges",
+    "refresh": "Refresh",
+    "flush": "Flush",
+    "recovery": "Recovery",
+    "snapshot": "Snapshots",
+    "cluster": "Cluster state",
+    "stats": "Statistics and logging",
+    "security": "Security",
+    "network": "Network",
+    "esql": "ES|QL",
+    "language": "SQL, PPL, EQL",
+    "background": "Background features",
+    "jvm": "The JVM",
+    "idle": "Idle threads",
+}
+
 
 def filled(page: str) -> str:
     """Put what the code says after the comments of a page."""
@@ -208,7 +231,7 @@ def _benchmarks(name: str) -> str:
 
 def _kinds(_name: str) -> str:
     """Return a table for each family of kinds of work: the labels, and what to look at next."""
-    from airflow_provider_mediaops.cluster.kinds_of_work.table import FAMILIES, kinds_of_work
+    from airflow_provider_mediaops.cluster.kinds_of_work.table import kinds_of_work
 
     parts = []
     for family, heading in FAMILIES.items():

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cli.report_summary import ReportFacts, facts_of, summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 

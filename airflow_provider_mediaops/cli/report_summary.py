@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.cli.terminal import Part
-    from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
     from airflow_provider_mediaops.cluster.comparison import Comparison
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind

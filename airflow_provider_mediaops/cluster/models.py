@@ -24,27 +24,18 @@ _MOST_NODES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class NodeCpu:
-    """
-    The CPU of one node.
+    """The CPU of one node."""
 
-    :param node_id: the id, which stays with the node's data.
-    :param name: its name.
-    :param host: host name or address.
-    :param ip: address, with a port on most versions.
-    :param roles: such as ``data`` and ``ingest``.
-    :param percent: CPU in percent; None if the node does not report it, which is not the same as zero.
-    :param source: the measure of ``percent``: ``os`` for the machine, ``process`` for the node's own process,
-        ``cgroup`` for its container against the limit; None if none is known.
-    :param load_average: the load average of the machine by period (``1m``, ``5m``, ``15m``), if it is given.
-    """
-
-    node_id: str
-    name: str | None = None
-    host: str | None = None
-    ip: str | None = None
-    roles: tuple[str, ...] = ()
-    percent: float | None = None
+    node_id: str  #: the id, which stays with the node's data
+    name: str | None = None  #: its name
+    host: str | None = None  #: host name or address
+    ip: str | None = None  #: address, with a port on most versions
+    roles: tuple[str, ...] = ()  #: such as ``data`` and ``ingest``
+    percent: float | None = None  #: CPU in percent; None if the node does not report it, which is not the same as zero
+    #: the measure of ``percent``: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its
+    #: container against the limit; None if none is known
     source: Measure | None = None
+    #: the load average of the machine by period (``1m``, ``5m``, ``15m``), if it is given
     load_average: Mapping[str, float] | None = None
 
     @property
@@ -71,22 +62,14 @@ class NodeCpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeStats:
-    """
-    The statistics of several nodes.
+    """The statistics of several nodes."""
 
-    :param nodes: the nodes that answered.
-    :param failures: a sentence for each node that did not, of those whose failure is described.
-    :param cluster_name: the cluster's name.
-    :param failed: the number of nodes that did not answer.
-    :param measure: the measure that was asked for.
-    :param containers: the counters of the nodes in containers with a limit, by node id.
-    """
-
-    nodes: tuple[NodeCpu, ...]
-    failures: tuple[str, ...] = ()
-    cluster_name: str | None = None
-    failed: int = 0
-    measure: CpuMeasure = "auto"
+    nodes: tuple[NodeCpu, ...]  #: the nodes that answered
+    failures: tuple[str, ...] = ()  #: a sentence for each node that did not, of those whose failure is described
+    cluster_name: str | None = None  #: the cluster's name
+    failed: int = 0  #: the number of nodes that did not answer
+    measure: CpuMeasure = "auto"  #: the measure that was asked for
+    #: the counters of the nodes in containers with a limit, by node id
     containers: Mapping[str, CgroupUse] = field(default_factory=dict)
 
     @classmethod
@@ -94,12 +77,9 @@ class NodeStats:
         cls, body: Mapping[str, Any], measure: CpuMeasure = "auto", before: Mapping[str, CgroupUse] | None = None
     ) -> NodeStats:
         """
-        Parse the reply of ``/_nodes/stats``.
+        Parse the reply of ``/_nodes/stats``, without the values of an unexpected type.
 
-        :param body: the JSON object.
-        :param measure: the measure of the CPU.
-        :param before: the counters of an earlier reply, without which the use of containers is unknown.
-        :returns: its nodes and failures, without the values of an unexpected type.
+        Without the counters of an earlier reply, ``before``, the use of containers is unknown.
         """
         nodes = {node_id: mapping_of(node) for node_id, node in mapping_at(body, "nodes").items()}
         counts = mapping_at(body, "_nodes")
@@ -132,11 +112,7 @@ class NodeStats:
         return "; ".join(self.failures) or "the reply does not say why"
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
-        """
-        Return the entries of a list of nodes that select none of these nodes.
-
-        :param selectors: the entries; None for all nodes.
-        """
+        """Return the entries of a list of nodes that select none of these nodes; None stands for all nodes."""
         # Most entries are whole names, and a thousand triggers call this for each reading of hundreds of nodes.
         names = {name for node in self.nodes for name in (node.node_id, node.name, node.host, node.ip)}
         rest = [entry for entry in selectors or () if entry not in names]
@@ -146,10 +122,8 @@ class NodeStats:
         """
         Narrow the statistics of all nodes to those that a list means.
 
-        A node that failed still counts, unless each entry is a name of one that answered: it may be meant.
-
-        :param selectors: the entries of a plain list; None for all nodes.
-        :returns: the statistics, perhaps of no node.
+        A node that failed still counts, unless each entry is a name of one that answered: it may be meant. None stands
+        for all nodes.
         """
         if selectors is None:
             return self

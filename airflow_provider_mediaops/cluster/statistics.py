@@ -31,45 +31,47 @@ _MOST_POOLS = 50
 class Heap(TypedDict):
     """The heap of a node."""
 
-    used_bytes: float | None  # None if the node does not say
-    max_bytes: float | None
-    used_percent: float
+    used_bytes: float | None  #: the used part; None if the node does not say
+    max_bytes: float | None  #: the limit
+    used_percent: float  #: the used part in percent
 
 
 class Collector(TypedDict):
     """The work of the garbage collectors of a node, without those that work beside its threads all the time."""
 
-    collections: int
-    milliseconds: float
-    share_percent: float  # of the period
+    collections: int  #: their number
+    milliseconds: float  #: the time that they took
+    share_percent: float  #: this time in percent of the period
 
 
 class Pool(TypedDict):
     """A thread pool with a queue, or with rejections."""
 
-    pool: str
-    active: int  # threads at work
-    queue: int  # tasks that waited
-    rejected: int  # tasks that it refused in the period
+    pool: str  #: its name
+    active: int  #: the number of its threads that were at work
+    queue: int  #: the number of tasks that waited
+    rejected: int  #: the number of tasks that it refused in the period
 
 
 class Throttling(TypedDict):
-    """How often the container of a node reached its processor limit."""
+    """The periods of the limit on the processor time of a node's container."""
 
-    periods: int
-    throttled: int  # those in which it was stopped at its limit
+    periods: int  #: their number
+    throttled: int  #: the number of those in which the container was stopped at its limit
 
 
 class NodeStatistics(TypedDict):
-    """The statistics of a node right after a capture; None for what it does not say."""
+    """The statistics of a node right after a capture."""
 
-    node_id: str
-    node: str  # its name, or its id
-    seconds: float | None  # the length of the period that the counters are of; None for the time since the node's start
-    heap: Heap | None
-    collector: Collector | None
-    pools: list[Pool]  # those with a queue or rejections, the longest queue first
-    throttling: Throttling | None  # None if the node runs in no container with a limit
+    node_id: str  #: its id
+    node: str  #: its name, or its id
+    #: the length of the period that the counters are of; None if that is the time since the node's start
+    seconds: float | None
+    heap: Heap | None  #: the heap; None if the node does not say, as all others
+    collector: Collector | None  #: the garbage collection in the period
+    pools: list[Pool]  #: the thread pools with a queue, or with rejections in the period, the longest queue first
+    #: the throttling of the container in the period; None if the node runs in none with a limit
+    throttling: Throttling | None
 
 
 # The counters of a node by name, which begin at its start; None for one that it does not give.

@@ -109,7 +109,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
         files = self._files(context)
         plan, _ = read_plan(given_arguments(self))
-        return partial(capture_when_hot, plan=plan, keeper=files, log=self.log.log, cause="at once, by a notifier")
+        return partial(capture_when_hot, plan=plan, files=files, log=self.log.log, cause="at once, by a notifier")
 
     def _files(self, context: Context) -> CaptureFiles:
         """Read the rendered destination."""

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.json_head import read_head
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
 from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks

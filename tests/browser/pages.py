@@ -21,7 +21,7 @@ from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import PackedCapture
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 TASKS_RECORDED = RECORDED.parent / "running_tasks"

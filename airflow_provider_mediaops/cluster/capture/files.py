@@ -11,8 +11,7 @@ from airflow_provider_mediaops.storage.path_checks import check_writable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
 
@@ -44,7 +43,6 @@ class CaptureFiles:
         self._title = "Hot threads"
         self._kept = 0
         self._for_page: list[PackedCapture] = []
-        self._has_shown_folder = False
 
     @property
     def shows_statistics(self) -> bool:
@@ -80,13 +78,13 @@ class CaptureFiles:
         path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
         self._for_page.clear()
-        self._log.info("Wrote the page of %d capture(s): %s", self._kept, self._shown(lasting(path)))
+        self._log.info("Wrote the page of %d capture(s): %s", self._kept, lasting(path))
 
     def _paths(self, number: int) -> dict[str, str]:
         return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
 
     def _add_to_page(self, capture: Capture, path: str | None) -> None:
-        from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+        from airflow_provider_mediaops.cluster.capture.model import PackedCapture
 
         if not self._for_page and capture.stats and capture.stats.cluster_name:
             self._title = f"Hot threads of {capture.stats.cluster_name}"
@@ -98,15 +96,9 @@ class CaptureFiles:
         for warning in capture.warnings():
             self._log.warning("%s", warning)
         self._kept += 1
-        where = self._shown(_joined(paths)) if paths else "for the page"
+        where = _joined(paths) if paths else "for the page"
         nodes = len(capture.report.nodes)
         self._log.info("Captured the hot threads of %d node(s): %s; %s", nodes, where, hottest_sentence(capture))
-
-    def _shown(self, path: str) -> str:
-        """Return a path for the log: whole the first time, then without the folder, which is the same."""
-        shown = path.rpartition("/")[2] if self._has_shown_folder else path
-        self._has_shown_folder = True
-        return shown
 
 
 def _joined(paths: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property, partial
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
 from airflow_provider_mediaops.cluster.cpu_watch import name_some
+from airflow_provider_mediaops.cluster.folded import folded, measures, tally_of
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
-    InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.capture.plan import Reason
+    from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
-    from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling
     from airflow_provider_mediaops.cluster.statistics import NodeStatistics
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 # Merges of each shard are a kind of their own.
 _MOST_KINDS = 100
+_CHUNK_CHARACTERS = 1 << 20
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 
@@ -67,7 +70,6 @@ class Capture:
     @cached_property
     def kinds(self) -> tuple[HotKind, ...]:
         """The kinds of work of the hot threads, the hottest first."""
-        from airflow_provider_mediaops.cluster.folded import measures
         from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
 
         return hot_kinds(self.report, measures([self.report])[0])
@@ -100,7 +102,7 @@ class Capture:
 
     def content(self, format: str) -> bytes:
         """
-        Return the content of one of the capture's files, in one of :data:`FORMATS` but for the page; else ValueError.
+        Return the content of one of the capture's files: ``txt``, ``json``, ``folded`` or ``kinds``.
 
         ``txt`` is the report as it came, byte for byte; ``json`` the circumstances of the capture, the running tasks if
         they were asked for, the statistics of the nodes if they are known, the kinds of work, and the report, in ASCII;
@@ -110,20 +112,7 @@ class Capture:
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
             return _json_of(self)
-        if format in {"folded", "kinds"}:
-            from airflow_provider_mediaops.cluster.folded import folded
-
-            return folded([self.report], kinds_first=format == "kinds").encode()
-        raise InvalidArgumentError(f"format is txt, json, folded or kinds for a single capture; not {format!r}.")
-
-    def circumstances(self) -> dict[str, Any]:
-        """Return in plain values when and why it was taken, and of which nodes."""
-        return {
-            "taken": self.taken and self.taken.isoformat(timespec="milliseconds"),
-            "reason": self.reason,
-            "cause": self.cause,
-            "nodes_asked": self.selectors and list(self.selectors),
-        }
+        return folded([self.report], kinds_first=format == "kinds").encode()
 
     def summary(self) -> dict[str, Any]:
         """
@@ -155,6 +144,58 @@ class Capture:
             return self.remarks
         what = "A node that does not exist, failed, or did not answer within timeout has no section in it."
         return (*self.remarks, f"Not in the report: {name_some(self.missing)}. {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCapture:
+    """A capture that waits for its page, so compressed that a series hardly adds up in memory; None is unknown."""
+
+    packed: bytes  # the text, compressed
+    tally: Tally  # the threads of the report, counted by their kinds
+    taken: datetime | None = None
+    cpu: Sequence[NodeCpu] | None = None  # of the nodes at that moment
+    remarks: tuple[str, ...] = ()
+    path: str | None = None  # of the file that holds the whole text
+    cause: str = ""  # why it was taken; empty if it is unknown
+    running_tasks: RunningTasks | None = None
+    statistics: Sequence[NodeStatistics] | None = None
+
+    @classmethod
+    def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
+        """Pack a capture."""
+        return cls(
+            packed=_packed(capture.text),
+            tally=tally_of(capture.report),
+            taken=capture.taken,
+            cpu=capture.stats.nodes if capture.stats else None,
+            remarks=capture.all_remarks,
+            path=path,
+            cause=capture.cause,
+            running_tasks=capture.running_tasks,
+            statistics=capture.statistics,
+        )
+
+    @property
+    def text(self) -> str:
+        """The text, decompressed at each access."""
+        return zlib.decompress(self.packed).decode("utf-8", "surrogatepass")
+
+    @property
+    def report(self) -> HotThreadsReport:
+        """The report, parsed at each access."""
+        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+
+        return parse(self.text)
+
+
+def _packed(text: str) -> bytes:
+    # In pieces, so that the bytes of a large text are not in memory as a whole.
+    compressor = zlib.compressobj(1)
+    pieces = [
+        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogatepass"))
+        for start in range(0, len(text), _CHUNK_CHARACTERS)
+    ]
+    return b"".join([*pieces, compressor.flush()])
 
 
 def _now() -> datetime:
@@ -230,7 +271,13 @@ def _json_of(capture: Capture) -> bytes:
     # Node by node: the plain values of a whole report take several times the memory of its text.
     written = BytesIO()
     # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
-    written.write(b'{\n "capture": ' + _indented(capture.circumstances(), 1) + b",\n")
+    circumstances = {
+        "taken": capture.taken and capture.taken.isoformat(timespec="milliseconds"),
+        "reason": capture.reason,
+        "cause": capture.cause,
+        "nodes_asked": capture.selectors and list(capture.selectors),
+    }
+    written.write(b'{\n "capture": ' + _indented(circumstances, 1) + b",\n")
     if tasks is not None:
         written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
     if capture.statistics is not None:

@@ -7,7 +7,6 @@ One call flow serves the worker and the triggerer. Files are written in a thread
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 # So many failures are listed: the last ones.
 _TOLD_FAILURES = 20
 _LONGEST_MESSAGE = 500
-# Ids are of these characters. With any other, an id may stand for several nodes, or for none.
-_ID = re.compile(r"(?!\.+\Z)[\w.-]+", re.ASCII)
 # Clusters take some 4,000 characters of address; there are others beside the ids.
 _LONGEST_IDS = 3000
 
@@ -49,7 +46,7 @@ _LONGEST_IDS = 3000
 def capture_when_hot(
     ask: Ask,
     plan: CapturePlan,
-    keeper: CaptureFiles,
+    files: CaptureFiles,
     *,
     readings: Readings[NodeStats] | None = None,
     deadline: float = float("inf"),
@@ -67,8 +64,8 @@ def capture_when_hot(
     ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
     kept. The log is called with a level of :mod:`logging` and a sentence.
     """
-    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out, cause=cause)
-    yield Blocking(keeper.check)
+    series = _Series(ask, plan, files, log, clock or Clock(), timed_out=timed_out, cause=cause)
+    yield Blocking(files.check)
     if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
     verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
@@ -111,15 +108,9 @@ def _may_pass(error: MediaOpsError) -> bool:
 
 def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Reading]:
     ids = [node.node_id for node in spike.nodes]
-    if not all(map(_ID.fullmatch, ids)):
-        why = "not all of them with an id that can be asked for"
-    elif len(",".join(ids)) > _LONGEST_IDS:
-        why = "too many to be named in one request"
-    else:
+    if len(",".join(ids)) <= _LONGEST_IDS:
         return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=(), failed=0))
-    remark = (
-        f"{len(ids)} {'node' if len(ids) == 1 else 'nodes'} ran hot, {why}: the report is of all that were watched."
-    )
+    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
     return query, Reading(spike.stats, (remark,))
 
 
@@ -129,7 +120,7 @@ class _Series:
 
     ask: Ask
     plan: CapturePlan
-    keeper: CaptureFiles
+    files: CaptureFiles
     log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False
@@ -165,9 +156,9 @@ class _Series:
             )
             if reading:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
-            if self.keeper.shows_statistics and self._is_time_for_statistics(number):
+            if self.files.shows_statistics and self._is_time_for_statistics(number):
                 capture.statistics = yield from read_statistics(self.ask, query)
-            self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
+            self._kept.append((yield Blocking(lambda: self.files.keep(capture, number))))
         except (MediaOpsError, OSError):
             metrics.count("cluster.captures.failed")
             raise
@@ -191,11 +182,11 @@ class _Series:
                 yield from self.take(query, number)
             except MediaOpsError as error:
                 if not _may_pass(error):
-                    yield Blocking(self.keeper.finish)
+                    yield Blocking(self.files.finish)
                     raise
                 self.note(error, number)
                 self.log(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
-        yield Blocking(self.keeper.finish)
+        yield Blocking(self.files.finish)
         return self.outcome()
 
     def note(self, error: MediaOpsError, number: int) -> None:

@@ -33,59 +33,40 @@ class _Part(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(_Part):
-    """
-    Snapshots of one thread that share the bottom of their stacks.
+    """Snapshots of one thread that share the bottom of their stacks."""
 
-    :param source: the lines of this group, as they came.
-    :param snapshots: number of snapshots with these frames.
-    :param total: number of snapshots taken of the thread; None for a unique snapshot, whose line does not say.
-    :param elements: number of frames that the group's line announces; None for a unique snapshot.
-    :param frames: the frames, innermost first, without indentation. If lines are missing there are fewer than
-        `elements`, and `HotThreadsReport.unparsed` says so.
-    """
-
-    source: str = field(default="", repr=False)
-    snapshots: int
+    source: str = field(default="", repr=False)  #: the lines of this group, as they came
+    snapshots: int  #: number of snapshots with these frames
+    #: number of snapshots taken of the thread; None for a unique snapshot, whose line does not say
     total: int | None = None
-    elements: int | None = None
+    elements: int | None = None  #: number of frames that the group's line announces; None for a unique snapshot
+    #: the frames, innermost first, without indentation. If lines are missing there are fewer than `elements`, and
+    #: `HotThreadsReport.unparsed` says so
     frames: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotThread(_Part):
-    """
-    One thread and its use during the interval.
+    """One thread and its use during the interval."""
 
-    :param source: the thread's own line, and any text between it and its first group.
-    :param name: the thread's name as printed; None if the line was cut before it.
-    :param node_name: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one.
-    :param pool: the thread pool in the thread's name, or the kind of background thread.
-    :param kind: the kind of sampling; None if the line was not understood.
-    :param percent: the leading percentage as printed; above 100 and below 0 occur. None if it is not a number.
-        Elasticsearch from 7.16 on prints CPU and other time together here.
-    :param cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
-        report on CPU. None if unknown, and in reports on waiting, blocking and memory.
-    :param other_percent: percent of the interval off the processor, neither waiting nor blocked (`other=`).
-    :param idle_percent: percent of the interval in which a transport thread was idle (`idle=`).
-    :param time: the time of `percent` as printed (`503.3ms`).
-    :param out_of: the interval as printed.
-    :param memory: the memory as printed (`11.4kb`).
-    :param groups: the stacks, in the order of the text.
-    """
-
-    source: str = field(default="", repr=False)
-    name: str | None = None
-    node_name: str | None = None
-    pool: str | None = None
-    kind: Kind | None = None
+    source: str = field(default="", repr=False)  #: the thread's own line, and any text between it and its first group
+    name: str | None = None  #: the thread's name as printed; None if the line was cut before it
+    node_name: str | None = None  #: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one
+    pool: str | None = None  #: the thread pool in the thread's name, or the kind of background thread
+    kind: Kind | None = None  #: the kind of sampling; None if the line was not understood
+    #: the leading percentage as printed; above 100 and below 0 occur. None if it is not a number. Elasticsearch from
+    #: 7.16 on prints CPU and other time together here
     percent: float | None = None
+    #: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a report on CPU.
+    #: None if unknown, and in reports on waiting, blocking and memory
     cpu_percent: float | None = None
+    #: percent of the interval off the processor, neither waiting nor blocked (`other=`)
     other_percent: float | None = None
-    idle_percent: float | None = None
-    time: str | None = None
-    out_of: str | None = None
-    memory: str | None = None
-    groups: tuple[StackGroup, ...] = ()
+    idle_percent: float | None = None  #: percent of the interval in which a transport thread was idle (`idle=`)
+    time: str | None = None  #: the time of `percent` as printed (`503.3ms`)
+    out_of: str | None = None  #: the interval as printed
+    memory: str | None = None  #: the memory as printed (`11.4kb`)
+    groups: tuple[StackGroup, ...] = ()  #: the stacks, in the order of the text
 
     _computed: ClassVar[tuple[str, ...]] = ("seconds", "out_of_seconds", "memory_bytes")
 
@@ -109,8 +90,8 @@ class HotThread(_Part):
         """
         Return the amount that the thread used, for sums, weights and rankings.
 
-        :returns: `memory_bytes` in a report on memory; `percent` in one on waiting or blocking, and of a line that was
-            cut before its kind; else `cpu_percent`, so that other and idle time never count. None if unknown.
+        :returns: `memory_bytes` in a report on memory; `percent` in one on waiting or blocking; else `cpu_percent`, so
+            that other and idle time never count. None if unknown.
         """
         if self.kind == "mem":
             return self.memory_bytes
@@ -119,45 +100,26 @@ class HotThread(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotNode(_Part):
-    """
-    One node's section. A node without threads had nothing hot, unless `failure` says otherwise.
+    """One node's section. A node without threads had nothing hot, unless `failure` says otherwise."""
 
-    :param source: the lines from the node's header to its first thread.
-    :param name: the node's name, which servers omit if it is empty; without a header, that in its threads' names.
-    :param node_id: the id that stays with the node's data.
-    :param ephemeral_id: the id that changes with each start.
-    :param external_id: the id given from outside (Elasticsearch 8 and 9).
-    :param host: host name or address.
-    :param address: transport address, `ip:port` or `[ip]:port`.
-    :param roles: one letter for each role (`dimr`).
-    :param version: the node's version (Elasticsearch 8 and 9).
-    :param index_versions: the oldest and newest index version that the node reads, joined by `-`.
-    :param attributes: the node's attributes.
-    :param timestamp_text: when the sampling began, as printed.
-    :param interval: time between the two readings, as printed.
-    :param busiest_threads: number of threads asked for.
-    :param ignore_idle_threads: whether known idle threads were left out.
-    :param failure: the sentence in place of the threads, if the node cannot measure them.
-    :param threads: the threads, in the order of the text.
-    """
-
-    source: str = field(default="", repr=False)
+    source: str = field(default="", repr=False)  #: the lines from the node's header to its first thread
+    #: the node's name, which servers omit if it is empty; without a header, that in its threads' names
     name: str | None = None
-    node_id: str | None = None
-    ephemeral_id: str | None = None
-    external_id: str | None = None
-    host: str | None = None
-    address: str | None = None
-    roles: str | None = None
-    version: str | None = None
-    index_versions: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    timestamp_text: str | None = None
-    interval: str | None = None
-    busiest_threads: int | None = None
-    ignore_idle_threads: bool | None = None
-    failure: str | None = None
-    threads: tuple[HotThread, ...] = ()
+    node_id: str | None = None  #: the id that stays with the node's data
+    ephemeral_id: str | None = None  #: the id that changes with each start
+    external_id: str | None = None  #: the id given from outside (Elasticsearch 8 and 9)
+    host: str | None = None  #: host name or address
+    address: str | None = None  #: transport address, `ip:port` or `[ip]:port`
+    roles: str | None = None  #: one letter for each role (`dimr`)
+    version: str | None = None  #: the node's version (Elasticsearch 8 and 9)
+    index_versions: str | None = None  #: the oldest and newest index version that the node reads, joined by `-`
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)  #: the node's attributes
+    timestamp_text: str | None = None  #: when the sampling began, as printed
+    interval: str | None = None  #: time between the two readings, as printed
+    busiest_threads: int | None = None  #: number of threads asked for
+    ignore_idle_threads: bool | None = None  #: whether known idle threads were left out
+    failure: str | None = None  #: the sentence in place of the threads, if the node cannot measure them
+    threads: tuple[HotThread, ...] = ()  #: the threads, in the order of the text
 
     _computed: ClassVar[tuple[str, ...]] = ("header", "interval_seconds")
 
@@ -181,39 +143,29 @@ class HotNode(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unparsed(_Part):
-    """
-    Lines that were not understood, or only in part, or that announce lines that do not follow.
+    """Lines that were not understood, or only in part, or that announce lines that do not follow."""
 
-    :param line: number of the first line, from 1.
-    :param text: the line, or adjacent lines with the same reason, without blanks at the end.
-    :param reason: the reason, in words.
-    """
-
-    line: int
-    text: str
-    reason: str
+    line: int  #: number of the first line, from 1
+    text: str  #: the line, or adjacent lines with the same reason, without blanks at the end
+    reason: str  #: the reason, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotThreadsReport(_Part):
-    """
-    A whole reply of the hot-threads call.
+    """A whole reply of the hot-threads call."""
 
-    :param source: the lines before the first node: blank ones, a prompt, a `curl` command.
-    :param nodes: the sections, in the order of the text. Threads under no header are in a node without one, and so is
-        a text without any header or thread.
-    :param unparsed: everything that was not understood, in the order of the text. The lines themselves stay in the
-        `source` of the part in which they stood.
-    :param wrappings: in words, all that was taken off before the text could be read: the prefixes of a log, JSON, the
-        signs of a web page. The sources and the numbers of lines are those of the text without them.
-    :param original: the text with its wrappings; None if it had none.
-    """
-
+    #: the lines before the first node: blank ones, a prompt, a `curl` command
     source: str = field(default="", repr=False)
+    #: the sections, in the order of the text. Threads under no header are in a node without one, and so is a text
+    #: without any header or thread
     nodes: tuple[HotNode, ...] = ()
+    #: everything that was not understood, in the order of the text. The lines themselves stay in the `source` of the
+    #: part in which they stood
     unparsed: tuple[Unparsed, ...] = ()
+    #: in words, all that was taken off before the text could be read: the prefixes of a log, JSON, the signs of a web
+    #: page. The sources and the numbers of lines are those of the text without them
     wrappings: tuple[str, ...] = ()
-    original: str | None = field(default=None, repr=False)
+    original: str | None = field(default=None, repr=False)  #: the text with its wrappings; None if it had none
 
     @classmethod
     def from_dict(cls, value: object) -> HotThreadsReport:

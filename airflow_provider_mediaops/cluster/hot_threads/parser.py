@@ -45,7 +45,7 @@ def parse(text: str) -> HotThreadsReport:
 
 def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
     """Return the report of a text without its wrappings, if more of it can be read then."""
-    from airflow_provider_mediaops.cluster.hot_threads.wrapping import CHUNK_REASON, is_chunk, wrappings
+    from airflow_provider_mediaops.cluster.hot_threads.wrapping import wrappings
 
     best, most, plain = report, _amount_read(report), text
     taken_off: tuple[str, ...] = ()
@@ -63,9 +63,6 @@ def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
         plain, taken_off = without, (*taken_off, name)
         if amount > most:
             best, most = replace(other, wrappings=taken_off, original=text), amount
-    if any(is_chunk(one.text) for one in best.unparsed):
-        named = (replace(one, reason=CHUNK_REASON) if is_chunk(one.text) else one for one in best.unparsed)
-        best = replace(best, unparsed=tuple(named))
     return best
 
 

@@ -22,9 +22,6 @@ from airflow_provider_mediaops.gunzip import inflated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: The reason for a part of Elasticsearch's compressed log that cannot be decompressed.
-CHUNK_REASON = "a part of a compressed log message whose other parts are missing or damaged"
-
 _FIGURES = (
     r"[0-9]{0,6}(?:\.[0-9]{1,6})?(?:% ?(?:\[cpu=|\([0-9])|[kmgtp]?b memory allocated by)"
     r"|[0-9]{0,8}/[0-9]{1,9} snapshots sharing following"
@@ -63,7 +60,6 @@ _CHUNK = re.compile(
 _LAST_CHUNK = re.compile(
     r"^[^\n]{0,2000}?\(gzip compressed, base64-encoded, and split into [0-9]{1,6} parts[^\n]*\n?", re.MULTILINE
 )
-_IS_CHUNK = re.compile(r"\[part [0-9]{1,6}\]: |\(gzip compressed(?:,| and) base64-encoded")
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:Z+-]*|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8}"
 )
@@ -82,15 +78,13 @@ _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
 _CHANGING = re.compile(
     r"(?P<second>:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>[ \t]+)"
-    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b)"
-    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)"
+    r"|(?P<day_or_month>\b[A-Z][a-z]{2}\b)"
 )
 _CHANGES = {
     "second": ":[0-9]{2}(?:[.,][0-9]+)?",
     "number": "[0-9]+",
     "blank": "[ \t]+",
-    "day": "[A-Z][a-z]{2}",
-    "month": "[A-Z][a-z]{2}",
+    "day_or_month": "[A-Z][a-z]{2}",
 }
 
 # Broken lines.
@@ -123,11 +117,6 @@ def wrappings(text: str) -> Iterator[tuple[str, Callable[[str], str]]]:
     yield "typographic quotes and blanks", _with_plain_signs
     yield "lines broken by a terminal", _unbroken
     yield "lines broken at blanks", _reflowed
-
-
-def is_chunk(text: str) -> bool:
-    """Return whether unread lines are parts of Elasticsearch's compressed log."""
-    return ("[part " in text or "(gzip compressed" in text) and _IS_CHUNK.search(text) is not None
 
 
 def _unescaped(text: str) -> str:
@@ -198,7 +187,7 @@ def _out_of_records(text: str) -> str:
 
 def _inflated(text: str) -> str:
     """Put the messages of Elasticsearch's compressed log in the place of their last part."""
-    if not is_chunk(text):
+    if "[part " not in text and "(gzip compressed" not in text:
         return text
     streams: dict[str, list[re.Match[str]]] = {}
     messages: list[list[re.Match[str]]] = []
@@ -221,7 +210,7 @@ def _inflated(text: str) -> str:
             room -= len(plain)
             changes += [(*_line_of(text, part), "") for part in parts[:-1]]
             start, end = _line_of(text, parts[-1])
-            # What is damaged stays, and is named as such.
+            # What is damaged stays, and is named as a line that is not understood.
             changes.append((start, end, f"{plain}\n" if is_whole else f"{plain}\n{text[start:end]}"))
     if not changes:
         return text

@@ -32,29 +32,6 @@ class KindOfWork(NamedTuple):
         return self.look if knows_index else f"{self.look} {self.without_index}".rstrip()
 
 
-#: The headings of the families.
-FAMILIES = {
-    "search": "Search",
-    "fetch": "Fetch phase",
-    "agg": "Aggregations",
-    "index": "Indexing",
-    "ingest": "Ingest pipelines",
-    "merge": "Merges",
-    "refresh": "Refresh",
-    "flush": "Flush",
-    "recovery": "Recovery",
-    "snapshot": "Snapshots",
-    "cluster": "Cluster state",
-    "stats": "Statistics and logging",
-    "security": "Security",
-    "network": "Network",
-    "esql": "ES|QL",
-    "language": "SQL, PPL, EQL",
-    "background": "Background features",
-    "jvm": "The JVM",
-    "idle": "Idle threads",
-}
-
 #: The kind of a stack in which no frame tells one, of a thread whose pool tells none.
 OTHER = KindOfWork("other", 0, "Other: no frame tells a known kind", "Read the stack in the flame graph.")
 

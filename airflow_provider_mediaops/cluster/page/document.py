@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import PackedCapture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 

@@ -9,8 +9,7 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page.document import page
 from tests.unit.cluster.task_values import hostile_tasks

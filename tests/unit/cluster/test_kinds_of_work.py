@@ -11,7 +11,8 @@ import pytest
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, label_of, merged_shard
-from airflow_provider_mediaops.cluster.kinds_of_work.table import FAMILIES, OTHER, KindOfWork, kinds_of_work, read_kinds
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work, read_kinds
+from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.packed import PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
 from airflow_provider_mediaops.cluster.capture.plan import FORMATS
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document
@@ -27,7 +25,6 @@ from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixtur
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from tests.unit.storage.conftest import Store
 
 LOG = logging.getLogger(__name__)
@@ -180,25 +177,6 @@ def test_a_large_report_takes_five_times_of_it(tmp_path: Path, monkeypatch: pyte
     peak_of(tmp_path, 1, nodes=1)
     assert peak_of(tmp_path, 1, nodes=300) < 5
     assert peak_of(tmp_path, 1, nodes=5, line=3_000_000) < 5.5
-
-
-def test_a_capture_is_parsed_once_for_its_files_and_once_for_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts: list[str] = []
-
-    def counted(text: str) -> HotThreadsReport:
-        texts.append(text)
-        return parse(text)
-
-    monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parser.parse", counted)
-    monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parse", counted)
-    kept = CaptureFiles(f"{tmp_path}/hot.txt", FORMATS, LOG, captures=3)
-    captures = [large_capture(nodes) for nodes in (1, 2, 3)]
-    for number, capture in enumerate(captures, 1):
-        kept.keep(capture, number)
-    kept.finish()
-    assert sorted(texts) == sorted(2 * [capture.text for capture in captures])
 
 
 @pytest.mark.long

@@ -216,10 +216,6 @@ class TestFiles:
     ) -> None:
         assert capture_paths(destination, formats) == paths
 
-    def test_the_page_is_no_content_of_one(self) -> None:
-        with pytest.raises(ValueError, match=r"^format is txt, json, folded or kinds"):
-            Capture(report("node-1")).content("html")
-
     @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])
     def test_json_is_written_as_by_one_call(self, text: str) -> None:
         taken = Capture(text, ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")

@@ -134,14 +134,6 @@ HOT_THREADS = f"/_nodes/{node_id('node-1')}/hot_threads"
 
 
 class TestDetection:
-    @pytest.mark.parametrize("name", ["", " ", ".", "..", "a,b", "a*", "\udc80", "\0", "a/b"])
-    def test_an_id_that_cannot_be_asked_for_is_no_fault_of_the_task(self, name: str) -> None:
-        node = {"name": "node-1", "os": {"cpu": {"percent": 95}}}
-        captured = Captured(plan(), replied({"nodes": {name: node}}), REPORT)
-        assert captured.asked == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
-        (remark,) = captured.shelf.captures[0].remarks
-        assert remark.startswith("1 node ran hot, not all of them with an id that can be asked for: the report is of")
-
     def test_the_threads_of_the_hot_nodes_are_asked_for_next_and_kept_with_the_reading_that_showed_it(self) -> None:
         captured = Captured(plan(), COOL, HOT, REPORT)
         assert captured.asked == ["/_nodes/stats/os,process"] * 2 + [HOT_THREADS]
