@@ -105,23 +105,6 @@ def test_error_has_the_pause_that_the_service_asks_for_or_that_to_the_reset_of_t
     assert refusal(status, {"error": {"errors": [{"reason": reason}]}}, **headers).retry_after == seconds
 
 
-@pytest.mark.parametrize(
-    ("base", "status", "advice"),
-    [
-        ("https://host/a/thing", 404, "ends in /thing, which is added to it: take /thing off"),
-        ("https://host/a/thing", 400, "take /thing off"),
-        ("https://host/a/thing", 401, "Check the credentials"),
-        ("https://host/thing/a", 404, "Check the identifier"),
-        ("https://host", 404, "Check the identifier"),
-    ],
-)
-def test_a_base_address_that_ends_with_the_paths_start_is_said_to(base: str, status: int, advice: str) -> None:
-    request = Request("GET", "/thing/7", base=base)
-    error = RULES.refusal(request, Response(status), START)
-    assert error is not None
-    assert advice in error.message
-
-
 def test_a_base_address_that_holds_a_credential_does_not_tell_it() -> None:
     request = Request("GET", "/thing", base="https://host/k3y-s3cr3t", secrets=("k3y-s3cr3t",))
     error = RULES.no_reply(request, TransportError(Failure.BROKEN, "cut"))
