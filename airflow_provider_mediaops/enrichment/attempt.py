@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_file import SourceRow
     from airflow_provider_mediaops.storage.source_list import ListSource
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
@@ -106,12 +107,12 @@ class Enrichment(DatasetWork):
             return None
         return ListSource(self.source, self.isbn_column, self.delimiter, self.encoding)
 
-    def rows(self, isbns: Iterable[Any] | None, *, keep: Keep) -> Iterator[IsbnRow]:
-        """Read the rows of the list with the columns that are kept."""
+    def rows(self, isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
+        """Read the rows of the list, without the other columns."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
 
         if listed := self.listed():
-            return rows_of_source(listed.read(keep), self.several, repair_zeros=self.repair_zeros)
+            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
@@ -175,6 +176,11 @@ class EnrichmentAttempt:
         self._kept: Lookup | None = None
         # The rows that are read and not done.
         self._read: deque[IsbnRow] = deque()
+        # The rows of the source once more, one by one with their columns: those of all that wait for an answer would
+        # fill the memory. The number of the last one, and itself.
+        listed = enrichment.listed() if enrichment.keep_columns else None
+        self._source_rows = iter(listed.read(enrichment.keep_columns) if listed else ())
+        self._source_row: tuple[int, SourceRow | None] = (0, None)
 
     def _plan(self, earlier: EarlierIndex) -> None:
         # Those that were answered before their turn cost nothing.
@@ -216,12 +222,12 @@ class EnrichmentAttempt:
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""
-        for row in self._rows_left(keep=self._enrichment.keep_columns):
+        for row in self._rows_left():
             self._read.append(row)
             yield row
 
-    def _rows_left(self, *, keep: Keep = False) -> Iterator[IsbnRow]:
-        return islice(self._enrichment.rows(self._isbns, keep=keep), self._staging.rows, None)
+    def _rows_left(self) -> Iterator[IsbnRow]:
+        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
 
     def save(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
@@ -229,7 +235,8 @@ class EnrichmentAttempt:
 
         is_numbered = self._enrichment.several == "rows"
         for lookup in update.done:
-            self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
+            row = self._read.popleft()
+            self._rows.append(row_of(lookup, row, self._columns_of(row), numbered=is_numbered))
             self._count(lookup)
         self._last = update
         self._changed = self._changed or update.changed
@@ -238,6 +245,18 @@ class EnrichmentAttempt:
         if update.limited and not self._has_met_limit:
             self._has_met_limit = True
             self._warn_of_limit()
+
+    def _columns_of(self, row: IsbnRow) -> Mapping[str, Any] | None:
+        if self._enrichment.source is None or not self._enrichment.keep_columns:
+            return None
+        # A row of several books comes again for each.
+        number, found = self._source_row
+        while number < row.number:
+            number, found = self._source_row = number + 1, next(self._source_rows, None)
+        if found is None or found.text != row.text:
+            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
+        return found.columns
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)

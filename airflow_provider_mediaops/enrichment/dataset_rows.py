@@ -26,8 +26,14 @@ def list_lines(isbns: Iterable[Any]) -> bytes:
     return json_lines({"isbn": text_of(isbn)} for isbn in isbns)
 
 
-def row_of(lookup: Lookup, row: IsbnRow | None = None, *, numbered: bool = False) -> dict[str, Any]:
-    """Return the row of a look-up, for a row of the list."""
+def row_of(
+    lookup: Lookup,
+    row: IsbnRow | None = None,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    numbered: bool = False,
+) -> dict[str, Any]:
+    """Return the row of a look-up, for a row of the list and the columns that are kept of it."""
     return {
         **({INPUT_ROW: row.number} if row and numbered else {}),
         "input": lookup.input,
@@ -38,7 +44,7 @@ def row_of(lookup: Lookup, row: IsbnRow | None = None, *, numbered: bool = False
         "fetched_at": lookup.fetched_at,
         "reused": lookup.reused,
         "book": lookup.book.record if lookup.book else None,
-        **({"source": row.columns} if row and row.columns is not None else {}),
+        **({} if columns is None else {"source": columns}),
     }
 
 

@@ -30,7 +30,7 @@ def survey(
     figures = ListFigures()
     listed = enrichment.listed()
     if listed is None:
-        rows = enrichment.rows(isbns, keep=False)
+        rows = enrichment.rows(isbns)
     else:
         reading = listed.read(enrichment.keep_columns)
         rows = rows_of_source(reading, enrichment.several, repair_zeros=enrichment.repair_zeros)

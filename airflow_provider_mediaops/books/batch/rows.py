@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.json_text import text_of
@@ -10,7 +10,7 @@ from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_columns import is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
@@ -26,7 +26,6 @@ class IsbnRow(NamedTuple):
     reason: str | None = None  # the same without the text and its line
     note: str | None = None  # what the user should know about how it was read
     number: int = 0  # of the input row, from 1
-    columns: Mapping[str, Any] | None = None  # the other columns that are kept; None if none are
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:
@@ -43,33 +42,31 @@ def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
         if row.error:
-            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns)
+            yield IsbnRow(row.text, None, row.error, row.reason, None, number)
         else:
-            blank = IsbnRow(row.text, None, number=number, columns=row.columns)
-            yield from _rows_of(blank, several, repair_zeros=repair_zeros)
+            yield from _rows_of(row.text, number, several, repair_zeros=repair_zeros)
 
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a list in memory, as :func:`rows_of_source` does."""
     for number, value in enumerate(values, 1):
-        yield from _rows_of(IsbnRow(text_of(value), None, number=number), several, repair_zeros=repair_zeros)
+        yield from _rows_of(text_of(value), number, several, repair_zeros=repair_zeros)
 
 
-def _rows_of(blank: IsbnRow, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
-    text = blank.text
+def _rows_of(text: str, number: int, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
     if is_missing(text):
-        return [blank]
+        return [IsbnRow(text, None, number=number)]
     try:
         isbn13s, zeros = isbns_in(text, repair_zeros=repair_zeros)
     except InvalidIsbnError as invalid:
-        return [blank._replace(error=str(invalid), reason=invalid.reason)]
+        return [IsbnRow(text, None, str(invalid), invalid.reason, None, number)]
     if len(isbn13s) == 1:
         note = f"Read with {counted(zeros, 'leading zero')} that it had lost." if zeros else None
-        return [blank._replace(isbn13=isbn13s[0], note=note)]
+        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
     if several == "first":
         note = f"The first of {len(isbn13s)} books in the cell; the others: {', '.join(isbn13s[1:])}."
-        return [blank._replace(isbn13=isbn13s[0], note=note)]
+        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
     return [
-        blank._replace(isbn13=isbn13, note=f"Book {place} of {len(isbn13s)} in the cell.")
+        IsbnRow(text, isbn13, note=f"Book {place} of {len(isbn13s)} in the cell.", number=number)
         for place, isbn13 in enumerate(isbn13s, 1)
     ]

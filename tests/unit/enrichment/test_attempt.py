@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -162,6 +163,43 @@ class TestGoingOn:
             plan.dataset().staging(OWNER) as staging,
         ):
             attempt_at(plan, staging)
+
+
+class TestColumns:
+    def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
+        big = "x" * 100_000
+        (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)
+        plan = enrichment(
+            tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.jsonl")], keep_columns=True, total=300
+        )
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = EnrichmentAttempt(plan, staging, nobody)
+            tracemalloc.start()
+            try:
+                # As a batch does that waits for the first of them.
+                rows = list(attempt.rows())
+                held, _ = tracemalloc.get_traced_memory()
+                for _ in rows:
+                    attempt.save(update(FOUND))
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+
+        assert len((tmp_path / "books.jsonl").read_bytes()) > 30_000_000
+        assert held < 3_000_000
+        assert peak < 10_000_000
+
+    def test_a_row_gets_the_columns_of_its_own_row_or_none(self, tmp_path: Path) -> None:
+        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CRIME},b\n")
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], keep_columns=True)
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            attempt = attempt_at(plan, staging)
+            (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CALENDAR},b\n")
+            attempt.save(update(FOUND))
+            with pytest.raises(OSError, match=r"isbns\.csv has changed while it was read"):
+                attempt.save(update(FOUND))
+            assert [row["source"] for row in staging.records()] == [{"sku": "a"}]
+            raise ZeroDivisionError
 
 
 class TestLists:
