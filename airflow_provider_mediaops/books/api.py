@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
@@ -19,22 +20,15 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
     RateLimitedError,
 )
-from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
-from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.books.models import Book
-
 #: The path of a book's record, before its ISBN.
 BOOK_PATH = "/book/"
-
-# JSON becomes no longer than this many times what it was when it is parsed and written again.
-_MAX_GROWTH = 5
 
 
 class DoubtfulNotFoundError(PermanentError):
@@ -64,21 +58,10 @@ def _read_book(isbn13: str, response: Response) -> Book:
     record = read_json(response).get("book")
     if not isinstance(record, Mapping) or not record:
         raise InvalidReplyError("The reply holds no book.")
-    book = _book_of(record, response)
+    book = Book(record)
     # A record may lack its own ISBN.
     if isbn13 not in book.own_isbns() and (other := next(book.own_isbns(), None)):
         raise InvalidReplyError(f"The reply holds the record of another book, {other}.")
-    return book
-
-
-def _book_of(record: Mapping[str, Any], response: Response) -> Book:
-    from airflow_provider_mediaops.books.models import Book
-
-    book = Book(record)
-    # A number may take more room as it is written: 1e15 has eighteen characters then. A dataset has room for a record
-    # as large as the largest reply.
-    if len(response.body) > MAX_REPLY_BYTES // _MAX_GROWTH and len(json_line(book.record)) > MAX_REPLY_BYTES:
-        raise InvalidReplyError(f"The reply holds a record that has more than {MAX_REPLY_BYTES:,} bytes as JSON.")
     return book
 
 
@@ -110,7 +93,7 @@ def _read_books(response: Response) -> BulkReply:
     records = reply.get("data", reply.get("books"))
     if not isinstance(records, list):
         raise InvalidReplyError("The reply holds no list of books.")
-    books = [_book_of(record, response) for record in records if record and isinstance(record, Mapping)]
+    books = [Book(record) for record in records if record and isinstance(record, Mapping)]
     total, taken = reply.get("total"), reply.get("requested")
     if isinstance(total, int) and total > len(records):
         raise InvalidReplyError(f"The reply holds {len(records)} books where it says {total}.")

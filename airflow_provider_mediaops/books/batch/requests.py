@@ -131,7 +131,6 @@ class BatchRequests:
                 raise
             # What has worked is there, so that this is the service's word for the limit.
             undecided = undecided_error(error, "It is not known whether that is about bulk requests.")
-            yield from self.client.report_limit(undecided)
             return JobResult(failed=dict.fromkeys(isbns, undecided))
         self._bulk_works = True
         return _result_of(reply, isbns)

@@ -323,9 +323,8 @@ class LookupScheduler:
         if result.takes is None:
             if result.found or result.left_out:
                 self._most_at_once = max(self._most_at_once, books)
-            # One book that is refused by itself has spoilt the larger requests before.
-            spoilt = books == 1 and result.failed
-            self._bulk_size = self._options.bulk_size if spoilt else max(self._bulk_size, self._most_at_once)
+            # If a larger request was refused for one of its books, the half without that book works.
+            self._bulk_size = max(self._bulk_size, self._most_at_once)
         elif not result.is_too_much or result.takes >= self._most_at_once:
             self._bulk_size = min(self._bulk_size, result.takes)
             self._most_at_once = min(self._most_at_once, result.takes)

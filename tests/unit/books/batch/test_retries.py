@@ -430,6 +430,14 @@ class TestAServiceWithoutBulk:
         [line] = warnings
         assert line.endswith("no bulk requests (POST /books) for this key: books are asked for one by one.")
 
+    def test_spent_quota_is_no_lack_of_bulk_requests(self) -> None:
+        warnings: list[str] = []
+        service = Service(many=lambda _: DAILY)
+
+        with pytest.raises(QuotaExceededError):
+            looked_up(service, [A, B], bulk_size=2, warn=warnings.append)
+        assert (service.asked, warnings) == ([], [])
+
     def test_404_is_believed_if_the_books_own_is_in_other_words_than_the_limits(self) -> None:
         service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: no_such_book())
 
