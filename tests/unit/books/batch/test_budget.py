@@ -117,3 +117,19 @@ def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_
     assert [row.reused for row in rows] == [True, False, False, False, True]
     # One look-up has failed.
     assert [bool(row.cause) for row in rows] == [True, False, False, False, False]
+
+
+def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_left_out_with_it() -> None:
+    class Missing(Known):
+        def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
+            gone = {
+                isbn13: Lookup(isbn13, isbn13, "not_found", reused=True) for isbn13 in isbns if isbn13 in self.books
+            }
+            return {isbn13: EarlierLookup(lookup, *self.books[isbn13]) for isbn13, lookup in gone.items()}
+
+    service = Service(many=lambda _: replied({"data": []}))
+    earlier = Missing({ISBNS[0]: (False, True)})
+
+    rows = statuses(service, ISBNS[:3], bulk_size=3, budget=RequestBudget(3), earlier=earlier)
+
+    assert [status for _, status in rows] == ["not_found", "not_asked", "not_asked"]
