@@ -147,6 +147,6 @@ class TestRestart:
             return page_reply(1)
 
         platform.replies = [superseded]
-        with pytest.raises(DestinationInUseError, match="is being written by a newer attempt"):
+        with pytest.raises(DestinationInUseError, match="by another attempt of this task"):
             exported(trigger(tmp_path))
         assert platform.pages == [None]
