@@ -4,8 +4,8 @@ Connections of urllib3 that keep to one deadline for a whole exchange.
 Time. urllib3 bounds each wait for the socket, so a reply that trickles in would last for ever. Here each wait (to
 connect, to send, and to receive, be it a header, a chunk or an interim reply) is given only what is left until the
 deadline. So no other thread is needed. The deadline is a context variable that belongs to the exchange, not to the
-connection, so it cannot strike a connection that has gone back to the pool. Two things are not bounded by it: the
-lookup of the host's name, and how many addresses the host has, each of which may take what was left at the first one.
+connection, so it cannot strike a connection that has gone back to the pool. One wait is not bounded by it: the lookup
+of the host's name, which the system's resolver bounds.
 
 What was sent. A connection records in the exchange that it began to send the request. The request for a tunnel, which
 only the proxy reads, does not count. So an error before that is known to be one of a request that was not sent.
@@ -160,12 +160,28 @@ class _Connection(urllib3.connection.HTTPConnection):
     _connecting = False
 
     def connect(self) -> None:
-        self.timeout = current_deadline.get().left(self.timeout or 0.0)
         self._connecting = True
         try:
             super().connect()
         finally:
             self._connecting = False
+
+    def _new_conn(self) -> socket.socket:
+        # urllib3 gives each address of a host the whole time limit, however many there are.
+        deadline, limit = current_deadline.get(), self.timeout or 0.0
+        failure = OSError("the host has no address")
+        for *_, address in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
+            try:
+                connected = socket.create_connection(address[:2], deadline.left(limit))
+            except OSError as error:
+                failure = error
+                continue
+            for option in self.socket_options or ():
+                connected.setsockopt(*option)
+            # For the TLS handshake.
+            connected.settimeout(deadline.left(limit))
+            return connected
+        raise failure
 
     def send(self, data: Any) -> None:
         if self.sock is None:

@@ -7,7 +7,7 @@ import socket
 import tracemalloc
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
@@ -245,6 +245,30 @@ def test_refused_connection_is_described_by_the_system(opened: Open) -> None:
     for each in (base, SERVICE):
         error = failure_of(send, ask(each))
         assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+
+
+def test_each_address_of_a_host_has_what_is_left_of_the_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, clock: MovedClock
+) -> None:
+    limits: list[float] = []
+    addresses = socket.getaddrinfo
+
+    def three(host: str, *_: object, **__: object) -> Any:
+        found = addresses("127.0.0.1", 9, type=socket.SOCK_STREAM)
+        return found * 3 if host == "service.invalid" else found
+
+    def connect(new: socket.socket, _: object) -> None:
+        limits.append(new.gettimeout() or 0.0)
+        clock.ahead += 300
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", three)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    # 480 seconds in all, of which at most 240 for a connection.
+    assert failure_of(opened(PATIENT), ask("http://service.invalid")).failure is Failure.NOT_SENT
+    assert len(limits) == 2
+    assert limits[0] == pytest.approx(240, abs=1)
+    assert limits[1] <= 180
 
 
 def test_host_without_an_address_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
