@@ -172,7 +172,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         failure = OSError("the host has no address")
         for *_, address in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
             try:
-                connected = socket.create_connection(address[:2], deadline.left(limit))
+                connected = socket.create_connection((str(address[0]), self.port), deadline.left(limit))
             except OSError as error:
                 failure = error
                 continue
