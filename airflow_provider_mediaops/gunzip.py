@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE_BYTES = 256 * 1024

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Seconds between two lines of progress.
 LOG_EVERY_SECONDS = 30.0

@@ -6,6 +6,7 @@ Beside it is what tells a template from an argument that is known when a DAG fil
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from inspect import signature
@@ -25,8 +26,6 @@ if HAS_RETRY_POLICY:
     from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow.sdk import BaseOperator, Context
 
 # A bad argument stays bad. A ValueError of another kind, such as a JSON parser's, may be gone at the next try.

@@ -15,11 +15,10 @@ can go. Some differences of Airflow 3.1 are handled in their place, and can go w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow.sdk import ObjectStoragePath
 
 # Airflow 3.1 has these in its core, from which a worker of 3.2 must not import. The fallback can go with 3.2.

@@ -14,14 +14,13 @@ import logging
 import time
 import traceback
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")

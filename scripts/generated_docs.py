@@ -10,19 +10,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from typing_extensions import NotRequired, get_type_hints, is_typeddict
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from scripts.metric_table import METRICS, WORDS
 from scripts.shown_code import code_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "airflow_provider_mediaops"

@@ -9,10 +9,12 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -20,9 +22,6 @@ import requests
 from scripts.processes import Processes, free_port, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-
     from typing_extensions import Self
 
 COMPONENTS: dict[str, tuple[str, ...]] = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import DAG
 from airflow.sdk.timezone import coerce_datetime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RUN_ID = "scheduled__2026-03-14T20:00:00+00:00"
 LOGICAL_DATE = datetime(2026, 3, 14, 20, tzinfo=timezone.utc)

@@ -19,15 +19,12 @@ import secrets
 import shutil
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from packaging.specifiers import SpecifierSet
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 TESTS = Path(__file__).parent
 SHARED_DATA = TESTS.parents[1] / "shared" / "data"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
 # A time that no use of it takes.

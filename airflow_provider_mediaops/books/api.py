@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
@@ -23,9 +22,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: The path of a book's record, before its ISBN.
 BOOK_PATH = "/book/"

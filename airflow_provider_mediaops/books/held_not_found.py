@@ -6,6 +6,7 @@ It is pure: requests and their results are counted here, and sent elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,6 @@ from airflow_provider_mediaops.books.not_found import (
 from airflow_provider_mediaops.exceptions import error_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, RateLimitedError
 
 

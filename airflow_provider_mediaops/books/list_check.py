@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_dat
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
 

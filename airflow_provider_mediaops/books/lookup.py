@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -32,8 +33,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait, observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, CallFlow, Step
 

@@ -14,8 +14,9 @@ requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.bo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
 from airflow_provider_mediaops.exceptions import (
@@ -26,9 +27,6 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 E = TypeVar("E", bound=MediaOpsError)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from airflow_provider_mediaops.exceptions import MediaOpsError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook

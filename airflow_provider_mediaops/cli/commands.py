@@ -7,11 +7,11 @@ a command is imported when that command runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
 
 class Argument(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,6 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from airflow_provider_mediaops.cli.terminal import Terminal
 

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -24,7 +25,6 @@ from airflow_provider_mediaops.storage.source_list import ListSource
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost

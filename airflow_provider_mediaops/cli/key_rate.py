@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import RateStoreError
@@ -9,8 +10,6 @@ from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text,
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 #: The address of the store in memory. Each process has its own, which this process cannot read.

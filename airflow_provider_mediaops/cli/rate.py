@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
@@ -12,7 +13,6 @@ from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,8 +22,6 @@ from airflow_provider_mediaops.cluster.page.tables import (
 from airflow_provider_mediaops.cluster.text import count, figure, in_what_was_read, readable, share_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from airflow_provider_mediaops.cli.terminal import Part
     from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
     from airflow_provider_mediaops.cluster.comparison import Comparison

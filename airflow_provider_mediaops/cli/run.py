@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops import __version__
@@ -22,8 +23,6 @@ from airflow_provider_mediaops.cli.terminal import Terminal
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from airflow_provider_mediaops.cli.commands import Command
     from airflow_provider_mediaops.cli.terminal import Result
 

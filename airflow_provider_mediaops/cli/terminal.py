@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
 from airflow_provider_mediaops.http.redaction import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from rich.console import RenderableType
 
 # Characters that would steer the terminal or hide text, such as escape and marks of direction; tab and newline stay.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,8 +25,6 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response, Wai
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.cluster.folded import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from airflow_provider_mediaops.cluster.plain_values import figure_at, mapping_at, number_of, value_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Measure = Literal["os", "process", "cgroup"]
 """The machine as Java sees it; the node's own process; its container against the limit (the quota of its cgroup)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,8 +16,6 @@ from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.waiting import Verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
 from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure, Measure
 
 # Selectors of all nodes, and those that only the cluster resolves.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts, read_whole_number, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: The values of ``type``: the time that hot threads sample.
 SAMPLING_TYPES = ("cpu", "wait", "block")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import BETWEEN_SECONDS, MOST_SECONDS_FOR_COUNTERS, node_counters
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,8 +24,6 @@ from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.storage.formats import FlatView, json_line, json_
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 

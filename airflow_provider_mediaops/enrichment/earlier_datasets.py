@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,8 +20,6 @@ from airflow_provider_mediaops.storage.source_lines import GZIP
 from airflow_provider_mediaops.storage.source_list import file_info, read_rows, version_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
 _ISBN13 = 13

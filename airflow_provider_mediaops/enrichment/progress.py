@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.progress import LOG_EVERY_SECONDS, ProgressLog, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from airflow_provider_mediaops.books.models import Status
 
 STATUSES: tuple[Status, ...] = ("found", "not_found", "missing", "invalid", "failed", "not_asked")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.books.batch.options import EarlierLookup
@@ -19,9 +19,6 @@ from airflow_provider_mediaops.enrichment.earlier_datasets import (
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Start and size say where the record of a book is; they are NULL if there is no such book.
 _CREATE_TABLE = "CREATE TABLE earlier (isbn INTEGER PRIMARY KEY, fetched INTEGER, start INTEGER, size INTEGER)"

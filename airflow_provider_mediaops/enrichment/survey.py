@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.source_columns import ColumnType
     from airflow_provider_mediaops.storage.source_list import ListReading

@@ -10,9 +10,11 @@ import asyncio
 import threading
 import time
 from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from airflow.sdk import BaseHook
@@ -31,9 +33,6 @@ from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from airflow_provider_mediaops.books.api import KeyUsage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,8 +22,6 @@ from airflow_provider_mediaops.http.auth import FixedAuth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
-
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow

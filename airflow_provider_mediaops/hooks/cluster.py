@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -23,8 +24,6 @@ from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture.model import Capture

@@ -10,6 +10,7 @@ import base64
 import json
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import Lock
@@ -25,8 +26,6 @@ from airflow_provider_mediaops.http.settings import ClientCertificate
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Request
 

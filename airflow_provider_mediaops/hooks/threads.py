@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
@@ -11,8 +12,6 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-
     from airflow_provider_mediaops.http.stop import Stop
 
 T = TypeVar("T")

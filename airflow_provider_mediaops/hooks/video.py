@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops import metrics
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.hooks.connection_settings import (
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth, RefreshTokenAuth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.hooks.connection import ConnectionFields

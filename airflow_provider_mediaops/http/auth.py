@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.settings import is_header_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.exceptions import AuthenticationError
     from airflow_provider_mediaops.http.errors import ErrorRules
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow

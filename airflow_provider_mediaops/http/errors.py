@@ -7,6 +7,7 @@ redacts it, folds it to one line, and cuts it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -34,8 +35,6 @@ from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, plain_te
 from airflow_provider_mediaops.http.retry import retry_after_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 
 ErrorClass = type[MediaOpsError]

@@ -10,16 +10,13 @@ import http.client
 import os
 import re
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import requests.exceptions
 import urllib3.exceptions
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STILL_COMING = "the reply was still coming in at the time limit"
 

@@ -15,11 +15,8 @@ import base64
 import html.entities
 import re
 import string
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: The minimum length of a secret that is replaced, in characters. Airflow's own masker begins at 5.
 SHORTEST_SECRET = 4

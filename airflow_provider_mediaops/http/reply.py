@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,6 @@ from airflow_provider_mediaops.http.redaction import redacted
 from airflow_provider_mediaops.json_text import LargeNumberError, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_provider_mediaops.http.exchange import Response
 
 _MAX_LINE_LENGTH = 300

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Request, Response
     from airflow_provider_mediaops.http.transport import Transport
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, MediaOpsError, QuotaExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.http.exchange import Clock
 
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")

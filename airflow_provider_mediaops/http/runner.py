@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
@@ -27,8 +27,6 @@ from airflow_provider_mediaops.http.exchange import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
-
     from airflow_provider_mediaops.http.exchange import CallFlow, Response
 
 T = TypeVar("T")

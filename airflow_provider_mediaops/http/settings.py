@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.http.exchange import Request
 
 #: The default limit of a reply that may be large, such as a report of hot threads.

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Stop:

@@ -18,7 +18,9 @@ import http.cookiejar
 import io
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -42,9 +44,6 @@ from airflow_provider_mediaops.http.settings import (
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import TracebackType
-
     from typing_extensions import Self
 
 

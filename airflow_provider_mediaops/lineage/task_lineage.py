@@ -6,6 +6,7 @@ OpenLineage gets it in its own classes, and the events of the task's outlets get
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, openline
 from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
     from openlineage.client.generated.base import InputDataset, OutputDataset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Generator, Mapping
 from copy import copy
 from functools import partial
 from pkgutil import resolve_name
@@ -16,8 +17,6 @@ from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
     import jinja2
     from airflow.sdk import DAG, Context
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -14,9 +16,6 @@ from airflow_provider_mediaops.task_failure import given_arguments, is_templated
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles

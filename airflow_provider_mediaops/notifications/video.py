@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import path_text, shown
@@ -12,9 +14,6 @@ from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import given_arguments, is_templated, templated_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook

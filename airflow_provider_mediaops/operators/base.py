@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,8 +25,6 @@ from airflow_provider_mediaops.task_failure import (
 from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import (
@@ -22,9 +24,6 @@ from airflow_provider_mediaops.task_failure import given_arguments, is_end_templ
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate

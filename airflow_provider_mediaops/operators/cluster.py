@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
@@ -18,10 +21,6 @@ from airflow_provider_mediaops.version_compat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles

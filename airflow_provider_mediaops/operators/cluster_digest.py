@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
@@ -10,10 +13,6 @@ from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
 from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan

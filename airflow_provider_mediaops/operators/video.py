@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path, refused
@@ -14,9 +16,6 @@ from airflow_provider_mediaops.task_failure import ending_task, given_arguments,
 from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from pathlib import PurePath
-
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,8 +26,6 @@ except ImportError:
     from airflow.plugins_manager import AirflowPlugin  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-
     Message = MutableMapping[str, Any]
 
 _log = logging.getLogger(__name__)

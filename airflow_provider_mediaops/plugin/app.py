@@ -9,6 +9,7 @@ may block for long runs in threads of which each store has a share: one that han
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -43,8 +44,6 @@ from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, Rea
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache, partial
@@ -18,8 +19,6 @@ from airflow_provider_mediaops.plugin.reading import find_file, report_in
 from airflow_provider_mediaops.report_urls import report_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.plugin.reading import CaptureFile
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 

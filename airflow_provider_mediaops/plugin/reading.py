@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 from airflow_provider_mediaops.storage.files import is_local, lasting, modified_time, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport

@@ -8,17 +8,15 @@ reads follow from them alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_flag, read_whole_number, unsigned
 from airflow_provider_mediaops.cluster.capture.plan import MOST_CAPTURES, capture_paths, read_formats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: A field that of Airflow's and our operators only ``CaptureHotThreadsOperator`` has.
 OWN_FIELD = "when_cpu_above"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +17,6 @@ from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError,
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.plugin.reading import CaptureFile
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts

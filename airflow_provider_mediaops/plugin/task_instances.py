@@ -7,7 +7,9 @@ read it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +26,6 @@ from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from datetime import datetime
-
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from sqlalchemy.sql import Select
 

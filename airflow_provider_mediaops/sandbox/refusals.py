@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.sandbox.faults import Service
 
 _STATUS_NAMES = {

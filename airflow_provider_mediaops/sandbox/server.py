@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import uvicorn
@@ -21,8 +22,6 @@ from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
 from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
     from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -28,8 +29,6 @@ from airflow_provider_mediaops.version_compat import (
 from airflow_provider_mediaops.waiting import Done, Later, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.hooks.base import ServiceHook

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class BookSensor(ServiceSensor):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
-
     from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 
 

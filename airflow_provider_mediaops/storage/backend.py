@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_mediaops.storage.files import is_local, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
     from airflow.sdk import ObjectStoragePath

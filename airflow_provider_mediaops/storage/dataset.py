@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,8 +36,6 @@ from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.backend import Backend

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from airflow.sdk import ObjectStoragePath
 
 T = TypeVar("T")

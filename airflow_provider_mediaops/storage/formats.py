@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.http import MAX_REPLY_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
 #: The longest line of JSON in a dataset: what is longer is neither written nor read. A record may be as large as the
 #: reply in which it came, and the columns of a list may be as large once more.

@@ -6,7 +6,9 @@ import errno
 import fcntl
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token, read_name
@@ -28,9 +30,7 @@ from airflow_provider_mediaops.storage.files import (
 from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from airflow.sdk import ObjectStoragePath
 

@@ -16,6 +16,7 @@ import time
 import zlib
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -28,8 +29,6 @@ from airflow_provider_mediaops.storage.formats import check_lines, json_line, js
 from airflow_provider_mediaops.storage.scratch import ByteRange, read_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from airflow_provider_mediaops.storage.backend import Backend
 
 # Records and a state; the end of all records before it; all is ready to be published.

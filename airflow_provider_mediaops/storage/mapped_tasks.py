@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.sdk import ObjectStoragePath
 
 

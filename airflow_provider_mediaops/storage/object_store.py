@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,6 @@ from airflow_provider_mediaops.storage.refusals import code_of
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of, read_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,6 @@ from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.sdk import ObjectStoragePath
 
 _log = logging.getLogger(__name__)

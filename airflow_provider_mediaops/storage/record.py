@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.storage.files import is_local
 from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from airflow.sdk import ObjectStoragePath
 
 _VERSION_FILE = re.compile(r"([0-9]{4}|[1-9][0-9]{4,8})\.json")

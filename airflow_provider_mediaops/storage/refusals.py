@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MISSING = {
     "NoSuchBucket": "there is no such bucket; create it, or correct its name",

@@ -7,14 +7,12 @@ import os
 import sqlite3
 import tempfile
 import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from airflow_provider_mediaops.storage.files import write_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _CACHE_KIB = 2048
 _BLOCK_BYTES = 1024 * 1024

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
 # SQLite takes four times as long. From 157,000 on, the table of Python's set would double.
 _IN_MEMORY = 150_000

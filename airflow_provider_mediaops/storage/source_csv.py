@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from airflow_provider_mediaops.storage.source_file import SourceFile
     from airflow_provider_mediaops.storage.source_lines import SourceLines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.storage.source_columns import no_column, plain
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.storage.source_file import SourceFile
 
 # A workbook of Excel before 2007 begins like this, and so does a newer one with a password.

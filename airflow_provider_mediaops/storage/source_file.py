@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from airflow_provider_mediaops.storage.source_columns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
 
 # The bytes that a row in CSV takes for each of the same row as JSON: the quotes of the record are doubled, and its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.storage.source_columns import clean, no_column, p
 from airflow_provider_mediaops.storage.source_file import LIST, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.storage.source_file import Chosen, SourceFile
     from airflow_provider_mediaops.storage.source_lines import SourceLines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.gunzip import inflated
 from airflow_provider_mediaops.storage.source_file import LIST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.storage.source_file import InvalidSourceError, SourceFile
 
 GZIP = ".gz"

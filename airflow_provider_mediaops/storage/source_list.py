@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, Sourc
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.formats import Format

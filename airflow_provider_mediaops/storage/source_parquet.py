@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from airflow_provider_mediaops.storage.source_columns import plain
 from airflow_provider_mediaops.storage.source_file import Chosen, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.storage.source_columns import ColumnType
     from airflow_provider_mediaops.storage.source_file import SourceFile
 

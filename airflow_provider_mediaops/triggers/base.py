@@ -12,6 +12,7 @@ import asyncio
 import json
 import time
 from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from inspect import signature
@@ -33,8 +34,6 @@ from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from airflow.sdk import BaseOperator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.enrichment.attempt import EnrichmentAttempt
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook

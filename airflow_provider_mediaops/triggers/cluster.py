@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,8 +25,6 @@ from airflow_provider_mediaops.triggers.base import (
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.triggers.shared_readings import SharedReadings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pkgutil import resolve_name
@@ -14,7 +15,6 @@ from airflow_provider_mediaops.hooks.threads import in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import TaskTrigger, reading_row
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractContextManager
 
     from airflow_provider_mediaops.hooks.base import ServiceHook

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +30,6 @@ from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.waiting import LATE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import CallFlow
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES, SpikeVerdict, name_some
@@ -14,8 +15,6 @@ from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import CallFlow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from airflow_provider_mediaops.exceptions import TemporaryError
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.video.export import ExportAttempt

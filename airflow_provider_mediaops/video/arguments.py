@@ -6,6 +6,7 @@ It loads no requests: the constructors of operators and sensors check with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,8 +25,6 @@ from airflow_provider_mediaops.arguments import (
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_provider_mediaops.http.exchange import Call
     from airflow_provider_mediaops.video.models import SubscriptionPage
 

@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 import secrets
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -42,8 +43,6 @@ from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN, Bulletin, re
 from airflow_provider_mediaops.video.models import Activity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
     from airflow_provider_mediaops.storage.record import Record, Version
     from airflow_provider_mediaops.video.arguments import OnUncertain

@@ -11,9 +11,11 @@ import hashlib
 import json
 import weakref
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.exceptions import (
@@ -33,9 +35,6 @@ from airflow_provider_mediaops.video.arguments import LARGEST_PAGE
 from airflow_provider_mediaops.video.paging import Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.ownership import Owner
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery

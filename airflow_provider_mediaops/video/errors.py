@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -22,8 +22,6 @@ from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.reply import is_of_search_cluster
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow_provider_mediaops.http.errors import ErrorClass
     from airflow_provider_mediaops.http.exchange import Response
     from airflow_provider_mediaops.http.reply import ErrorDetails

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,6 @@ from airflow_provider_mediaops.video.changes import ExportChanges, canonical
 from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging

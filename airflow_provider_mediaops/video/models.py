@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
 from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.storage.seen_set import SeenSet
 from airflow_provider_mediaops.video.arguments import DEFAULT_PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from airflow_provider_mediaops.video.arguments import SubscriptionQuery
     from airflow_provider_mediaops.video.models import SubscriptionPage
 

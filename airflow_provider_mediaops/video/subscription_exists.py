@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,6 @@ from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, Subscription
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
     from airflow_provider_mediaops.waiting import Verdict
 

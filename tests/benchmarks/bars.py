@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.results import with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.benchmarks.results import Row
 
 _WIDTH, _BARS, _LINE, _BAR = 500, 180, 17, 11

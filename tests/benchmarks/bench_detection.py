@@ -15,18 +15,16 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scripts.local_airflow import LocalAirflow
 from tests.benchmarks.results import Limit, Row, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 WAYS = ("capture", "poking_sensor", "deferrable_sensor")
 ROUNDS = 10

@@ -17,17 +17,14 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.benchmarks import results
 from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
 from tests.benchmarks.results import Limit, Row
 from tests.book_server import book_server
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MODULE = "tests.benchmarks.bench_enrichment"
 ROWS = (10_000, 100_000, 1_000_000)

@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,8 +26,6 @@ from tests.benchmarks.results import Limit, Row, record
 from tests.page_server import A_PAGE, page_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tests.page_server import Pages
 
 ROUNDS = 5

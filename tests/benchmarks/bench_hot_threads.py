@@ -17,15 +17,13 @@ import re
 import statistics
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.benchmarks.ratios.peers import match_lines
 from tests.benchmarks.results import Limit, Row, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROUNDS = 5
 MEGABYTE = 1_000_000

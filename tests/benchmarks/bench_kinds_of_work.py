@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,8 +34,6 @@ from tests.cluster.nodes import running_cluster
 from tests.cluster.security import OPERATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from tests.cluster.nodes import Cluster
 
 CAPTURES = 4

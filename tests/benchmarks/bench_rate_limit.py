@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -38,8 +39,6 @@ from tests.redis_server import PROGRAM, running_redis
 from tests.unit.http.rate_limit.callers import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_provider_mediaops.http.exchange import Request, Response
 
 ROOT = Path(__file__).parents[2]

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,8 +36,6 @@ from tests.benchmarks.results import Limit, Row, record
 from tests.benchmarks.stand_in_cluster import NODES, readings_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
     from airflow.triggers.base import BaseTrigger
 
 # Half of the triggers watch all nodes, the others one each: what the cluster is asked must not depend on it.

@@ -10,11 +10,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")

@@ -20,16 +20,14 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tests.page_tables import NOTHING, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("recorded")

@@ -10,14 +10,13 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from scripts.local_airflow import LocalAirflow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Frame, Locator, Page
 
 #: Each account with its role.

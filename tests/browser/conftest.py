@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,9 +25,7 @@ from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES, add, in_sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page, StorageState
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, URL_PRE
 from tests.browser import airflow_pages, flame_graph
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Frame, Page
 
     from scripts.local_airflow import LocalAirflow

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from scripts.local_airflow import LocalAirflow
     from tests.browser.conftest import ExamplesRun

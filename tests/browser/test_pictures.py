@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
 
     from scripts.local_airflow import LocalAirflow

@@ -9,6 +9,7 @@ or module that is not for every kind is marked `@pytest.mark.kinds("secured")`, 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from tests.cluster.nodes import existing_cluster, running_cluster
 from tests.java_artifacts import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.cluster.known_load import KnownLoad
     from tests.cluster.nodes import Cluster, Node
 

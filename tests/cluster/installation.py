@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,6 @@ from tests.cluster.kinds import FOLDER
 from tests.cluster.security import secure_elasticsearch, secure_opensearch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.cluster.kinds import Kind
     from tests.cluster.security import Authority
     from tests.java_artifacts import Jdk

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,8 +19,6 @@ import requests
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tests.cluster.nodes import Cluster
 
 #: All shards are on this node, and all requests are sent to the other one, which coordinates them.

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,6 @@ from tests.cluster.security import OPERATOR, Authority, User
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tests.cluster.kinds import Kind
 
 START_SECONDS = 900

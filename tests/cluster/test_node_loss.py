@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,6 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from tests.cluster.nodes import Cluster, Node
 
 WAIT_SECONDS = 600

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -21,8 +22,6 @@ from tests.cluster.security import HOT_THREADS_ONLY
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, TaskGroup
     from tests.cluster.known_load import KnownLoad
     from tests.cluster.nodes import Cluster

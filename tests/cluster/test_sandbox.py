@@ -7,6 +7,7 @@ the status, the fields of JSON with their types, and the form of a report's line
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from tests.cluster.nodes import Cluster
 from tests.cluster.security import GUEST, OPERATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import requests
 
 pytestmark = pytest.mark.kinds("is_like_sandbox")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,9 +19,6 @@ from tests.cluster.known_load import expressions
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.cluster.known_load import KnownLoad
     from tests.cluster.nodes import Cluster
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # What one process of Airflow writes into the database, encrypted, another has to read.
 os.environ.setdefault("AIRFLOW__CORE__FERNET_KEY", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())

@@ -6,8 +6,11 @@ import functools
 import importlib
 import importlib.util
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.dag_processing.bundles.manager import DagBundlesManager
@@ -16,10 +19,6 @@ from airflow.sdk.execution_time import supervisor
 from airflow.utils.session import create_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
     from airflow.sdk import DAG
 
 # Where a DAG file is read and its DAGs are written down; Airflow 3.2 has moved both functions.

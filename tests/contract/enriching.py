@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.contract.killing import run_program
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-    from pathlib import Path
 
 ROWS = 200
 RATE = 200

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.contract.killing import run_program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGES = 60
 

@@ -17,17 +17,14 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, ModuleType
+from typing import Any
 
 from airflow_provider_mediaops.storage.files import write_at
 from tests.contract.fresh_python import printed_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
 
 _ATTEMPT_SECONDS = 240
 _FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import BaseOperator
 
 ISBNS = sample_isbns(12)

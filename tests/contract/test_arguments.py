@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, ObjectStoragePath
@@ -21,9 +22,6 @@ from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from airflow_provider_mediaops.version_compat import AirflowFailException
 from tests.contract.tasks import OUTPUT, TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 #: The arguments that Airflow does not render, and why.
 NOT_TEMPLATED = {

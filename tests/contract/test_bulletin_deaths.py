@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,6 @@ import pytest
 from tests.contract.fresh_python import printed_by
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 

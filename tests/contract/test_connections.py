@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import certifi
@@ -16,9 +17,6 @@ from airflow.sdk import DAG, BaseOperator
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.http.auth import FixedAuth
 from tests.contract import dag_runs, fresh_python
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 COMMON = {
     "timeout": "5, 7",

@@ -8,7 +8,8 @@ operation, between a dataset and its changes too. Here, processes and files are 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from tests.contract.enriching import MISSING, ROWS
 from tests.contract.exporting import PAGES
 from tests.contract.killing import carry_out
 from tests.page_server import A_PAGE, page_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.long, pytest.mark.once]
 

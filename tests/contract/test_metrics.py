@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +17,7 @@ from tests.unit.video_platform import connection as video_connection
 from tests.unit.video_platform import page_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from typing import TypeAlias
 
     from tests.contract.metric_servers import Received

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from tests.contract.tasks import TASKS, Task, name_of
 from tests.fails_after_posting import FailsAfterPosting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 pytestmark = pytest.mark.usefixtures("airflow_db")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -28,9 +30,6 @@ from tests.unit.loopback import deaf_port
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.state import RequestRecord
 
 pytestmark = pytest.mark.long

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, ObjectStoragePath
@@ -11,9 +12,6 @@ from airflow.sdk import DAG, ObjectStoragePath
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.contract.serialized import written
 from tests.contract.tasks import TASKS, Task, name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The endings of what tasks read and write, and those that operators of other providers take for templates.
 FILES = [f"list{end}" for end in (".txt", ".csv", ".jsonl", ".json", ".csv.gz", ".parquet", ".html", ".folded", ".sql")]

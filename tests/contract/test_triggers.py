@@ -7,9 +7,10 @@ import inspect
 import json
 import pkgutil
 import re
+from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import structlog
@@ -28,10 +29,6 @@ from tests.airflow_names import TaskDeferred
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
 from tests.contract.waiting_triggers import trigger_of
 from tests.unit.log_lines import log_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PACKAGE = airflow_provider_mediaops.triggers
 WAITING = [*SENSORS, *DEFERRING]

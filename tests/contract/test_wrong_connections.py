@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections.abc import Callable, Iterator
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.unit.no_limit import NoLimit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _CLOSED = "http://127.0.0.1:9"
 _REFRESHED = {"auth": "refresh_token", "refresh_token": "a wrong one"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,6 @@ from tests.airflow_names import TaskDeferred
 from tests.contract.tasks import Task, name_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.triggers.base import BaseTrigger
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.local_airflow import COMPONENTS
 from tests.system.running import WatchedAirflow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from tests.redis_server import RedisServer
 
 WORKERS = ("worker-1", "worker-2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from tests.redis_server import RedisServer, running_redis
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.system.running import WatchedAirflow
 
 

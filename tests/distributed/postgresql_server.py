@@ -8,14 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scripts.processes import Processes, free_port, tail
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 START_SECONDS = 600.0
 _PROGRAMS = Path("/usr/lib/postgresql")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -29,8 +30,6 @@ from tests.faults.services import ISBNS
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.faults.behaviours import Fault, Slow
 
 #: The columns of the table: what the work does with the service.

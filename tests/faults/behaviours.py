@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Literal
 from tests.faults.canaries import echo_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.faults.services import Exchange
 
 #: A time limit of an exchange: of connecting, of each wait for bytes, or of the whole.

@@ -6,13 +6,11 @@ import base64
 import html
 import json
 import logging
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 # Each has characters that JSON, HTML and addresses escape.
 PASSWORD = "p4ss\"w<rd&/+%'canary"

@@ -6,8 +6,10 @@ import logging
 import re
 import signal
 import traceback
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,9 +35,6 @@ from tests.unit.conftest import Supervisor
 from tests.unit.loopback import Loopback, closed_port, deaf_port, http_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.faults.actions import Action
     from tests.faults.behaviours import Fault
     from tests.unit.loopback import Peer

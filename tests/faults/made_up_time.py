@@ -6,6 +6,7 @@ import asyncio
 import selectors
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -19,8 +20,6 @@ from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.faults.actions import ACTIONS
@@ -11,8 +12,6 @@ from tests.faults.outcomes import CUT_SHORT, JOURNAL, RATE_STORE, RECOVERED, STO
 from tests.page_tables import NOTHING, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.faults.behaviours import Fault
 
 _KINDS = {"reading": "read", "a report": "report", "a bulletin": "write", "a wait": "waiting"}

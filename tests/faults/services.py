@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,9 +18,6 @@ from tests.unit.search_cluster import report, stats
 from tests.unit.video_platform import page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from tests.unit.loopback import Peer
 
 #: The ISBNs that are looked up; the database has them all.

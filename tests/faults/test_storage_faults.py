@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,9 +23,6 @@ from tests.unit.loopback import closed_port
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.faults.actions import Action, Desk
     from tests.faults.conftest import Bench
 

@@ -8,18 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.wheel import built_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")

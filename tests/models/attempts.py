@@ -15,6 +15,7 @@ import math
 import os
 import tempfile
 import threading
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,8 +39,6 @@ from tests.unit.storage.places import START
 from tests.unit.virtual_time import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     import pytest
 
     from airflow_provider_mediaops.http.client import Client

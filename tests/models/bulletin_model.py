@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from tests.unit.task_state import KeptState
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from airflow_provider_mediaops.http.exchange import Request
     from airflow_provider_mediaops.video.arguments import OnUncertain
     from tests.models.places import ModelPlace

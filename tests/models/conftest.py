@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperato
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from tests.models.attempts import make_up_time, use_made_up_services
 from tests.unit.conftest import Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from tests.unit.storage.dying import DeathError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger

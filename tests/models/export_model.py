@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cache
@@ -30,8 +31,6 @@ from tests.models.places import DiskPlace, StorePlace
 from tests.unit.storage.places import START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from tests.models.places import ModelPlace
 
 RUNS = ("today", "tomorrow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tests.models.attempts import seconds, store_turn
 from tests.unit.storage.fake_store import CreationOnly, FakeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.models.attempts import MadeUpClock
 
 _BUCKET = "/bucket/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +26,6 @@ from tests.models.export_model import TO_ITS_END, ExportMachine
 from tests.models.places import DiskPlace, StorePlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.backend import Version
     from airflow_provider_mediaops.storage.scratch import NewFile

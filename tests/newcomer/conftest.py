@@ -6,17 +6,14 @@ import json
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.processes import free_port
 from tests.wheel import built_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 

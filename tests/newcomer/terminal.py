@@ -5,15 +5,14 @@ from __future__ import annotations
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from scripts.processes import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
-
     from typing_extensions import Self
 
 SECONDS = 1800.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 # Longer than the longest step of any work.

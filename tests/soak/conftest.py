@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ from tests.system.running import WatchedAirflow, wait_for
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
 
     from airflow_provider_mediaops.sandbox.faults import Service
     from scripts.local_airflow import TaskInstance

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -17,8 +18,6 @@ from tests.soak.background import Background
 from tests.system.running import wait_for
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 _LIST = URL_PREFIX + LIST_PATH

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, LimitFault, StatusFault
 from tests.soak.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.sandbox.faults import Fault, Service
 
 _SERVICES: tuple[Service, ...] = ("video", "cluster", "books")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _MB = 1 << 20
 _OF_ENDED_RUNS = "FROM dag_run WHERE state IN ('success', 'failed')"

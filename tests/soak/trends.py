@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, linear_regression, median
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _HOUR = 3_600.0
 # Readings that follow each other are alike, and would make a trend look surer than it is: those of a block count once.

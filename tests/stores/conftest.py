@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.sandbox.state import Settings
 from tests.stores.emulators import BUCKET, CLIENTS, Cloud, missing_of, started
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tests.stores.guard import Answer, Guard
 
 # It asks a second service of Google's, which the emulator is not, and waits a minute for it.

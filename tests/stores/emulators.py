@@ -8,17 +8,15 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scripts.processes import free_port
 from tests.stores.guard import Answer, Guard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "stores"

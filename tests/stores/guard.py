@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import NamedTuple
 
 _HOPS = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 

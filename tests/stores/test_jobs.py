@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -27,9 +29,6 @@ from tests.stores.one_task import context_of
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.stores.conftest import Place
     from tests.stores.guard import Answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from tests.stores.test_jobs import export
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.stores.conftest import Place
     from tests.stores.emulators import Cloud
     from tests.stores.guard import Answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -26,8 +27,6 @@ from tests.stores.test_refusals import only
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.stores.conftest import Place
     from tests.stores.emulators import Cloud

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +18,6 @@ from tests.stores.guard import Answer, Guard
 from tests.stores.one_task import context_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.stores.conftest import Place
 

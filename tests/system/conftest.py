@@ -7,8 +7,8 @@ chosen files are started together: their runs share the two cores of a small mac
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.demo import demo_params
 from tests.system import connections, triggerer_watch
 from tests.system.running import Runs, WatchedAirflow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 

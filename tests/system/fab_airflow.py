@@ -9,17 +9,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import requests
 
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 from scripts.local_airflow import COMPONENTS, REQUEST_SECONDS, LocalAirflow
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PASSWORD = "let-me-in-to-airflow"
 _ROOT = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +20,6 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from airflow_provider_mediaops.sandbox.faults import Service
     from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
 

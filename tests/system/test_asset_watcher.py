@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.sandbox.faults import DropFault, StatusFault
 from tests.system.running import ended, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import Ended, Runs, WatchedAirflow

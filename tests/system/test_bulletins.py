@@ -7,7 +7,9 @@ The record is in the task state store, which only a real Airflow has. That of a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,9 +19,6 @@ from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from tests.system.running import ended, own_services, wait_for, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, WatchedAirflow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,6 @@ import pytest
 from tests.system.running import wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Runs, WatchedAirflow
 

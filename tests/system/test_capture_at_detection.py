@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -11,9 +13,6 @@ import requests
 from tests.system.running import ended, requests_of, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import Ended, Runs, WatchedAirflow

@@ -7,7 +7,9 @@ Exports and enrichments whose task is cleared: what is done again, and what is g
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,9 +22,6 @@ from tests.system.running import Ended, ended, own_services, wait_for
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import WatchedAirflow

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,9 +15,6 @@ from airflow_provider_mediaops.sandbox.state import Settings
 from tests.system.running import ended, own_services, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, Runs, WatchedAirflow
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ from tests.system.running import wait_for
 from tests.system.triggerer_watch import BY_AIRFLOW, STEPS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, Runs, WatchedAirflow
 

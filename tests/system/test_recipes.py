@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ from scripts.local_airflow import FINAL_STATES
 from tests.system.running import ended, wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Runs, WatchedAirflow
 

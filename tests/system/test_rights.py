@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -25,8 +26,6 @@ from tests.system.fab_airflow import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import requests
 
     SignIn = Callable[[str, str], requests.Session]

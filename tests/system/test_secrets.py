@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from tests.system.connections import SECRETS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.system.running import Runs, WatchedAirflow
 
 BASIC = base64.b64encode(f"{cluster.LOGIN}:{cluster.PASSWORD}".encode()).decode()

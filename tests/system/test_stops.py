@@ -7,6 +7,7 @@ Exports that a person marks as failed, or clears, while they work, in workers an
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.sandbox.state import Settings
 from tests.system.running import Ended, ended, own_services, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import WatchedAirflow
 

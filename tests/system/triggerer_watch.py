@@ -16,13 +16,11 @@ import sqlite3
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+from types import FrameType
+from typing import Any
 
 PROVIDER = "airflow_provider_mediaops"
 # What the interpreter announces of its own accord. A name that is looked up on the loop announces itself as well.

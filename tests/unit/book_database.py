@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit.loopback import http_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import requests_mock
 
 KEY = "key-of-the-tests"

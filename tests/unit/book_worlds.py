@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ from tests.unit.book_database import LIMIT_429, found, http, limit_404, no_such_
 from tests.unit.loopback import Loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.loopback import Peer
 

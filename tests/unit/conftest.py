@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.memory_rates import forget_rates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Supervisor:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 # What others leave in the meantime, in other threads too, is of no account.
 _OURS = ("airflow_provider_mediaops", "jinja2")

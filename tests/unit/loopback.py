@@ -8,15 +8,14 @@ import socket
 import ssl
 import struct
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests import certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from typing_extensions import Self
 
 # It bounds a hang; no test waits for it.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit.loopback import http_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 #: The address of the heap, collectors and thread pools of any nodes.
 COUNTERS = re.compile(r"/stats/os,jvm,thread_pool$")

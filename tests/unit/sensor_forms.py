@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from tests.airflow_names import AirflowRescheduleException, TaskDeferred
 from tests.unit.call_flows import on_a_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.triggers.base import BaseTrigger
 
 FORMS = ("poke", "reschedule", "deferrable")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from datetime import timedelta
+from datetime import timedelta
+from typing import Any
 
 
 class KeptState:

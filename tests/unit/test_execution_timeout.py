@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +21,6 @@ from tests.airflow_names import TaskDeferred
 from tests.unit.sensor_forms import Attempt
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import BaseOperator
 
 LIMIT = timedelta(seconds=90)

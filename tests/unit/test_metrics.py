@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -45,9 +47,6 @@ from tests.unit.video_platform import connection as video_connection
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import requests_mock
 
     from airflow_provider_mediaops.http.errors import ErrorRules

@@ -7,6 +7,7 @@ The hook is asked for each status; the operator, which stands on its error, for 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +21,6 @@ from tests.unit.task_state import KeptState
 from tests.unit.video_platform import connection, error, page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests_mock
     from airflow.sdk import Context
 

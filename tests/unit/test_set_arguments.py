@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.operators.enrichment import json_rows, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import BaseOperator
 
 import airflow_provider_mediaops
 from airflow_provider_mediaops import version_compat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(airflow_provider_mediaops.__file__).parent
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Request, Response

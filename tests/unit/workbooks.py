@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from openpyxl import Workbook
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 def workbook(

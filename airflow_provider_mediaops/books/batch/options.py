@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from airflow_provider_mediaops.exceptions import TemporaryError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.books.models import Lookup
 
 #: The pauses in seconds after which a book that got no answer is retried.

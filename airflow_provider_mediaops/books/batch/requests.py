@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from math import inf
@@ -26,8 +27,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from airflow_provider_mediaops.books.api import BulkReply
     from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
@@ -10,8 +11,6 @@ from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_columns import is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
 Several = Literal["first", "rows"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _CREATE_TABLE = "CREATE TABLE lookups (isbn INTEGER PRIMARY KEY, lookup BLOB NOT NULL)"
 _PUT = "INSERT OR REPLACE INTO lookups VALUES (?, ?)"

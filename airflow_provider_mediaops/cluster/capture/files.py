@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
@@ -9,8 +10,6 @@ from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, 
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 

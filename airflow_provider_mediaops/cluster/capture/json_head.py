@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from airflow_provider_mediaops.cluster.plain_values import mapping_of, text_of
 from airflow_provider_mediaops.iso_times import read_iso_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _DECODER = json.JSONDecoder()
 # Up to the value. A name has a bound: what somebody else wrote may be megabytes.

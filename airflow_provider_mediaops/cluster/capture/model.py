@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property, partial
@@ -26,8 +27,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from airflow_provider_mediaops.json_text import storable
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu_watch import Spike

@@ -6,8 +6,9 @@ It loads no requests: operator and notifier check their arguments with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from airflow_provider_mediaops.arguments import (
     read_choice,
@@ -22,9 +23,6 @@ from airflow_provider_mediaops.arguments import (
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, read_percentage
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, check_show_queries
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 #: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
 #: for flame-graph tools, the same below their kinds of work, and a page for people.

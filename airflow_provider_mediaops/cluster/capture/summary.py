@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, rea
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind

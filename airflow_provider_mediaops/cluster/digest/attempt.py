@@ -6,6 +6,7 @@ Nothing is kept until then: an attempt that dies is made anew, for ten thousand 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
 
 #: The files of a digest.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,8 +17,6 @@ from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 Series = Literal["scheduled", "spike", "unknown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_provider_mediaops.cluster.digest.capture_sums import Row
     from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey, SpanSums
     from airflow_provider_mediaops.cluster.digest.period import Period

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.cluster.digest.capture_sums import Row
 from airflow_provider_mediaops.cluster.folded import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime
+from typing import Literal
 
 from airflow_provider_mediaops.arguments import optional, read_moment
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
 
 Place = Literal["now", "before", "outside"]
 """Whether a capture is of the period, of the one before, or of neither."""

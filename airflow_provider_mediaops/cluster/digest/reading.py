@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoR
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from airflow_provider_mediaops.cluster.digest.period import Period
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture, FoundFile
 

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import zlib
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -22,8 +23,6 @@ from airflow_provider_mediaops.storage.files import (
 from airflow_provider_mediaops.storage.path_checks import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from airflow.sdk import ObjectStoragePath
 
 _TEXT, _JSON, _GZIP = ".txt", ".json", ".gz"

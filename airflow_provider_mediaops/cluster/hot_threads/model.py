@@ -7,18 +7,19 @@ are the whole text, less what it was wrapped in, so :meth:`HotThreadsReport.rend
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 msgspec reads the annotations
+from collections.abc import (
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from datetime import datetime
+from typing import ClassVar, Literal
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
 from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 from airflow_provider_mediaops.cluster.plain_values import Part, converted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
 Kind = Literal["cpu", "wait", "block", "mem"]
 """What the threads were sampled for: CPU time, waiting, blocking, or allocated memory."""

@@ -8,6 +8,7 @@ reader describes lines that are not understood, missing or cut off, and the repo
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,8 +19,6 @@ from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, NOD
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.

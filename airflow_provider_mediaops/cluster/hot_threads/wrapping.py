@@ -13,14 +13,11 @@ import html
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import GROUP_LINE, MARGIN, SAMPLING
 from airflow_provider_mediaops.gunzip import inflated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _FIGURES = (
     r"[0-9]{0,6}(?:\.[0-9]{1,6})?(?:% ?(?:\[cpu=|\([0-9])|[kmgtp]?b memory allocated by)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -18,8 +19,6 @@ from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, node_labe
 from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, WAIT, kinds_of_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
     from airflow_provider_mediaops.cluster.kinds_of_work.table import KindOfWork

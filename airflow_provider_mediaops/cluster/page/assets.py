@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -15,8 +16,6 @@ from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_o
 from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jinja2 import Environment
 
 #: What the pages of captures, and those of digests, say that they are made by.

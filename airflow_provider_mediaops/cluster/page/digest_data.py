@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.cluster.page.flame_graph import Room, harmless_js
 from airflow_provider_mediaops.cluster.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.cluster.digest.model import Digest, NamedCapture, Profile
 
 # About how many characters of JSON the stacks, and the captures that cells name, may take in all.

@@ -8,7 +8,8 @@ page's own scripts and styles and nothing else. Tables and texts can be read wit
 
 from __future__ import annotations
 
-from datetime import timezone
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
@@ -30,9 +31,6 @@ from airflow_provider_mediaops.cluster.text import excerpt, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from airflow_provider_mediaops.cluster.capture.model import PackedCapture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport

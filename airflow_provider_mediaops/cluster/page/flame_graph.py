@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.cluster.folded import stacks
 from airflow_provider_mediaops.cluster.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -11,8 +12,6 @@ from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.page.tables import MOST_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, RunningTasks
 
 #: The maximum number of nodes on a page, over all captures; each capture shows one or more.

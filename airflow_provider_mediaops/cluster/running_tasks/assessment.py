@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.cluster.running_tasks.task_cpu import Window, his
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
     from airflow_provider_mediaops.cluster.running_tasks.groups import GroupedRequests
     from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup

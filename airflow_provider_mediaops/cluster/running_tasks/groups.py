@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from airflow_provider_mediaops.cluster.running_tasks.model import Seen
     from airflow_provider_mediaops.cluster.running_tasks.replies import Task
     from airflow_provider_mediaops.cluster.running_tasks.sampling import Look

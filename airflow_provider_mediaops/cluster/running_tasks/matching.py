@@ -8,12 +8,11 @@ that was listed, and no other thread, could stand in its place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup
 
 # Both figures are measured some milliseconds apart, however long the window is: a larger difference is not a match, ...

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_mediaops.cluster.plain_values import figure_at, list_of, mapping_at, mapping_of, text_of
 from airflow_provider_mediaops.cluster.running_tasks.description_parser import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
 from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
 from airflow_provider_mediaops.http.reply import read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 #: The limit of a list of tasks, in bytes: lists of hundreds of MB have been met, and nodes have died of them.
 MAX_LIST_BYTES = 4 * 1024 * 1024

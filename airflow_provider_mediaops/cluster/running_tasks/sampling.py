@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -33,8 +34,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Beside, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad

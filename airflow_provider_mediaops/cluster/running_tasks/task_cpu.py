@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.cluster.running_tasks.replies import Task
     from airflow_provider_mediaops.cluster.running_tasks.sampling import Look
 

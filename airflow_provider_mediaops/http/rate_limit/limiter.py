@@ -8,6 +8,7 @@ caller that is cancelled or dies leaves its slot unused.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,8 +21,6 @@ from airflow_provider_mediaops.http.rate_limit import schedule
 from airflow_provider_mediaops.http.rate_limit.schedule import BookedOut, Granted, Later, QuotaExhausted, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +18,6 @@ from airflow_provider_mediaops.http.rate_limit.schedule import LONGEST_TEXT
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.http.rate_limit.backend import Change
 
 T = TypeVar("T")

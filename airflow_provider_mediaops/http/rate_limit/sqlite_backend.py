@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,8 +15,6 @@ from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_provider_mediaops.http.rate_limit.backend import Change
 
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_mediaops.sandbox.cluster.nodes import Node
 
 Stack = tuple[str, ...]

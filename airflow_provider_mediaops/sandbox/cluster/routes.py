@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -16,9 +17,6 @@ from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling,
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, matches, select
 from airflow_provider_mediaops.sandbox.refusals import cluster_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 # Invented words, which protect nothing.
 LOGIN = "sandbox-operator"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.sandbox.refusals import video_refusal
 from airflow_provider_mediaops.sandbox.video import subscriptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.sandbox.state import SandboxState
 
 VIDEOS = ("sandbox-video-1", "sandbox-video-2", "sandbox-video-3")

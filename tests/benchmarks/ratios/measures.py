@@ -11,7 +11,8 @@ import gc
 import importlib
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
@@ -23,10 +24,6 @@ from tests.benchmarks.fresh_process import spent
 from tests.benchmarks.ratios.peers import look_up, match_lines
 from tests.book_server import book_server
 from tests.page_server import A_PAGE, page_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 #: How much is done in a turn.
 PAGES, BOOKS, REPORT_SIZE = 100, 200, 250_000

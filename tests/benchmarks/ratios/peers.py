@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import httpx
 
 #: The requests for books that are under way together.

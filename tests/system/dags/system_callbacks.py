@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
@@ -13,9 +14,6 @@ from airflow.sdk.definitions.callback import AsyncCallback, SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 OF_THE_RUN = "{{ dag_run.dag_id }} in {{ run_id }} of {{ dag_run.run_after | ds }}"

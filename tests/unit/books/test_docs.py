@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY
 from tests.unit.call_flows import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tests.unit.book_worlds import World
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "not_found.md").read_text(encoding="utf-8")

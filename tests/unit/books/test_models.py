@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,9 +10,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.models import Book
 from tests.unit.book_database import CRIME
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROPERTIES = [name for name, value in vars(Book).items() if isinstance(value, property)]
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from airflow.sdk import PokeReturnValue
@@ -26,9 +27,6 @@ from tests.unit.book_worlds import (
     small,
 )
 from tests.unit.sensor_forms import first_event, made_again
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
 CASES = [

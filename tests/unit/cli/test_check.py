@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +17,6 @@ from tests.unit.cli.commands import command
 from tests.unit.http.rate_limit.keys import keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     import requests_mock
 
 BOOKS = "https://books.example/pro"

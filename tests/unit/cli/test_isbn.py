@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.cli.commands import command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD = ["978-0-14-044913-6", "0-306-40615-2", "9780306406157"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,6 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBacke
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.cli.commands import Ended, command
 from tests.unit.http.rate_limit.keys import keep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 # Seconds from one slot to the next of a connection of these tests.
 GAP = 1_030.0

@@ -6,7 +6,8 @@ import argparse
 import io
 import logging
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,6 @@ from airflow_provider_mediaops.cli.commands import Command
 from airflow_provider_mediaops.cli.run import run
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 COMMAND = Command("check", "", "")
 ended_by: Callable[[], Result]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,6 @@ from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_mediaops.http.exchange import Response, Step
 
 HOT, COOL, UNKNOWN = 95, 10, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,8 +22,6 @@ from tests.unit.book_database import CALENDAR, CRIME
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -12,8 +13,6 @@ from airflow_provider_mediaops.enrichment.dataset_rows import (
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_provider_mediaops.storage.formats import FlatView
 
 FOUND = Lookup(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,6 @@ from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.hooks import cluster_hook, video_hook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.unit.conftest import Supervisor
 
 #: The address of the default connection of the book database.

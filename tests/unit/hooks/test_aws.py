@@ -8,8 +8,10 @@ import hmac
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote_plus
 
@@ -30,9 +32,6 @@ from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 from tests.unit.search_cluster import error, http, replied, report, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
     from tests.unit.loopback import Peer

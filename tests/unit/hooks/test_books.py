@@ -6,6 +6,7 @@ import itertools
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +21,6 @@ from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor", "connect_books")

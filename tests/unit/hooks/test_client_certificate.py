@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ from tests.certificates import Certificate, make_certificate
 from tests.unit.hooks.cluster_hook import cpu
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import http, replied, stats
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PASSWORD = "the key's own password"
 

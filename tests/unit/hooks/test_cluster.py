@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from tests.unit.loopback import Loopback, answering, make_certificate
 from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests_mock
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from airflow_provider_mediaops.hooks.connection_settings import base_urls, crede
 from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def connection(**given: Any) -> SimpleNamespace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import requests_mock
 
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter

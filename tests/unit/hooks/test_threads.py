@@ -7,18 +7,16 @@ import contextvars
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_loop_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http.stop import Stop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
-    from pathlib import Path
 
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
 

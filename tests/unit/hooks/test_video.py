@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,8 +25,6 @@ from tests.unit.loopback import Loopback, answering
 from tests.unit.video_platform import KEY, error, page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from requests_mock import Mocker
 
     from airflow_provider_mediaops.http.exchange import CallFlow

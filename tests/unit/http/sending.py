@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from airflow_provider_mediaops.http.exchange import Request, Response, Transport
 from airflow_provider_mediaops.http.settings import TransportSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.loopback import Peer
 
 Send = Callable[[Request], Response]

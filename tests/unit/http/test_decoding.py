@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.transport import read_body
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 PIECE = 64 * 1024
 LARGE = 10**9

@@ -7,7 +7,7 @@ import html
 import json
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import pytest
@@ -15,9 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, SHORTEST_SECRET, redacted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECRET = "S3cr3t/k+y=ü&q%41\"<\\'"
 

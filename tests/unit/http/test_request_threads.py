@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -20,8 +21,6 @@ from tests.unit.loopback import Loopback, answering, http_reply
 from tests.unit.until import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.stop import Stop
 
 REQUEST = Request("GET", "/")

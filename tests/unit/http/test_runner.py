@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,6 @@ from tests.unit.call_flows import FakeClock, on_a_loop, text_call
 from tests.unit.http.asking import make
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 GET = Request("GET", "/thing", base="http://host")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -24,8 +25,6 @@ from tests.unit.http.sending import PATIENT, ask, through
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
-
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 # Longer than any wait of a test may last, and shorter than pytest's patience.

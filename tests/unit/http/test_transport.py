@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,6 @@ from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.http.sending import Open
     from tests.unit.loopback import Peer
 

@@ -6,7 +6,9 @@ import gzip
 import socket
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,9 +36,6 @@ from tests.unit.http.sending import (
 from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from requests_mock import Mocker
 
     from tests.unit.http.sending import Open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from tests.unit.loopback import Loopback, answering, http_reply
 from tests.unit.video_platform import KEY, connection, error
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests_mock
 
     from tests.unit.conftest import Supervisor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -10,8 +11,6 @@ from tests.unit.operators.forms import in_triggerer
 from tests.unit.search_cluster import connection, error, http, replied, report, stats
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.http.exchange import Response

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,6 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-    from pathlib import Path
-
     from requests_mock import Mocker
 
 BASE = "https://books.example"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,6 @@ from tests.unit.operators.enrichment import BASE, address, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

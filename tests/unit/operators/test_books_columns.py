@@ -7,6 +7,7 @@ import gzip
 import json
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,8 +21,6 @@ from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from tests.unit.operators.enrichment import database as database  # noqa: PLC041
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +27,6 @@ from tests.unit.permanent import permanent
 from tests.unit.workbooks import workbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

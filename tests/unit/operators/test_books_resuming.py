@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +24,6 @@ from tests.unit.operators.enrichment import database as database  # noqa: PLC041
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor

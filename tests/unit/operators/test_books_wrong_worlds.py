@@ -8,8 +8,10 @@ correct, what was found before is kept, and the retry in the right world finds t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -35,9 +37,6 @@ from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.unit.conftest import Supervisor
 
 FORMS = ("worker", "bulk", "triggerer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,8 +22,6 @@ from tests.unit.search_cluster import connection, error, http, node_id, replied
 from tests.unit.task_replies import SEARCH, SECRET, coordinating, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 

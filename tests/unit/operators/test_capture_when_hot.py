@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +21,6 @@ from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Cl
 from tests.unit.search_cluster import connection, node_id, replied, report
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.http.exchange import Response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from tests.unit.permanent import permanent
 from tests.unit.search_cluster import COUNTERS, connection, error, report, stats
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
 
 

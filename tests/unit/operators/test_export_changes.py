@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,6 @@ from tests.unit.video.listings import Listings, replayed
 from tests.unit.video_platform import connection, error, subscription
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

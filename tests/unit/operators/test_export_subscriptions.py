@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from datetime import datetime, timezone
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,6 @@ from tests.unit.permanent import permanent
 from tests.unit.video_platform import connection, error, page, subscription
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
 pytestmark = pytest.mark.usefixtures("supervisor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,6 @@ from tests.unit.permanent import permanent
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests_mock import Mocker
 
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage

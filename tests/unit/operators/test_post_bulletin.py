@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -27,9 +29,6 @@ from tests.unit.task_state import KeptState
 from tests.unit.video_platform import KEY, connection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from airflow.sdk import Context
     from requests_mock import Mocker
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi import app as airflow_app
@@ -26,9 +28,6 @@ from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, URL_PRE
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
     import pytest
     from httpx import Response
 

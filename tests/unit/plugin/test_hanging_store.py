@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from tests.unit.plugin.airflow_world import LIST_URL, START, text
 from tests.unit.storage.attached import attached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.unit.plugin.airflow_world import World
 
 MOST_SECONDS = 120

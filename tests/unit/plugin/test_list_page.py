@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from tests.unit.hot_threads_text import hostile
 from tests.unit.plugin.airflow_world import LIST_URL, START, older, text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from httpx import Response
 
     from tests.unit.plugin.airflow_world import World

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,8 +23,6 @@ from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.plugin.airflow_world import LIST_URL, START, rendered, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.unit.plugin.airflow_world import World
 
 SECRET = "the content of another file"

@@ -7,7 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +19,6 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.video import tokens
 from scripts.processes import free_port
 from tests.unit.sandbox.credentials import OPERATOR
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "airflow_provider_mediaops.sandbox", "--port", "0"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import pytest
 from tests.unit.loopback import Loopback, answering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     StartService: TypeAlias = Callable[..., tuple[str, list[bytes]]]

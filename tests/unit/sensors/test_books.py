@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -29,8 +30,6 @@ from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import FORMS, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.http.exchange import Response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,6 @@ from tests.unit.sensor_forms import FORMS, run
 from tests.unit.video_platform import KEY, connection, page, subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.unit.sensors.conftest import StartService
 
 pytestmark = pytest.mark.usefixtures("supervisor")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,9 +36,6 @@ from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.sensors.worlds import Script, State, World, living_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from tests.unit.conftest import Supervisor
 
 LIMIT = 600

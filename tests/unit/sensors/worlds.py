@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -22,8 +23,6 @@ from tests.unit import video_platform as video
 from tests.unit.virtual_time import START, VirtualTimeLoop, send_on_the_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,8 +10,6 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fsspec import AbstractFileSystem
 
 StoreT = TypeVar("StoreT", bound="AbstractFileSystem")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
 from tests.unit.storage.places import Place, local_place, store_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Store(FakeStore):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+from collections.abc import Callable, MutableMapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
 
 #: ``conditions``: it checks them, as S3 does. ``ignores``: its client sends them, and it does not check. ``creation``:
 #: it checks only whether there is an object. ``refuses``: it replies that it knows none. ``none``: its client has none.

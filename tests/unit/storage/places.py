@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +17,6 @@ from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
 

@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,8 +39,6 @@ from tests.unit.storage.dying import DeathError
 from tests.unit.storage.fake_store import FakeStore, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pytest
 
     from airflow_provider_mediaops.storage.backend import Backend

@@ -7,6 +7,8 @@ import dataclasses
 import json
 import math
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -23,9 +25,6 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_file import DATASET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.formats import CsvFormulas, Format
 
 SCHEMA = {"name": "string", "pages": "int64", "price": "double"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 from email.message import Message
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
@@ -15,8 +16,6 @@ from airflow_provider_mediaops.storage.files import beside, path_of, write_whole
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.storage.conftest import Store
 
 BUCKET = "memory://shelf@bucket"

@@ -6,18 +6,16 @@ import errno
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
 
 from airflow_provider_mediaops.storage import local
 from tests.unit.storage.places import Place, attempt, local_place, owner, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STAGING = ".d.jsonl.staging"
 STRANGER = 65534

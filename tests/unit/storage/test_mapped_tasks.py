@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from airflow_provider_mediaops.storage.files import write_whole
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import ObjectStoragePath
 
 

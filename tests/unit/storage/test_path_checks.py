@@ -4,8 +4,9 @@ import inspect
 import logging
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from airflow_provider_mediaops.storage.path_checks import (
     warn_if_deferred_to_local,
 )
 from airflow_provider_mediaops.storage.source_list import ListSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class TestSameFile:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +21,6 @@ from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import CreationOnly, FakeStore, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.unit.storage.conftest import Store
 
 NOTHING = Version()

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import tempfile
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.storage.scratch import ScratchFile, scratch_database
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 from tests.unit.full_disk import fill_the_disk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_scratch_database_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

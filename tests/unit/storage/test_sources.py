@@ -7,7 +7,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -22,9 +24,6 @@ from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceErr
 from airflow_provider_mediaops.storage.source_list import ListSource, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.source_columns import Keep
     from tests.unit.storage.conftest import Store
 

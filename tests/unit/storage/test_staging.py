@@ -7,6 +7,7 @@ import io
 import json
 import os
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -19,8 +20,6 @@ from airflow_provider_mediaops.storage.object_store import StoreBackend
 from tests.unit.storage.places import Place, StoppedError, attempt, local_place, owner, rows, stopped
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.ownership import Owner
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -19,10 +21,6 @@ from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.video_platform import error
 from tests.unit.virtual_time import START, in_virtual_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 OWNER = Owner("dag/today/export/-1", "digest")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,8 +25,6 @@ from tests.unit.until import until
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.triggers.base import BaseTrigger
 
 PLAN = CapturePlan(query=HotThreadsQuery(), watch=CpuWatch(85)).to_dict()

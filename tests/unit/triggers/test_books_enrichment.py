@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.triggers.base import value_of
@@ -14,8 +15,6 @@ from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.triggers.exports import OWNER
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests_mock
 
     from tests.unit.conftest import Supervisor

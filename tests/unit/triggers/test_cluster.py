@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,6 @@ from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.conftest import Supervisor
 
 COOL, HOT = http(replied(stats({"node-1": 5}))), http(replied(stats({"node-1": 95})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +28,6 @@ from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.triggers.base import BaseTrigger
 
 # What a column of type TEXT holds in MySQL.

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import dataclasses
 import itertools
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +24,6 @@ from tests.unit.search_cluster import connection, error, node_id, replied
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from airflow_provider_mediaops.http.exchange import Request, Response
     from tests.unit.conftest import Supervisor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from tests.unit.sensor_forms import made_again
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.unit.conftest import Supervisor
 
 DENIED = replied(error(401, "security_exception", "no such user"), 401)

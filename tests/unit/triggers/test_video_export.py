@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +20,6 @@ from tests.unit.until import until
 from tests.unit.video_platform import connection, page_reply
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-    from pathlib import Path
-
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.storage.local import LocalBackend
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MOST_SECONDS = 240
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.unit.video_platform import error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _PAGE = 50
 

@@ -7,6 +7,7 @@ Thousands of orders of two tasks' requests are in ``tests/models``.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,6 @@ from tests.unit.video.delivering import ACTIVITY, posting, reply
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_provider_mediaops.http.exchange import Response
 
 KEY = {"once_per": "2026-11-23", "connection": "video"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
 from airflow_provider_mediaops.video.calls import insert_bulletin
 from airflow_provider_mediaops.video.models import Subscription, SubscriptionPage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

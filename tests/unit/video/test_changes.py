@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +12,6 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.video.changes import VersionComparison
 from tests.unit.video.listings import replayed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Record = dict[str, Any]
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.video.errors import TOKEN_RULES, VIDEO_RULES
 from tests.unit.call_flows import START
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEANS: dict[str, type[MediaOpsError]] = {
     "quota": QuotaExceededError,

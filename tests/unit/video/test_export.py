@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from airflow_provider_mediaops.video.long_waits import LongWaits
 from airflow_provider_mediaops.video.paging import Listing
 from tests.unit.call_flows import FakeClock
 from tests.unit.video_platform import page_reply, subscription
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 QUERY = SubscriptionQuery(mine=True, max_results=50)
 

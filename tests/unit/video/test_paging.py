@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.call_flows import items_of, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Step
 
 QUERY = SubscriptionQuery(mine=True, max_results=50)

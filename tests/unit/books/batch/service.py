@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,6 @@ from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import CallFlow, Request, Response, Wait

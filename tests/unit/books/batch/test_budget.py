@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,6 @@ from tests.unit.books.batch.scripted import ISBNS as FEW
 from tests.unit.books.batch.scripted import OUTCOMES, Batch
 from tests.unit.books.batch.service import DOWN, ISBNS, Service, batch_of, follow, looked_up, statuses
 from tests.unit.virtual_time import in_virtual_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Known:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +19,6 @@ from tests.unit.books.batch.service import ISBNS, Service, looked_up, seconds
 from tests.unit.books.held import CANARY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Response
 
 pytestmark = pytest.mark.long

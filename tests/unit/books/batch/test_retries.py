@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,8 +45,6 @@ from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Response
 
 FOREIGN = replied({"message": "no Route matched with those values"}, 404)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
@@ -28,8 +29,6 @@ from tests.unit.books.batch.service import (
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import Response

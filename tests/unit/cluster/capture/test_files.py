@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,6 @@ from tests.unit.search_cluster import report, stats
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.unit.storage.conftest import Store
 
 LOG = logging.getLogger(__name__)

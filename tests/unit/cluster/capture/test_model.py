@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,9 +42,6 @@ from tests.unit.search_cluster import error, node_id, replied, report, stats
 from tests.unit.task_replies import BULK, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]"), 403)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -29,8 +30,6 @@ from tests.unit.call_flows import START, FakeClock, ReplayedReadings, pauses_of,
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.http.exchange import Response, Step

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
@@ -16,9 +18,6 @@ from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,6 @@ from airflow_provider_mediaops.cluster.digest.model import (
 from airflow_provider_mediaops.cluster.folded import Measure
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, digest_from, hot, running, sums_at, text_at
 from tests.unit.hot_threads_text import cpu, section, stack, thread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPU = Measure("cpu", "percent")
 HOUR = timedelta(hours=1)

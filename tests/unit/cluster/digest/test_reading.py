@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +21,6 @@ from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))

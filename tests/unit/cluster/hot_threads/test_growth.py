@@ -5,15 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.cluster.hot_threads.short_texts import HEADER, REPORT, SAMPLING, STACK, THREAD, UNIQUE
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 pytestmark = pytest.mark.long
 

@@ -7,16 +7,13 @@ import gzip
 import html
 import json
 import textwrap
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads import parse, wrapping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RECORDED = Path(__file__).parents[3] / "data" / "hot_threads"
 PLAIN = (RECORDED / "opensearch-3.8.0-cpu.txt").read_text("utf-8")

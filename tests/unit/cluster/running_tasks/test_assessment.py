@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,10 +30,6 @@ from tests.unit import task_replies
 from tests.unit.cluster.task_values import TASKS
 from tests.unit.search_cluster import node_id, replied
 from tests.unit.task_replies import BULK, COORDINATOR, SEARCH, SECRET, coordinating, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 MOMENTS = {0: "start", 500: "end", 560: "end"}
 

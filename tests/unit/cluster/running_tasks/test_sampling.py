@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,8 +45,6 @@ from tests.unit.task_replies import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_provider_mediaops.http.exchange import Call
 
 FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/tasks/lists]"), 403)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter, deque
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,8 +16,6 @@ from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimite
 from tests.unit.call_flows import START, FakeClock
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.http.rate_limit.backend import Change
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +14,6 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBacke
 from tests.redis_server import PROGRAM, running_redis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.redis_server import RedisServer
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from pathlib import Path
 from stat import S_IMODE
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit.http.rate_limit.test_backends import increment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import elasticsearch
 import opensearchpy
@@ -11,9 +12,6 @@ import pytest
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.unit.sandbox.credentials import OPERATOR
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GUEST = (cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD)
 # All that the document of the operation has; for opensearch-py, timeout is the time that the client itself waits, and

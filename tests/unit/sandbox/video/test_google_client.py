@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import google_auth_httplib2
 import googleapiclient
@@ -22,9 +23,6 @@ from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH, LimitFault, Sta
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DOCUMENT = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / "youtube.v3.json"
 # The public service no longer posts bulletins, so its description has the resource and not the operation.
