@@ -176,10 +176,14 @@ class _Connection(urllib3.connection.HTTPConnection):
             except OSError as error:
                 failure = error
                 continue
-            for option in self.socket_options or ():
-                connected.setsockopt(*option)
-            # For the TLS handshake.
-            connected.settimeout(deadline.left(limit))
+            try:
+                for option in self.socket_options or ():
+                    connected.setsockopt(*option)
+                # For the TLS handshake.
+                connected.settimeout(deadline.left(limit))
+            except BaseException:
+                connected.close()
+                raise
             return connected
         raise failure
 

@@ -139,7 +139,7 @@ class TestResult:
         warning, info, page = lines
         assert warning.startswith("WARNING: Not in the report: node-2.")
         assert f"Captured the hot threads of 1 node(s): {destination.with_suffix('')}.{{txt,json,folded}}; " in info
-        assert page == "INFO: Wrote the page of 1 capture(s): hot.html"
+        assert page == f"INFO: Wrote the page of 1 capture(s): {destination.with_suffix('.html')}"
 
     def test_the_right_to_read_cpu_is_not_needed(
         self, requests_mock: Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
