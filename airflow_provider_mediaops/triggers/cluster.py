@@ -22,7 +22,6 @@ from airflow_provider_mediaops.triggers.base import (
     reading_row,
     serialized,
 )
-from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
@@ -221,6 +220,7 @@ class HighCpuTrigger(BaseEventTrigger):
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import spikes, state_key
+        from airflow_provider_mediaops.version_compat import asset_state_store
 
         key = state_key({name: getattr(self, name) for name in _WATCHED})
         store = asset_state_store(self)
