@@ -116,6 +116,7 @@ def test_airflow_finds_no_fault_with_the_hooks(before: str) -> None:
     assert found["said"] == []
 
 
+@pytest.mark.long
 @shows_fields
 def test_secrets_are_masked_fields() -> None:
     found = fresh_python.result_of(ALL_HOOKS)

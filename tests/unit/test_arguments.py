@@ -148,7 +148,7 @@ def test_argument_that_is_left_out_stays_none() -> None:
 
 @pytest.mark.parametrize("read", [read_flag, read_texts, read_number])
 def test_a_long_value_is_cut_in_the_message(read: Read) -> None:
-    for value in ("," * 10_000_000, ["," * 1_000, ""], 10**6_000):
+    for value in ("," * 1_000_000, ["," * 1_000, ""], 10**6_000):
         with pytest.raises(InvalidArgumentError) as caught:
             read("bulk", value)
         assert len(str(caught.value)) < 250

@@ -237,6 +237,7 @@ def test_names_do_not_steer_the_terminal(write: Write, attack: str) -> None:
     assert not {"\x1b", "\u202e"} & set(ended.output)
 
 
+@pytest.mark.long
 def test_memory_holds_one_report_at_a_time(write: Write) -> None:
     """Twenty reports take as much memory as two."""
     names = (f"opensearch[node-1][search][T#{number}]" for number in range(200))

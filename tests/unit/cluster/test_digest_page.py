@@ -167,6 +167,7 @@ def test_names_of_a_cluster_are_text_only() -> None:
     data_of(html)
 
 
+@pytest.mark.long
 def test_digest_page_stays_small_whatever_it_shows() -> None:
     """Stacks that share no frame, in sixty pools with long names and all spans, and long paths."""
     digest = Digest()

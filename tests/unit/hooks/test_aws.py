@@ -444,6 +444,7 @@ result = [name for name in sys.modules if name.split(".")[0] in ("boto3", "botoc
 """
 
 
+@pytest.mark.long
 def test_other_credentials_import_nothing_of_aws(connect_cluster: Any) -> None:
     with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
         connect_cluster(server.base, login="elastic", password="a password")

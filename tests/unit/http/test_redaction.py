@@ -106,6 +106,7 @@ SECRETS = st.text(alphabet="ABCabc0123456789+/=-_.~", min_size=8, max_size=24) |
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(
     secret=SECRETS,

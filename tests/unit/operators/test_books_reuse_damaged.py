@@ -132,6 +132,7 @@ class TestAStoreThatFails:
 
 
 class TestLongRecords:
+    @pytest.mark.long
     @pytest.mark.parametrize("format", FORMATS)
     def test_record_of_many_megabytes_is_taken_from_every_format(
         self, tmp_path: Path, database: Mocker, format: str

@@ -103,6 +103,7 @@ ODD_NUMBERS = (True, False, 0, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 10**30, 0.
 ODD = st.sampled_from([*ODD_TEXTS, *ODD_NUMBERS, None, [], ["a", 1], {"a": None}])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
 @given(records=st.lists(st.dictionaries(st.sampled_from([*VALUES, "other"]), ODD), max_size=8))
 # A block of rows is full, and the next one holds what is not plain.
@@ -242,6 +243,7 @@ def longest(value: str | list[Any]) -> dict[str, Any]:
     return {"value": value * count}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_lines")
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("value", ["x", '"', "\n", '","\n', "\1", "ä", "\ud800", [1e16], ["", '"'], [1]], ids=ascii)

@@ -71,6 +71,7 @@ def write_to(kind: str, name: str) -> str:
     return f"put_object {name}" if kind in ("conditions", "ignores", "refuses") else f"pipe_file {name}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "plan"),
     [
@@ -122,9 +123,8 @@ def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: 
         world.close()
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param("disk", marks=pytest.mark.long), "conditions", pytest.param("none", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["disk", "conditions", "none"])
 @pytest.mark.parametrize(
     ("other", "changes"),
     [(A, "own"), (B, "own"), (B, "shared")],

@@ -138,6 +138,7 @@ class TestEvent:
         assert isinstance(caught.value.__cause__ or caught.value, MediaOpsError)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("supervisor", "fernet")
 @pytest.mark.parametrize("make", [subscription_sensor, cpu_sensor, capture, export, enrichment])
 def test_a_task_defers_as_long_as_any_database_takes_the_arguments_and_else_works_in_the_worker(

@@ -157,6 +157,7 @@ class TestEvents:
 
 
 class TestFailures:
+    @pytest.mark.long
     def test_no_failure_is_an_event(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, HighCpuTrigger)
         script = {

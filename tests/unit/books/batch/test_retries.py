@@ -181,6 +181,7 @@ class TestMissingBooks:
         assert statuses(service, ISBNS[:200]) == [(isbn, "found") for isbn in ISBNS[:200]]
         assert len([time for time in service.times if time < 1600]) < 120
 
+    @pytest.mark.long
     @pytest.mark.parametrize("reply", [FOREIGN, limit_404(), no_such_book()], ids=["gateway", "limit", "clear"])
     def test_outage_that_never_ends_ends_a_long_list_within_half_an_hour(self, reply: Response) -> None:
         service = Service()

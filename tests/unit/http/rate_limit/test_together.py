@@ -62,6 +62,7 @@ def test_a_single_caller_of_a_fast_key_catches_up() -> None:
     assert world.used() > 0.965
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rate", "callers"), [(1, 1), (5, 16), (50, 16)])
 @pytest.mark.parametrize("jump", [3_600.0, 0.3, -0.3, -3_600.0])
 def test_a_clock_that_jumps_stops_nobody_and_makes_no_burst(rate: float, callers: int, jump: float) -> None:
@@ -81,6 +82,7 @@ def test_connections_with_different_rates_take_turns(rate: float, other: float) 
     assert len(world.sent) * (1 / rate + 1 / other) / 2 / world.seconds > 0.93
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [5, 50])
 def test_a_thousand_callers_take_turns(rate: int) -> None:
     world = World(rate, 1_000, 0.05, 0.01, reply=0.08, late=0.02).run(3_000.0 / rate)
