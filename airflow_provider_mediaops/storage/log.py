@@ -316,6 +316,7 @@ class Log:
         """
         lines = json_lines(records)
         check_lines(lines)
+        former = self._state, None if self._held is None else len(self._held), self._held_rows
         # Encoded now: the caller may change it before it is appended.
         self._state = json_line(state)
         self._held = self._held or bytearray()
@@ -323,7 +324,13 @@ class Log:
         self._held_rows += len(records)
         is_due = time.monotonic() - self._since >= self._backend.hold_seconds
         if is_due or len(self._held) >= self._backend.hold_bytes:
-            self.flush()
+            try:
+                self.flush()
+            except BaseException:
+                # The caller commits these records once more, or drops them: those of earlier commits stay.
+                self._state, size, self._held_rows = former
+                self._held = None if size is None else self._held[:size]
+                raise
 
     def flush(self) -> None:
         """Write the commits that are held back."""

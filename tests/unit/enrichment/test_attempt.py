@@ -16,6 +16,7 @@ from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
 from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
+from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import ListSource
 from tests.unit.book_database import CALENDAR, CRIME
@@ -87,6 +88,31 @@ class TestCommitting:
             budget = attempt_at(plan, staging).options().budget
 
         assert budget.left == 2
+
+    def test_row_whose_commit_failed_once_stands_in_the_dataset_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan, names = enrichment(tmp_path / "books.jsonl", total=3), LocalBackend.names
+
+        def fail_once(*_: object) -> list[str]:
+            monkeypatch.setattr(LocalBackend, "names", names)
+            raise OSError(116, "Stale file handle")
+
+        def stops_amid_a_commit() -> None:
+            with plan.dataset().staging(OWNER) as staging:
+                attempt = attempt_at(plan, staging, isbns=[CRIME, CALENDAR, CRIME])
+                attempt.save(update(FOUND))
+                monkeypatch.setattr(LocalBackend, "names", fail_once)
+                try:
+                    attempt.save(update(Lookup(CALENDAR, CALENDAR, "not_found")))
+                finally:
+                    attempt.abort()
+
+        with pytest.raises(OSError, match="Stale file handle"):
+            stops_amid_a_commit()
+        with plan.dataset().staging(OWNER) as staging:
+            left = EnrichmentAttempt(plan, staging, nobody, isbns=[CRIME, CALENDAR, "the last"]).rows()
+            assert (staging.rows, [row.text for row in left]) == (2, ["the last"])
 
     @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DestinationInUseError("taken")])
     def test_rows_that_could_not_be_committed_at_first_are_committed_later(
