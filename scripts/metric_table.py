@@ -45,7 +45,9 @@ METRICS = (
         "requests",
         "Requests that were sent, each try by its own outcome: `ok`, or the error.",
     ),
-    Metric("{service}.waits.{reason}", "counter", "waits", "Waits for the key's `rate`, and before a `retry`."),
+    Metric(
+        "{service}.waits.{reason}", "counter", "waits", "Waits for the key's `rate` or `quota`, and before a `retry`."
+    ),
     Metric("{service}.wait_milliseconds.{reason}", "counter", "milliseconds", "The length of these waits."),
     Metric(
         "{service}.not_sent.{reason}",

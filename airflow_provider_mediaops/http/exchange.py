@@ -275,18 +275,29 @@ def observed(
         flow.close()
 
 
+def raisable(error: BaseException) -> BaseException:
+    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
+    if isinstance(error, StopIteration):
+        return RuntimeError("a blocking step raised StopIteration")
+    return error
+
+
+class NoTurnError(TemporaryError):
+    """A reading would begin, or go on, only after its time limit: it has not failed."""
+
+
 def until(deadline: float, flow: CallFlow[T], monotonic: Callable[[], float]) -> CallFlow[T]:
     """
     Keep a reading from waiting past the time limit of a wait, and from logging each retry.
 
-    It ends with a TemporaryError before the first wait that would end after the deadline.
+    It ends with a NoTurnError before the first wait that would end after the deadline.
     """
     try:
         step = advance(flow)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
                 if step.seconds > deadline - monotonic():
-                    raise TemporaryError(
+                    raise NoTurnError(
                         f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
                         retry_after=step.seconds,
                     )

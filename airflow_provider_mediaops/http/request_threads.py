@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, TransportError, raisable
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class NoThreadError(RuntimeError):
     """The system starts no more threads for this process."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Job:
     """Work that waits for a thread, and the future of its result."""
 
@@ -46,7 +46,7 @@ class _Job:
         try:
             self.result.set_result(self.context.run(self.action))
         except BaseException as error:  # noqa: BLE001 the coroutine that waits raises it
-            self.result.set_exception(error)
+            self.result.set_exception(raisable(error))
             # The traceback leads to this frame, which is not to lead back to the error.
             del self
 
@@ -76,17 +76,25 @@ class FairThreads:
 
         If the caller is cancelled, an action that has not begun is not begun; one that has goes on, and nobody waits.
         """
-        result: T = await asyncio.wrap_future(self._submit(user, action))
-        return result
-
-    def _submit(self, user: str, action: Callable[[], Any]) -> Future[Any]:
         job = _Job(user, action)
         with self._lock:
             self._waiting.setdefault(user, deque()).append(job)
             # If there is a thread for it, others that wait are of users at their limit.
             first = self._take()
         self._start(first)
-        return job.result
+        try:
+            result: T = await asyncio.wrap_future(job.result)
+        except asyncio.CancelledError:
+            self._forget(job)
+            raise
+        return result
+
+    def _forget(self, job: _Job) -> None:
+        with self._lock:
+            if job in (jobs := self._waiting.get(job.user, deque())):
+                jobs.remove(job)
+                if not jobs:
+                    del self._waiting[job.user]
 
     def _start(self, job: _Job | None) -> None:
         while job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,12 +12,19 @@ from airflow_provider_mediaops.http.exchange import Clock
 
 T = TypeVar("T")
 
-#: From a state and the back end's time to the next state and an answer. None: there is no state. It is pure and quick,
-#: and may be called again.
-Change: TypeAlias = Callable[[str | None, float], tuple[str | None, T]]
+#: From a state, the back end's time, and the age of that time in seconds (at most), to the next state and an answer.
+#: None: there is no state. It is pure and quick, and may be called again.
+Change: TypeAlias = Callable[[str | None, float, float], tuple[str | None, T]]
 
 #: How long to wait for others that use the same back end.
 BUSY_SECONDS = 5.0
+
+#: Excludes the other threads of this process. No update may be under way when a process forks, because its child would
+#: take the back end for locked for ever.
+process_lock = threading.Lock()
+os.register_at_fork(
+    before=process_lock.acquire, after_in_parent=process_lock.release, after_in_child=process_lock.release
+)
 
 
 class RateBackend(ABC):
@@ -46,11 +54,11 @@ class RateBackend(ABC):
 
     def read(self, name: str) -> tuple[str | None, float]:
         """Return a state and the back end's time, with the errors of :meth:`update`."""
-        return self.update(name, lambda text, now: (text, (text, now)))
+        return self.update(name, lambda text, now, _age: (text, (text, now)))
 
     def forget(self, name: str) -> None:
         """Remove a state, with the errors of :meth:`update`: its key begins as if it had not been used before."""
-        self.update(name, lambda _text, _now: (None, None))
+        self.update(name, lambda _text, _now, _age: (None, None))
 
 
 class MemoryBackend(RateBackend):
@@ -61,12 +69,11 @@ class MemoryBackend(RateBackend):
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         super().__init__("memory://")
         self._clock, self._states = clock or (lambda: Clock().monotonic()), dict[str, str]()
-        self._lock = threading.Lock()
 
     def update(self, name: str, change: Change[T]) -> T:
         """Change a state under a lock."""
-        with self._lock:
-            text, answer = change(self._states.get(name), self._clock())
+        with process_lock:
+            text, answer = change(self._states.get(name), self._clock(), 0.0)
             if text is None:
                 self._states.pop(name, None)
             else:

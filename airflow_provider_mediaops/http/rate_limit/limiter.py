@@ -29,6 +29,8 @@ T = TypeVar("T")
 #: From a state and the time, and figures of its own, to the next state and an answer.
 _Question: TypeAlias = "Callable[..., tuple[Schedule, T]]"
 
+# A quota that is restored within this time is waited for.
+_SHORT_QUOTA_SECONDS = 10.0
 # How long to wait for a back end that has worked and fails, and the pauses between attempts.
 _PATIENCE_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 0.1, 5.0
 # A request that leaves this much later than it was permitted is reported; the guard band absorbs less.
@@ -41,7 +43,7 @@ class Permit:
 
     #: Its entry in the key's log of sends.
     at: float
-    #: The same time on the clock of this process.
+    #: The same time on the clock of this process, at the earliest: a reply of the back end may come late.
     since: float
 
 
@@ -75,8 +77,11 @@ class RateLimiter:
                 question, slot = schedule.confirm, (answer.slot,)
                 yield Wait(answer.seconds, "the key's rate")
                 metrics.count_wait(self.service, "rate", answer.seconds)
-            else:
+            elif answer.seconds > _SHORT_QUOTA_SECONDS:
                 return answer
+            else:
+                yield Wait(answer.seconds, "the reset of the key's quota")
+                metrics.count_wait(self.service, "quota", answer.seconds)
 
     def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """
@@ -137,13 +142,13 @@ class RateLimiter:
                 return answer
 
     def _update(self, question: _Question[T], *figures: float | None) -> Callable[[], tuple[T, float]]:
-        def change(text: str | None, now: float) -> tuple[str | None, tuple[T, float]]:
+        def change(text: str | None, now: float, age: float) -> tuple[str | None, tuple[T, float]]:
             before = schedule.from_text(text, now) if text else None
             begun = before or schedule.begin(now, self.per_second, at_once=not self.backend.may_lose)
             # A clock that was set back a little stands still.
             after, answer = question(begun, max((now, *begun.sent[-1:])), *figures)
             # The same text says that there is nothing to write.
-            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic())
+            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic() - age)
 
         return partial(self.backend.update, self.name, change)
 

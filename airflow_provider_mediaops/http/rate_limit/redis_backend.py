@@ -88,11 +88,12 @@ class RedisBackend(RateBackend):
         with self._connected() as connection:
             # UNWATCH ends the watch of an update that had nothing to write. GETRANGE bounds a text that is not ours.
             look = ("UNWATCH",), ("WATCH", key), ("GETRANGE", key, 0, LONGEST_TEXT), ("TIME",)
+            began = time.monotonic()
             replies = self._ask(connection, *look)
             with self._errors():
                 before, (seconds, micros) = replies[2].decode("utf-8", "replace") or None, replies[3]
                 now = int(seconds) + int(micros) / 1e6
-            text, answer = change(before, now)
+            text, answer = change(before, now, time.monotonic() - began)
             if text == before:
                 return [answer]
             write = ("DEL", key) if text is None else ("SET", key, text, "EX", _KEPT_SECONDS)

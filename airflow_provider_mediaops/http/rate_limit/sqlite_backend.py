@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend
+from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend, process_lock
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backend import Change
@@ -37,15 +36,13 @@ class SqliteBackend(RateBackend):
     ) -> None:
         super().__init__(f"sqlite:///{path}")
         self._path, self._clock, self._busy_seconds = Path(path), clock, busy_seconds
-        # Threads of one process take turns: SQLite would let them look again and again.
-        self._lock = threading.Lock()
 
     def update(self, name: str, change: Change[T]) -> T:
         """Change a state in a transaction that excludes other processes from its first statement on."""
         with self._errors():
             if not self._path.exists():
                 # The file is not made for one who only looks: it would belong to that user.
-                text, answer = change(None, self._clock())
+                text, answer = change(None, self._clock(), 0.0)
                 if text is None:
                     return answer
             try:
@@ -62,7 +59,7 @@ class SqliteBackend(RateBackend):
             row = connection.execute("SELECT state FROM rate WHERE name = ?", (name,)).fetchone()
             before = row and row[0]
             # The clock is read within the transaction, so that the times of updates are in their order.
-            text, answer = change(before, self._clock())
+            text, answer = change(before, self._clock(), 0.0)
             if text is None:
                 connection.execute("DELETE FROM rate WHERE name = ?", (name,))
             elif text != before:
@@ -71,7 +68,7 @@ class SqliteBackend(RateBackend):
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        if not self._lock.acquire(timeout=2 * self._busy_seconds):
+        if not process_lock.acquire(timeout=2 * self._busy_seconds):
             raise TimeoutError("other threads of this process use it")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +83,7 @@ class SqliteBackend(RateBackend):
                 connection.execute("CREATE TABLE IF NOT EXISTS rate (name TEXT PRIMARY KEY, state TEXT) WITHOUT ROWID")
                 yield connection
         finally:
-            self._lock.release()
+            process_lock.release()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -57,7 +57,7 @@ def keep(
 ) -> None:
     """Keep a state of a key: for how many seconds slots are reserved, and it is paused, exhausted and was idle."""
 
-    def change(_text: str | None, now: float) -> tuple[str, None]:
+    def change(_text: str | None, now: float, _age: float) -> tuple[str, None]:
         state = Schedule(
             reading=now,
             at=now + paused,

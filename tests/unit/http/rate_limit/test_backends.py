@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[4]
 SHARED = ["sqlite", "redis"]
 
 
-def increment(text: str | None, _now: float) -> tuple[str, int]:
+def increment(text: str | None, _now: float, _age: float) -> tuple[str, int]:
     """Count the updates in the text."""
     count = int(text or 0) + 1
     return str(count), count
@@ -53,7 +53,7 @@ def write_raw(backend: RateBackend, text: str | bytes) -> None:
             client.set("mediaops:rate:key", text)
     else:
         assert isinstance(text, str)
-        backend.update("key", lambda _text, _now: (text, None))
+        backend.update("key", lambda _text, _now, _age: (text, None))
 
 
 def schedule_at(backend: RateBackend) -> Schedule | None:
@@ -92,7 +92,7 @@ def test_an_unchanged_text_is_not_written(backend: RateBackend) -> None:
 
 
 def test_an_exception_in_a_change_harms_nothing(backend: RateBackend) -> None:
-    def fail(_text: str | None, _now: float) -> tuple[str, None]:
+    def fail(_text: str | None, _now: float, _age: float) -> tuple[str, None]:
         raise ZeroDivisionError
 
     backend.update("key", increment)
@@ -128,7 +128,7 @@ import sys
 from airflow_provider_mediaops.http.rate_limit.backend import backend_at
 backend = backend_at(sys.argv[1])
 while True:
-    print(backend.update("key", lambda text, now: (str(int(text or 0) + 1), int(text or 0) + 1)), flush=True)
+    print(backend.update("key", lambda text, now, age: (str(int(text or 0) + 1), int(text or 0) + 1)), flush=True)
 """
 
 

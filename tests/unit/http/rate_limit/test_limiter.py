@@ -77,6 +77,13 @@ class TestReports:
         assert isinstance(end.value, QuotaExhausted)
         assert end.value.seconds == pytest.approx(3_602.0 - GAP)
 
+    def test_a_quota_that_is_restored_soon_is_waited_for(self, fake: FakeClock) -> None:
+        limiter, steps = limiter_of(fake), list["Step"]()
+        tell(limiter, QuotaExceededError("spent", retry_after=8.0))
+        assert isinstance(replay(limiter.acquire(), [], steps=steps, clock=fake), Permit)
+        assert [step.reason for step in steps if isinstance(step, Wait)] == ["the reset of the key's quota"]
+        assert pauses_of(steps) == pytest.approx([10.0])
+
     def test_another_error_changes_nothing(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
         permit = take(limiter, fake)
@@ -92,6 +99,23 @@ class TestReports:
         fake.wait(0.3)
         replay(limiter.on_sent(permit, sent_at), [])
         assert waited(limiter, fake) == pytest.approx(WINDOW)
+
+    def test_the_time_that_the_back_end_needs_for_its_answer_counts(self, fake: FakeClock) -> None:
+        class Slow(MemoryBackend):
+            def update(self, name: str, change: Change[T]) -> T:
+                fake.wait(0.1)
+                answer = super().update(name, change)
+                fake.wait(0.2)
+                return answer
+
+        limiter = limiter_of(fake, backend=Slow(lambda: fake.seconds))
+        permit = take(limiter, fake)
+        # A tenth of a second passed before the back end looked at its clock: that is not a delay.
+        assert fake.seconds - permit.since == pytest.approx(0.2)
+        replay(limiter.on_sent(permit, fake.seconds), [])
+        assert limiter.backend.read("key")[0] != "{}"
+        sent = fake.seconds - 0.4 - 0.2
+        assert waited(limiter, fake) >= sent + WINDOW - fake.seconds
 
 
 class FailingBackend(MemoryBackend):

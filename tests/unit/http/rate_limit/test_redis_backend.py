@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis import Redis
@@ -42,10 +43,10 @@ def test_an_update_between_look_and_write_is_not_lost(server: RedisServer) -> No
     backend, others = RedisBackend(server.url), RedisBackend(server.url)
     meddled = list[int]()
 
-    def change(text: str | None, now: float) -> tuple[str, int]:
+    def change(text: str | None, now: float, age: float) -> tuple[str, int]:
         if len(meddled) < 3:
             meddled.append(others.update("key", increment))
-        return increment(text, now)
+        return increment(text, now, age)
 
     assert backend.update("key", change) == 4
     assert meddled == [1, 2, 3]
@@ -58,7 +59,7 @@ def test_others_that_are_always_faster_are_an_error_that_may_pass(
     with Redis.from_url(server.url) as client:
         backend = RedisBackend(f"{server.url}?socket_timeout=240&socket_connect_timeout=240")
 
-        def change(_text: str | None, now: float) -> tuple[str, None]:
+        def change(_text: str | None, now: float, _age: float) -> tuple[str, None]:
             client.set("mediaops:rate:key", str(now))
             return "mine", None
 
@@ -86,11 +87,28 @@ def test_a_server_that_went_away_is_used_again(server: RedisServer) -> None:
     assert backend.update("key", increment) == 1
 
 
+def test_age_of_a_time_is_that_of_a_reply_that_came_late(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, ages = RedisBackend._ask, list[float]()  # noqa: SLF001 a reply that is late
+
+    def late(self: RedisBackend, connection: Any, *commands: tuple[object, ...]) -> list[Any]:
+        replies = ask(self, connection, *commands)
+        time.sleep(0.1)
+        return replies
+
+    def change(text: str | None, _now: float, age: float) -> tuple[str | None, None]:
+        ages.append(age)
+        return text, None
+
+    monkeypatch.setattr(RedisBackend, "_ask", late)
+    RedisBackend(server.url).update("key", change)
+    assert ages[0] >= 0.1
+
+
 def test_a_task_that_is_stopped_amid_an_update_leaves_no_replies_to_the_next(server: RedisServer) -> None:
     backend = RedisBackend(server.url)
     backend.update("key", increment)
 
-    def stop(_text: str | None, _now: float) -> tuple[str, None]:
+    def stop(_text: str | None, _now: float, _age: float) -> tuple[str, None]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
