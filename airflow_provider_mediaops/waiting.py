@@ -239,11 +239,17 @@ def wait(
     The result is the verdict, the pause after one poke, or None if the deadline has come. :data:`RULES` says which
     errors end the wait.
     """
+    from airflow_provider_mediaops.http.exchange import NoTurnError
+
     pause = first_pause
     while True:
         try:
             reading = yield from readings.next(min(pause, term.left), term.deadline)
             outcome = judge(reading)
+        except NoTurnError as error:
+            within = None
+            pause = min(error.retry_after or term.left, term.left)
+            progress.log_state(None, logging.INFO, f"Waiting {pause:.0f} s: {error.message}")
         except Exception as error:
             rule = next(rule for rule in RULES if isinstance(error, rule.error))
             if not rule.lets_wait(pace, progress):

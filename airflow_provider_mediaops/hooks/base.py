@@ -104,9 +104,13 @@ class ServiceHook(BaseHook):
         # What is said of fields that have no effect: misspelt ones, and others.
         self._mistakes: list[str] = []
         self._notes: list[str] = []
+        # Those of the last service: a call that is under way goes on when a connection is edited.
+        self._transport_settings: TransportSettings | None = None
         self._transport: Transport | None = None
-        # Several threads may need service and session for the first time.
+        # Several threads may need service and session for the first time. The event loop must not wait for a service:
+        # making one may wait for an answer of Airflow's supervisor, which comes on the event loop.
         self._making = threading.RLock()
+        self._opening = threading.RLock()
         # When the connection was last read for a wait, by the clock of the wait.
         self._read_at = float("-inf")
         self._logged_reason, self._logged_at = "", 0.0
@@ -200,7 +204,8 @@ class ServiceHook(BaseHook):
         except TemporaryError:
             if self._service is service or not call.request.is_retried:
                 raise
-        return (yield from self.service.ask(call))
+        service = yield from self.current_service()
+        return (yield from service.ask(call))
 
     def current_service(self) -> CallFlow[Service]:
         """Return the service, as a step of a call flow: the connection may have to be fetched."""
@@ -234,7 +239,8 @@ class ServiceHook(BaseHook):
         except MediaOpsError:
             if not (yield from self._is_replaced(service, monotonic)):
                 raise
-        return (yield from until(deadline, look(self.service.ask), monotonic))
+        service = yield from self.current_service()
+        return (yield from until(deadline, look(service.ask), monotonic))
 
     def _is_replaced(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
         """Read the connection again, and return whether there is another service by now."""
@@ -251,8 +257,11 @@ class ServiceHook(BaseHook):
         with self._making:
             # Another reading may have replaced it.
             if self._service is service and ConnectionFields.of(connection, self.conn_type) != self._fields:
-                self._service = self._service_of(connection)
+                # One that cannot be used is read again by each reading, until it is right.
+                self._service = self._fields = None
                 # A request of another call that is under way goes on: its connection is closed after its reply.
+                self.close()
+                self._service = self._service_of(connection)
                 self.close()
 
     def run(self, flow: CallFlow[T]) -> T:
@@ -341,9 +350,10 @@ class ServiceHook(BaseHook):
 
     def close(self) -> None:
         """Close the session; the next call opens another."""
-        if self._transport:
-            self._transport.close()
-            self._transport = None
+        with self._opening:
+            transport, self._transport = self._transport, None
+        if transport:
+            transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -354,11 +364,12 @@ class ServiceHook(BaseHook):
         self.close()
 
     def _session(self) -> Transport:
-        with self._making:
+        settings = self._transport_settings or self.service.transport
+        with self._opening:
             if self._transport is None:
                 from airflow_provider_mediaops.http.transport import Transport
 
-                self._transport = Transport(self.service.transport, self._stop)
+                self._transport = Transport(settings, self._stop)
             return self._transport
 
     def _service_of(self, connection: Any) -> Service:
@@ -379,6 +390,7 @@ class ServiceHook(BaseHook):
             self.log.warning("Connection %r: %s", self.conn_id, text)
         service = self._configure(fields)
         self._fields = fields
+        self._transport_settings = service.transport
         # In place: what the service was configured with, such as the finder of books, holds the same client.
         service.client.other_secrets = credentials_of(service.transport)
         self._mask_all(service)

@@ -6,6 +6,7 @@ The functions are pure, and raise InvalidConnectionError for a field that cannot
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -49,7 +50,10 @@ _TRANSPORT_HEADERS = frozenset(
     }
 )
 # The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
-_CREDENTIAL_NAME = re.compile(r"auth|credential|jwt|key|passw|secret|signature|token", re.IGNORECASE)
+_CREDENTIAL_NAME = re.compile(
+    r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
+    re.IGNORECASE,
+)
 # A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
 _WITH_SCHEME = re.compile(r"(?:basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
@@ -185,15 +189,23 @@ def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
     Return the credentials in the settings of a transport, which a reply or an error may echo.
 
     They are the passwords of proxies, those of the environment included, and the values of headers whose name or value
-    looks like a credential.
+    looks like a credential; of basic authentication, the password comes too.
     """
     found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
     for name, value in settings.headers.items():
         if scheme := _WITH_SCHEME.fullmatch(value):
-            found.append(scheme[1])
+            found += scheme[1], _basic_password(scheme[1])
         elif _CREDENTIAL_NAME.search(name):
             found.append(value)
     return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _basic_password(value: str) -> str:
+    """Return the password in a value of basic authentication; empty for another value."""
+    try:
+        return base64.b64decode(value, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _password_in(address: str) -> str:
@@ -222,7 +234,13 @@ def rate_limiter(
     from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 
     per_second = fields.number("requests_per_second", default_per_second)
-    return limiter_for(service, key, per_second, _rate_backend(fields)) if per_second else None
+    if per_second:
+        return limiter_for(service, key, per_second, _rate_backend(fields))
+    if fields.text("rate_limit_store"):
+        raise fields.error(
+            "rate_limit_store", "without a rate it has no use: set requests_per_second as well, or leave both empty."
+        )
+    return None
 
 
 def _rate_backend(fields: ConnectionFields) -> RateBackend:

@@ -24,9 +24,9 @@ from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import no_node_error, node_stats
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
-from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.http.exchange import NoTurnError, awaiting
 from airflow_provider_mediaops.waiting import LATE_SECONDS
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ Nodes = tuple[str, ...] | None
 _CLUSTERS: dict[tuple[asyncio.AbstractEventLoop, str], SharedCluster] = {}
 # Waiters that get their reading before other tasks of the event loop run: a thousand at once would block it.
 _AT_A_TIME = 20
+# How many lists of nodes are known by the time of their last reading.
+_MOST_LISTS = 1_000
 
 
 @asynccontextmanager
@@ -123,8 +125,8 @@ class Poll:
 
     def __init__(self, hook: SearchClusterHook) -> None:
         self.task: asyncio.Task[None] | None = None
-        #: When the last reading began, failed or not, as the event loop counts.
-        self.began = float("-inf")
+        #: When the last reading of each list of nodes began, failed or not, as the event loop counts.
+        self.began: dict[Nodes, float] = {}
         self._hook = hook
         self._waiters: list[Waiter] = []
         # Done when a waiter has come.
@@ -161,10 +163,13 @@ class Poll:
             await asyncio.wait([self._newcomer], timeout=left)
 
     async def _serve(self) -> None:
-        now = self.began = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
         wanted = {waiter.nodes for waiter in self._waiters if waiter.welcome_from <= now}
         # One list of nodes is asked for as it is; a reading of all nodes answers several.
         asked = wanted.pop() if len(wanted) == 1 else None
+        if len(self.began) >= _MOST_LISTS:
+            self.began.clear()
+        self.began[asked] = now
         outcome: NodeStats | Exception
         try:
             reading = self._hook.reading(lambda ask: ask(node_stats(asked)), asyncio.get_running_loop().time)
@@ -221,7 +226,8 @@ class SharedReadings:
             await asyncio.sleep(pause)
             # A waiter joins at its own time, and then shares the reading of the others.
             welcome_from = due
-            due = max(due, min(self._poll.began + self._interval, deadline))
+            last = max(self._poll.began.get(nodes, float("-inf")) for nodes in (self._nodes, None))
+            due = max(due, min(last + self._interval, deadline))
             self._has_come = True
         waiter = Waiter(self._nodes, due, welcome_from, loop.create_future())
         self._poll.add(waiter)
@@ -232,4 +238,4 @@ class SharedReadings:
                 return waiter.answer.result()
         finally:
             waiter.answer.cancel()
-        raise TemporaryError("The reading would come too long after the time limit.")
+        raise NoTurnError("The reading would come too long after the time limit.")

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES, SpikeVerdict, name_some
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
@@ -47,9 +48,12 @@ class HotNodes:
 
     def next(self, pause: float, deadline: float) -> CallFlow[NodeStats]:
         """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
-        reading = yield from self._readings.next(pause, deadline)
-        if self._hysteresis.hot != self._kept:
+        try:
+            reading = yield from self._readings.next(pause, deadline)
+        except MediaOpsError:
             yield from awaiting(self._keep)
+            raise
+        yield from awaiting(self._keep)
         return reading
 
     async def recall(self) -> None:
@@ -65,10 +69,10 @@ class HotNodes:
         self._kept = self._hysteresis.hot
 
     async def _keep(self) -> None:
-        # Not at once: if the triggerer is killed before the event is in the database, a restart has to repeat it.
-        if asyncio.get_running_loop().time() < self.arrives_at:
-            return
         hot = self._hysteresis.hot
+        # Not at once: if the triggerer is killed before the event is in the database, a restart has to repeat it.
+        if hot == self._kept or asyncio.get_running_loop().time() < self.arrives_at:
+            return
         if cooled := [whose for whose in self._kept if whose not in hot]:
             self._log(logging.INFO, f"Cooled down: {name_some(cooled)}.")
         self._kept = hot

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.http.exchange import Request
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS, cpu
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, make_certificate
@@ -20,6 +23,8 @@ from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, 
 
 if TYPE_CHECKING:
     import requests_mock
+
+    from airflow_provider_mediaops.http.exchange import CallFlow, Response
 
 
 pytestmark = pytest.mark.usefixtures("connect_cluster")
@@ -154,3 +159,35 @@ async def test_authority_is_loaded_in_no_event_loop(
             await hook.arun((await hook.aservice()).client.ask(node_stats(None)))
     assert loading
     assert threading.current_thread() not in loading
+
+
+def test_event_loop_sends_while_a_thread_masks_the_secrets_of_an_edited_connection(
+    requests_mock: requests_mock.Mocker, connect_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a triggerer, the answer that the thread waits for comes on the event loop."""
+    requests_mock.get(STATS, json=stats({"a": 91}))
+    masking, answered = threading.Event(), threading.Event()
+
+    def mask(_: str) -> None:
+        masking.set()
+        assert answered.wait(60), "the event loop has stood still"
+
+    def reply() -> CallFlow[Response]:
+        response: Response = yield Request("GET", "/_nodes/stats/os,process", base=BASE)
+        return response
+
+    async def edit() -> int:
+        hook = SearchClusterHook()
+        await hook.arun(hook.asking(node_stats(None)))
+        monkeypatch.setattr(SearchClusterHook, "_mask", staticmethod(mask))
+        connect_cluster(headers={"X-Api-Key": "a new secret"})
+        hook.read_connection_first()
+        reading = asyncio.ensure_future(hook.arun(hook.reading(lambda ask: ask(node_stats(None)), time.monotonic)))
+        await asyncio.get_running_loop().run_in_executor(None, masking.wait, 60)
+        status = (await hook.arun(reply())).status
+        answered.set()
+        await reading
+        hook.close()
+        return status
+
+    assert asyncio.run(asyncio.wait_for(edit(), 120)) == 200

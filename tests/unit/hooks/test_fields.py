@@ -312,7 +312,8 @@ def test_passwords_of_proxies_are_credentials(proxies: dict[str, str], secrets: 
         ({"X-Password": "s3cr3t"}, ("s3cr3t",)),
         ({"X-Api-Key": "s3cr3t", "X-Token": "s3cr3t", "X-Team": "ops"}, ("s3cr3t",)),
         ({"X-Upstream": "Bearer s3cr3t"}, ("s3cr3t",)),
-        ({"X-Upstream": "Basic bWU6czNjcjN0"}, ("bWU6czNjcjN0",)),
+        ({"X-Upstream": "Basic bWU6czNjcjN0"}, ("bWU6czNjcjN0", "s3cr3t")),
+        ({"X-Author": "ops", "X-Keyspace": "ops"}, ()),
         ({"X-Upstream": "Bearers of news", "X-Opaque-Id": "ops", "User-Agent": "ops", "Accept": "ops"}, ()),
     ],
 )

@@ -231,8 +231,7 @@ def test_retries_within_readings_have_no_lines_of_their_own_in_any_form(
         service, ((0, BUSY), (160, HOT)), lambda at: in_form(sensor(service), at, form), max_attempts=3
     )
     assert (verdict, readings) == ("done", [0, 50, 100, 150, 200])
-    # The worker's look before a deferral waits for no retry, and says so.
-    assert len(waits_of(lines)) == (2 if form == "deferrable" else 1)
+    assert len(waits_of(lines)) == 1
     assert [line for line in retries if ", try " in line] == []
 
 

@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    InvalidConnectionError,
     NotFoundError,
     ServiceUnavailableError,
     TemporaryError,
@@ -295,6 +296,29 @@ class TestConnection:
         assert cluster.hosts == [HOST, HOST, HOST, "https://new.example", "https://new.example"]
         assert [at for at, _ in seen] == [0, 0, 10, 10, 20, 20, 30, 30]
         assert (cluster.opened, cluster.closed) == (2, 2)
+
+    def test_connection_edited_to_one_that_cannot_be_used_fails_each_reading_until_it_is_right(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        outcomes: list[str] = []
+
+        async def wait() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                mine = shared.readings(None, 100)
+                for number in range(8):
+                    if number == 2:
+                        supervisor.connect(CONN_ID, connection(HOST, timeout="soon"))
+                    if number == 6:
+                        supervisor.connect(CONN_ID, connection(HOST))
+                    try:
+                        await mine.anext(100 if number else 0)
+                    except InvalidConnectionError:
+                        outcomes.append("invalid")
+                    else:
+                        outcomes.append("read")
+
+        together(wait())
+        assert outcomes == ["read"] * 3 + ["invalid"] * 3 + ["read"] * 2
 
     def test_credentials_that_differ_at_each_fetch_leave_no_session_open(
         self, cluster: ScriptedCluster, supervisor: Supervisor
