@@ -95,7 +95,7 @@ CASES = [
     Case("export: request under way", 2, PAGES - 1, slow("video", 1)),
     Case("export: publishing", PAGES, 0),
     Case("capture: waiting for a spike", 1, None),
-    Case("capture: request under way", 2, 5, slow("cluster", 0, "hot_threads")),
+    Case("capture: request under way", 2, 4, slow("cluster", 0, "hot_threads")),
     Case("capture: between captures", 4, None),
     Case("enrichment: waiting for the rate", 0, len(ISBNS), extra={"requests_per_second": SLOW}),
     Case("enrichment: request under way", 1, len(ISBNS), slow("books", count=len(ISBNS)), AT_LEISURE, several=True),
