@@ -126,5 +126,5 @@ def _wait_for_readings(sandbox: SandboxServer, number: int) -> None:
 
 def _kept(airflow: WatchedAirflow) -> set[str]:
     """Give the names of the nodes that are hot by the asset's state store."""
-    ids = {whose for state in airflow.asset_states(ASSET) for whose in state["hot"]}
+    ids = {whose for state in airflow.asset_states(ASSET) for whose in state}
     return {node.name for node in NODES if node.id in ids}
