@@ -1,7 +1,8 @@
 """
 Captures at detection: one in each form, one for each way to meet the time limit, and one that can write nothing.
 
-Each task looks at a real node and at one that bears its own name, which makes it known in the sandbox's log.
+Each task looks at a real node and at one that bears its own name, which makes it known in the sandbox's log. It has a
+connection of its own, because those that share one share their readings, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ with DAG(dag_id="system_capture", schedule=None, default_args={"retries": 3, "re
             **{
                 "destination": f"{OUTPUT}/capture/{{{{ ti.task_id }}}}.txt",
                 "nodes": ["sandbox-1", name],
+                "cluster_conn_id": f"capture_{name}",
                 "poll_interval": 1,
                 "interval": "100ms",
                 "deferrable": True,
