@@ -259,10 +259,11 @@ class ServiceHook(BaseHook):
             if self._service is service and ConnectionFields.of(connection, self.conn_type) != self._fields:
                 # One that cannot be used is read again by each reading, until it is right.
                 self._service = self._fields = None
-                # A request of another call that is under way goes on: its connection is closed after its reply.
-                self.close()
-                self._service = self._service_of(connection)
-                self.close()
+                try:
+                    self._service = self._service_of(connection)
+                finally:
+                    # A request of another call that is under way goes on: its connection is closed after its reply.
+                    self.close()
 
     def run(self, flow: CallFlow[T]) -> T:
         """Carry out a call flow over this hook's session."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
 
-# What these may ask is public.
-
 
 class SubscriptionArguments(TypedDict, total=False):
     """

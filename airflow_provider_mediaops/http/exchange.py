@@ -277,9 +277,11 @@ def observed(
 
 def raisable(error: BaseException) -> BaseException:
     """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
-    if isinstance(error, StopIteration):
-        return RuntimeError("a blocking step raised StopIteration")
-    return error
+    if not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError("a blocking step raised StopIteration")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class NoTurnError(TemporaryError):

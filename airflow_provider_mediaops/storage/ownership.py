@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetWork:
+class DatasetWork(ABC):
     """Base class of what a task is to write, in plain values that may travel from the task to a triggerer."""
 
     owner: dict[str, Any]  # the fields of :class:`Owner`
@@ -82,9 +83,9 @@ class DatasetWork:
         """Return the fields as plain values."""
         return asdict(self)
 
+    @abstractmethod
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
-        raise NotImplementedError
 
     def owned_by(self) -> Owner:
         """Return the owner of the dataset."""

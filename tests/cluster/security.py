@@ -43,10 +43,11 @@ OPERATOR = User(LOGIN, is_admin=True)
 GUEST = User(GUEST_LOGIN, GUEST_PASSWORD)
 STATS_ONLY = User("stats-only", privileges=("cluster:monitor/nodes/stats",))
 HOT_THREADS_ONLY = User("hot-threads-only", privileges=("cluster:monitor/nodes/hot_threads",))
+WITHOUT_TASKS = User("without-tasks", privileges=(*STATS_ONLY.privileges, *HOT_THREADS_ONLY.privileges))
 #: Users with the privilege that the hook advises: OpenSearch's and Elasticsearch's.
 OPENSEARCH_MONITOR = User("opensearch-monitor", privileges=("cluster_monitor",))
 ELASTICSEARCH_MONITOR = User("elasticsearch-monitor", privileges=("monitor",))
-_COMMON_USERS = (OPERATOR, GUEST, STATS_ONLY, HOT_THREADS_ONLY)
+_COMMON_USERS = (OPERATOR, GUEST, STATS_ONLY, HOT_THREADS_ONLY, WITHOUT_TASKS)
 
 
 def _documented(product: str) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def secure_opensearch(security: Path, authority: Authority) -> dict[str, str]:
     head = {"_meta": {"type": "internalusers", "config_version": 2}}
     (security / "internal_users.yml").write_text(json.dumps({**head, **users}), encoding="utf-8")
     with (security / "roles.yml").open("a", encoding="utf-8") as roles:
-        for user in (STATS_ONLY, HOT_THREADS_ONLY, OPENSEARCH_MONITOR):
+        for user in (STATS_ONLY, HOT_THREADS_ONLY, WITHOUT_TASKS, OPENSEARCH_MONITOR):
             roles.write(f"\n{user.name}: {json.dumps({'cluster_permissions': user.privileges})}\n")
         roles.write(f"\n{DOCUMENTED.name}: {json.dumps(_documented('opensearch'))}\n")
     settings = {

@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.known_load import BUSY_NODE, aggregation, expressions
-from tests.cluster.security import HOT_THREADS_ONLY
+from tests.cluster.security import HOT_THREADS_ONLY, WITHOUT_TASKS, User
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: More searches at a time than a node has threads for: some of them are always in the queue.
 STORM = 3 * (os.cpu_count() or 1) // 2 + 4
 LONG_SECONDS = 2.0
+PERMISSION = "cluster:monitor/tasks/lists"
 NO_CPU = "the cluster did not say which nodes are hot"
 
 
@@ -169,14 +170,17 @@ class TestKnownLoad:
 
 @pytest.mark.kinds("secured")
 class TestPrivileges:
-    def test_a_user_of_hot_threads_only_is_told_why_no_task_is_listed_and_captures(
+    @pytest.mark.parametrize("refused", [(WITHOUT_TASKS, PERMISSION), (HOT_THREADS_ONLY, NO_CPU)])
+    def test_a_user_who_may_list_no_tasks_is_told_why_once_and_captures(
         self,
+        refused: tuple[User, str],
         cluster: Cluster,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(user=HOT_THREADS_ONLY))
+        user, reason = refused
+        monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(user=user))
         summary = CaptureHotThreadsOperator(
             task_id="capture",
             destination=str(tmp_path / "hot.txt"),
@@ -187,11 +191,11 @@ class TestPrivileges:
             every=0.5,
             running_tasks=True,
         ).execute({})
-        # Nor does it need the privilege for the statistics.
-        assert summary["cpu"] is None
-        assert NO_CPU in "".join(capsys.readouterr())
+        # It does not need the privilege for the statistics.
+        assert (summary["cpu"] is None) is (user is HOT_THREADS_ONLY)
+        assert "".join(capsys.readouterr()).count(reason) == 1
         for number in (1, 2):
             assert (tmp_path / f"hot.{number}.txt").read_text().startswith("::: {")
             tasks = json.loads((tmp_path / f"hot.{number}.json").read_bytes())["running_tasks"]
             assert not any(node["groups"] for node in tasks["nodes"])
-            assert sum(NO_CPU in remark for remark in tasks["remarks"]) == 1
+            assert sum(reason in remark for remark in tasks["remarks"]) == 1

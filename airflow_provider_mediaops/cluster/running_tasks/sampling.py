@@ -153,6 +153,15 @@ class TaskSampler:
         #: Whether the cluster has not refused to list tasks.
         self.is_allowed = True
         self._shows_queries = shows_queries
+        self._told = set[str]()
+
+    def tell_once(self, sampling: TaskSampling, sentence: str) -> None:
+        """Note a sentence for the files of each capture, and for the log at the first of them."""
+        if sentence in self._told:
+            sampling.remarks.append(sentence)
+        else:
+            self._told.add(sentence)
+            sampling.warn(sentence)
 
     def beside(
         self, report: CallFlow[T], query: HotThreadsQuery, stats: NodeStats | None
@@ -170,12 +179,11 @@ class TaskSampler:
         """Choose the nodes to ask: the busiest of those that are captured."""
         sampling = TaskSampling(shows_queries=self._shows_queries)
         if not self.is_allowed:
-            # It was logged then.
-            sampling.remarks.append(_NOT_ALLOWED)
+            self.tell_once(sampling, _NOT_ALLOWED)
         busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0)) if stats else []
         names = [(node.node_id, node.name) for node in busiest if _ID.fullmatch(node.node_id)]
         if not names:
-            sampling.warn("Tasks were not listed, because the cluster did not say which nodes are hot.")
+            self.tell_once(sampling, "Tasks were not listed, because the cluster did not say which nodes are hot.")
         if len(names) > _MOST_NODES:
             sampling.remarks.append(f"Tasks were listed of the {_MOST_NODES} busiest of {len(names)} nodes.")
         sampling.nodes = dict(names[:_MOST_NODES])
@@ -272,7 +280,7 @@ class _LookSeries:
         sampling = self._sampling
         if isinstance(error, PermissionDeniedError):
             self._may_list = self._sampler.is_allowed = False
-            sampling.warn(_NOT_ALLOWED)
+            self._sampler.tell_once(sampling, _NOT_ALLOWED)
         elif isinstance(error, InvalidReplyError) and error.status is None:
             self._may_list = False
             sampling.warn(f"The list of tasks was cut off: it is larger than {MAX_LIST_BYTES >> 20} MB.")

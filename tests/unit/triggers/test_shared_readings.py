@@ -72,6 +72,11 @@ class TestOneReadingForMany:
         assert {tuple(at for at, _ in mine) for mine in seen} == {(0, 10, 20), (10, 20, 30)}
         assert cluster.opened == cluster.closed == 1
 
+    def test_first_reading_of_other_nodes_comes_at_once(self, cluster: ScriptedCluster) -> None:
+        seen: list[Any] = []
+        together(watch([], nodes="node-1"), watch(seen, nodes="node-2", begin=3, readings=1))
+        assert seen == [(3, ["node-2"])]
+
     def test_trigger_that_backs_off_is_left_alone(self, cluster: ScriptedCluster) -> None:
         async def back_off() -> list[float]:
             async with shared_cluster(CONN_ID) as shared:

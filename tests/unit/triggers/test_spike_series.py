@@ -212,6 +212,14 @@ class TestRestart:
         assert store.kept_at == [20]
         assert watched(cluster, watcher(store), {25: COOL, 45: HOT}, 60) == [(50, "node-1")]
 
+    def test_a_spike_at_which_the_cluster_falls_silent_is_not_told_again(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        silent = {5: HOT, 15: trouble(cluster, DOWN)}
+        assert watched(cluster, watcher(store), silent, 60) == [(10, "node-1")]
+        assert len(store.kept_at) == 1
+        cluster.trouble = None
+        assert watched(cluster, watcher(store), {}, 60) == []
+
     def test_a_triggerer_killed_before_tells_of_it_again(self, cluster: ScriptedCluster) -> None:
         store = Store()
         assert watched(cluster, watcher(store), {5: HOT}, 14) == [(10, "node-1")]

@@ -224,11 +224,12 @@ class TestNodes:
         odd = NodeStats((NodeCpu("*", "all", percent=99.0), *NODES.nodes))
         assert list(Tour(odd).sampler.begin(odd).nodes) == [node_id("node-1")]
 
-    def test_without_cpu_no_node_is_hot(self) -> None:
+    def test_without_cpu_no_node_is_hot_and_the_log_says_so_once_a_series(self) -> None:
         tour = Tour(None)
-        sampling = tour.run()
+        sampling, next_one = tour.run(), tour.sampler.begin(None)
         assert tour.asked == []
         assert "did not say which nodes are hot" in sampling.warnings[0]
+        assert (next_one.warnings, next_one.remarks) == ([], sampling.remarks)
 
 
 def searches(*requests: tuple[int, str, float], opaque_id: str | None = None) -> Callable[[int], Response]:
