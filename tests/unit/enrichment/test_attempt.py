@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -111,8 +112,12 @@ class TestCommitting:
         with pytest.raises(OSError, match="Stale file handle"):
             stops_amid_a_commit()
         with plan.dataset().staging(OWNER) as staging:
-            left = EnrichmentAttempt(plan, staging, nobody, isbns=[CRIME, CALENDAR, "the last"]).rows()
-            assert (staging.rows, [row.text for row in left]) == (2, ["the last"])
+            attempt = attempt_at(plan, staging, isbns=[CRIME, CALENDAR, "the last"])
+            attempt.save(update(Lookup("the last", None, "invalid")))
+            attempt.finish()
+
+        lines = (tmp_path / "books.jsonl").read_text().splitlines()
+        assert [json.loads(line)["input"] for line in lines] == [CRIME, CALENDAR, "the last"]
 
     @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DestinationInUseError("taken")])
     def test_rows_that_could_not_be_committed_at_first_are_committed_later(
