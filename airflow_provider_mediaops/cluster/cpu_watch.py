@@ -161,20 +161,21 @@ class Hysteresis(Streaks):
     """
     Streaks that are reported once: a reported node stays hot until it has cooled down, and is not reported until then.
 
-    It has cooled down below ``clear_below`` percent, which is no more than the threshold: else ValueError. With
+    It has cooled down below ``clear_below`` percent, the threshold or less; None for the threshold. With
     ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is over
     as soon as one of them cools down. Only a reading with a node's CPU can cool it down: one that failed, or lacks the
     figure or the node, says nothing.
     """
 
-    def __init__(self, watch: CpuWatch, clear_below: float) -> None:
+    def __init__(self, watch: CpuWatch, clear_below: object = None) -> None:
         super().__init__(watch)
-        if not 0 < clear_below <= watch.threshold:
+        given = watch.threshold if clear_below is None else clear_below
+        self.clear_below = read_percentage("clear_below", given)
+        if not 0 < self.clear_below <= watch.threshold:
             raise InvalidArgumentError(
-                f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
-                f"not {clear_below!r}."
+                f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}), which is above 0, "
+                f"too; not {shown(given)}."
             )
-        self.clear_below = read_percentage("clear_below", clear_below)
         self._hot: dict[str, None] = {}
 
     def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:

@@ -194,11 +194,17 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
     """
     Return the class of a trigger and its arguments, each of which it keeps in an attribute of the same name.
 
-    Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
+    Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructors: a
+    subclass may pass further arguments on to its base class.
     """
     kind = type(trigger)
-    arguments = {name: getattr(trigger, name) for name in signature(kind).parameters}
-    return f"{kind.__module__}.{kind.__qualname__}", arguments
+    names: list[str] = []
+    for each in (each for each in kind.__mro__ if "__init__" in vars(each)):
+        parameters = signature(each).parameters.values()
+        names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD] + names
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break
+    return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(trigger, name) for name in names}
 
 
 def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_mediaops.arguments import ordered, refused
+from airflow_provider_mediaops.arguments import ordered, read_identifier, read_seconds
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import (
@@ -24,7 +24,7 @@ from airflow_provider_mediaops.triggers.base import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
+    from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Hysteresis, Spike
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
     from airflow_provider_mediaops.waiting import Watch
@@ -37,8 +37,6 @@ _CAPTURE_MODULES = (
     "airflow_provider_mediaops.cluster.capture.plan",
     "airflow_provider_mediaops.triggers.shared_readings",
 )
-# As seconds, some thirty years: a trigger that fails on a longer time would be started again every two seconds.
-_LARGEST = 1e9
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
 
@@ -124,13 +122,6 @@ class CaptureHotThreadsTrigger(TaskTrigger):
             return await cluster.hook.arun(flow)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-
-
-_NUMBER = f"is a number, 0 or more, up to {_LARGEST:g}"
-
-
 class HighCpuTrigger(BaseEventTrigger):
     """
     Starts DAGs when nodes of a search cluster run hot.
@@ -209,60 +200,48 @@ class HighCpuTrigger(BaseEventTrigger):
         """Watch, and yield an event for each spike."""
         await import_in_thread(*_RUN_TIME_MODULES)
         try:
-            self._check()
+            hysteresis, poll_interval = self._check()
         except ValueError as error:
             # To return or to raise would make Airflow start it again every two seconds.
             self.log.error("This watch cannot begin until its arguments are corrected: %s", error)  # noqa: TRY400
             await asyncio.get_running_loop().create_future()
-        async with aclosing(self._spikes()) as spikes:
+        async with aclosing(self._spikes(hysteresis, poll_interval)) as spikes:
             async for spike in spikes:
-                yield TriggerEvent(self._payload(spike))
+                yield TriggerEvent(self._payload(spike, hysteresis.watch))
 
-    def _spikes(self) -> AsyncGenerator[Spike, None]:
+    def _spikes(self, hysteresis: Hysteresis, poll_interval: float) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import spikes, state_key
         from airflow_provider_mediaops.version_compat import asset_state_store
 
         key = state_key({name: getattr(self, name) for name in _WATCHED})
         store = asset_state_store(self)
-        hysteresis, log = self._hysteresis(), self.log.log
-        return spikes(self.cluster_conn_id, hysteresis, self.poll_interval, store=store, key=key, log=log)
+        return spikes(self.cluster_conn_id, hysteresis, poll_interval, store=store, key=key, log=self.log.log)
 
-    def _payload(self, spike: Spike) -> dict[str, Any]:
+    def _payload(self, spike: Spike, watch: CpuWatch) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.cpu_watch import described
 
         return {
             "nodes": described(spike.nodes),
             "node_count": len(spike.nodes),
-            "threshold": self.threshold,
-            "sustained_for": self.sustained_for,
+            "threshold": watch.threshold,
+            "sustained_for": watch.sustained_for,
             "cluster_conn_id": self.cluster_conn_id,
             "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         }
 
-    def _hysteresis(self) -> Hysteresis:
+    def _check(self) -> tuple[Hysteresis, float]:
+        """Return the spikes to watch for, and the interval; raise InvalidArgumentError for what cannot be used."""
         from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, Hysteresis
 
+        read_identifier("cluster_conn_id", self.cluster_conn_id)
+        poll_interval = read_seconds("poll_interval", self.poll_interval)
+        if not poll_interval:
+            raise InvalidArgumentError("poll_interval is a number of seconds above 0; not 0.")
         watch = CpuWatch(self.threshold, self.sustained_for, self.nodes, self.require, self.reading_interval)
-        return Hysteresis(watch, self.threshold if self.clear_below is None else self.clear_below)
-
-    def _check(self) -> None:
-        """Raise InvalidArgumentError for a value that cannot be used, whatever its type."""
-        conn_id: object = self.cluster_conn_id
-        if not isinstance(conn_id, str) or not conn_id:
-            raise refused("cluster_conn_id", conn_id, "is the id of a connection")
-        if self.nodes is not None and not isinstance(self.nodes, (str, list)):
-            raise refused("nodes", self.nodes, "is ids or names, as a list or one text")
-        for name in ("threshold", "sustained_for", "poll_interval", "reading_interval"):
-            if not _is_number(getattr(self, name)):
-                raise refused(name, getattr(self, name), _NUMBER)
-        if self.clear_below is not None and not _is_number(self.clear_below):
-            raise refused("clear_below", self.clear_below, f"{_NUMBER}, or None")
-        for name in ("threshold", "poll_interval"):
-            if not getattr(self, name):
-                raise InvalidArgumentError(f"{name} is a number above 0; not 0.")
-        self._hysteresis()
+        hysteresis = Hysteresis(watch, self.clear_below)
         if (size := arguments_bytes(serialized(self)[1])) > MAX_ARGUMENTS_BYTES:
             raise InvalidArgumentError(
                 f"nodes is too long: the arguments of the trigger have {size:,} bytes, and the databases of Airflow "
                 f"take {MAX_ARGUMENTS_BYTES:,}. Name fewer nodes, or select them by a pattern such as data-*."
             )
+        return hysteresis, poll_interval
