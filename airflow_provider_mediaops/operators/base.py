@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -150,9 +151,10 @@ class DatasetOperator(ServiceOperator):
         done: DatasetWork = work
         return done
 
-    @abstractmethod
-    def _attempt(self, work: Any, staging: Staging) -> Any:
-        """Begin an attempt, which has the methods ``save``, ``abort``, ``finish`` and ``end_line``."""
+    def _attempt(self, work: Any, staging: Staging, **more: Any) -> Any:
+        """Make an attempt, which has the methods ``save``, ``abort``, ``finish`` and ``end_line``."""
+        attempt_class = resolve_name(resolve_name(self.trigger_class).attempt_class)
+        return attempt_class(work, staging, self.log.info, self.log.warning, **more)
 
     @abstractmethod
     def _items(self, hook: Any, attempt: Any) -> Generator[Any, None, None]:
@@ -164,6 +166,8 @@ class DatasetOperator(ServiceOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do what is left of the work, here or in the triggerer, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.triggers.dataset import begun
+
         started = time.monotonic()
         with ending_task():
             work = self._read_work(context)
@@ -176,25 +180,19 @@ class DatasetOperator(ServiceOperator):
             dataset = work.dataset()
             if self.deferrable:
                 self._defer(work, dataset, started)
-            with dataset.staging(owner) as staging:
-                attempt = self._attempt(work, staging)
-                self._carry_out(attempt)
+            with dataset.staging(owner) as staging, begun(partial(self._attempt, work, staging)) as attempt:
+                self._save_all(attempt)
             self.log.info("%s", attempt.end_line())
         return self._returned(context, staging.summary)
 
-    def _carry_out(self, attempt: Any) -> None:
+    def _save_all(self, attempt: Any) -> None:
         hook_class = resolve_name(resolve_name(self.trigger_class).hook_class)
-        try:
-            with (
-                hook_class(getattr(self, self.conn_id_field)).stopped_by(self.stop) as hook,
-                closing(self._items(hook, attempt)) as items,
-            ):
-                for item in items:
-                    attempt.save(item)
-        except BaseException:
-            attempt.abort()
-            raise
-        attempt.finish()
+        with (
+            hook_class(getattr(self, self.conn_id_field)).stopped_by(self.stop) as hook,
+            closing(self._items(hook, attempt)) as items,
+        ):
+            for item in items:
+                attempt.save(item)
 
     def _defer(self, work: DatasetWork, dataset: Dataset, started: float) -> None:
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.

@@ -204,10 +204,8 @@ class EnrichIsbnsOperator(DatasetOperator):
         self._columns = enrichment.columns
         return enrichment
 
-    def _attempt(self, work: Enrichment, staging: Staging) -> EnrichmentAttempt:
-        from airflow_provider_mediaops.enrichment.attempt import EnrichmentAttempt
-
-        return EnrichmentAttempt(work, staging, self.log.info, self.log.warning, isbns=self._listed)
+    def _attempt(self, work: Enrichment, staging: Staging, **more: Any) -> Any:
+        return super()._attempt(work, staging, isbns=self._listed, **more)
 
     def _items(self, hook: BookDatabaseHook, attempt: EnrichmentAttempt) -> Generator[BatchUpdate, None, None]:
         hook.run(attempt.start(hook.service.client, hook.plan))

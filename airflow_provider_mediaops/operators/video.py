@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
-    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.dataset import Dataset
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.arguments import OnUncertain
     from airflow_provider_mediaops.video.at_most_once import Delivery
@@ -267,11 +267,6 @@ class ExportSubscriptionsOperator(DatasetOperator):
 
         filters, changes = _filter_of(given_arguments(self)), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
-
-    def _attempt(self, work: Export, staging: Staging) -> ExportAttempt:
-        from airflow_provider_mediaops.video.export import ExportAttempt
-
-        return ExportAttempt(work, staging, self.log.info, self.log.warning)
 
     def _items(self, hook: VideoPlatformHook, attempt: ExportAttempt) -> Generator[Any, None, None]:
         yield from hook.stream(attempt.pages(hook.service.client))

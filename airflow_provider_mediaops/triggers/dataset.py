@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -63,9 +63,11 @@ class DatasetTrigger(TaskTrigger):
             if summary is not None:
                 return summary
             try:
-                async with _entered(dataset.staging(owner)) as staging:
-                    attempt = await to_its_end(partial(self._attempt, work, staging))
-                    await self._carry_out(attempt)
+                async with (
+                    _entered(dataset.staging(owner)) as staging,
+                    _entered(begun(partial(self._attempt, work, staging))) as attempt,
+                ):
+                    await self._save_all(attempt)
             except DestinationInUseError as error:
                 return await self._of_the_newer(dataset, owner, error)
             except TemporaryError as error:
@@ -80,16 +82,11 @@ class DatasetTrigger(TaskTrigger):
     def _attempt(self, work: Any, staging: Staging) -> Any:
         return resolve_name(self.attempt_class)(work, staging, self.log.info, self.log.warning)
 
-    async def _carry_out(self, attempt: Any) -> None:
-        try:
-            with await in_thread(self._make_hook) as hook:
-                async with aclosing(self._items(hook, attempt)) as items:
-                    async for item in items:
-                        await to_its_end(partial(attempt.save, item))
-        except BaseException:
-            await to_its_end(attempt.abort)
-            raise
-        await to_its_end(attempt.finish)
+    async def _save_all(self, attempt: Any) -> None:
+        with await in_thread(self._make_hook) as hook:
+            async with aclosing(self._items(hook, attempt)) as items:
+                async for item in items:
+                    await to_its_end(partial(attempt.save, item))
 
     def _make_hook(self) -> ServiceHook:
         hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
@@ -109,6 +106,18 @@ class DatasetTrigger(TaskTrigger):
     def _pause_after(self, error: TemporaryError) -> float | None:
         """Return the seconds to wait after an attempt that ended with an error; None if the task ends with it."""
         return None
+
+
+@contextmanager
+def begun(make: Callable[[], Any]) -> Iterator[Any]:
+    """Make an attempt at a dataset; finish it, or abort it after an error."""
+    attempt = make()
+    try:
+        yield attempt
+    except BaseException:
+        attempt.abort()
+        raise
+    attempt.finish()
 
 
 @asynccontextmanager

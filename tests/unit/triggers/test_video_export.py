@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from datetime import datetime, timezone, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, StorageError
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
+from airflow_provider_mediaops.video.export import ExportAttempt
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import OWNER, SPENT, Platform, dataset, exported, ids, is_free, refusal, trigger
@@ -67,6 +69,30 @@ class TestEventLoop:
         asyncio.run(triggerer())
         assert (step.done[0], step.done[-1]) == (method, "close")
         assert is_free(tmp_path)
+
+    async def test_trigger_that_is_cancelled_as_its_attempt_begins_aborts_it(
+        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make, begun, go_on, aborted = ExportAttempt.__init__, threading.Event(), threading.Event(), list[object]()
+
+        def slowly(*arguments: Any) -> None:
+            begun.set()
+            assert go_on.wait(240)
+            make(*arguments)
+
+        def abort(attempt: ExportAttempt) -> None:
+            aborted.append(attempt)
+
+        monkeypatch.setattr(ExportAttempt, "__init__", slowly)
+        monkeypatch.setattr(ExportAttempt, "abort", abort)
+        running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+        await until(begun.is_set)
+        running.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert len(aborted) == 1
+        assert not platform.asked
 
     async def test_a_trigger_that_is_cancelled_while_it_meets_an_error_lets_go_of_the_destination(
         self, platform: Platform, tmp_path: Path
