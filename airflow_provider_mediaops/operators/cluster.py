@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
+from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
@@ -123,8 +122,6 @@ class CaptureHotThreadsOperator(ServiceOperator):
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
-        if "threshold" in kwargs:
-            raise InvalidArgumentError("threshold is called when_cpu_above in this operator.")
         super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.nodes = nodes
@@ -176,33 +173,32 @@ class CaptureHotThreadsOperator(ServiceOperator):
         taken_for = TakenFor.from_context(context)
         return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
 
-    def _make_hook(self) -> SearchClusterHook:
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
-        return SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop)
-
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
-        from airflow_provider_mediaops.cluster.api import node_stats
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-        from airflow_provider_mediaops.hooks.base import OwnReadings
-
         started = time.monotonic()
         with ending_task():
             plan, limit = self._plan()
             files = self._files(plan, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
-            with self._make_hook() as hook:
-                flow = capture_when_hot(
-                    hook.asking,
-                    plan,
-                    files,
-                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
-                    deadline=time.monotonic() + limit,
-                    log=self.log.log,
-                )
-                return self._result(context, hook.run(flow))
+            return self._capture(plan, limit, files, context)
+
+    def _capture(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context) -> dict[str, Any]:
+        from airflow_provider_mediaops.cluster.api import node_stats
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
+        from airflow_provider_mediaops.hooks.base import OwnReadings
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
+            flow = capture_when_hot(
+                hook.asking,
+                plan,
+                files,
+                readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
+                deadline=time.monotonic() + limit,
+                log=self.log.log,
+            )
+            return self._result(context, hook.run(flow))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
@@ -212,21 +208,14 @@ class CaptureHotThreadsOperator(ServiceOperator):
             return self._result(context, summary_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.triggers.base import is_over_execution_timeout
 
-        # If no triggerer ran for the whole wait, it ends as at its time limit.
         with ending_task():
             plan, limit = self._plan()
             if is_over_execution_timeout(self, limit + plan.seconds):
                 return super()._after_deferral_timeout(error, context)
-            waited = plan.watch is not None
-            if waited and plan.on_timeout != "capture":
-                return self._result(context, {"timed_out": True})
-            files = self._files(plan, context)
-            with self._make_hook() as hook:
-                flow = capture_when_hot(hook.asking, plan, files, log=self.log.log, timed_out=waited)
-                return self._result(context, hook.run(flow))
+            # No triggerer ran for the whole wait: its time limit has come.
+            return self._capture(plan, 0.0, self._files(plan, context), context)
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture.plan import TakenFor, read_formats

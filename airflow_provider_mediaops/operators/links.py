@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-_PLUGIN = "airflow_provider_mediaops.plugin"
+# By its name: no operator imports the plugin itself.
+_PLUGIN = "airflow_provider_mediaops.plugin.airflow_plugin:MediaOpsPlugin"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
@@ -87,11 +88,10 @@ def _has_succeeded(ti_key: Any) -> bool:
 
 
 def _has_tab() -> bool:
-    """Return whether the plugin is installed and this version of Airflow can have its tab."""
+    """Return whether the pages are turned on, and this version of Airflow can have the tab."""
     from airflow_provider_mediaops.report_urls import TAB_ROUTE
 
-    plugins = (entry.load() for entry in entry_points(group="airflow.plugins") if entry.value.startswith(_PLUGIN))
-    return any(view.get("url_route") == TAB_ROUTE for plugin in plugins for view in plugin.external_views)
+    return any(view.get("url_route") == TAB_ROUTE for view in resolve_name(_PLUGIN).external_views)
 
 
 def _has_own_endpoint(destination: str) -> bool:

@@ -53,8 +53,6 @@ class ClusterCpuSensor(ServiceSensor):
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
-        if "when_cpu_above" in kwargs:
-            raise InvalidArgumentError("when_cpu_above is called threshold in this sensor.")
         super().__init__(**kwargs)
         self.threshold = threshold
         self.sustained_for = sustained_for

@@ -51,19 +51,18 @@ def capture_when_hot(
     deadline: float = float("inf"),
     log: Callable[[int, str], None],
     clock: Clock | None = None,
-    timed_out: bool = False,
     cause: str | None = None,
 ) -> CallFlow[dict[str, Any]]:
     """
     Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
 
-    Without readings, or without a spike to wait for in the plan, all its nodes are captured at once: for the given
-    cause, or that of the plan, whose wait may have ``timed_out``. After a capture that fails temporarily, or that
-    covers none of the nodes, the failure is logged and the wait continues, until the deadline, as the clock's
-    ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
-    kept. The log is called with a level of :mod:`logging` and a sentence.
+    Without readings, or without a spike to wait for in the plan, all its nodes are captured at once, for the given
+    cause or that of the plan. After a capture that fails temporarily, or that covers none of the nodes, the failure is
+    logged and the wait continues, until the deadline, as the clock's ``monotonic`` counts. A MediaOpsError means that
+    the cluster refuses for good, an OSError that a capture cannot be kept. The log is called with a level of
+    :mod:`logging` and a sentence.
     """
-    series = _Series(ask, plan, files, log, clock or Clock(), timed_out=timed_out, cause=cause)
+    series = _Series(ask, plan, files, log, clock or Clock(), cause)
     yield Blocking(files.check)
     if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
@@ -122,8 +121,8 @@ class _Series:
     files: CaptureFiles
     log: Callable[[int, str], None]
     clock: Clock
+    cause: str | None
     timed_out: bool = False
-    cause: str | None = None
     _kept: list[dict[str, Any]] = field(default_factory=list)
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
     failed: int = 0

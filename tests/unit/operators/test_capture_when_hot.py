@@ -112,8 +112,10 @@ class TestDeferral:
         self, tmp_path: Path, supervisor: Supervisor, on_timeout: str, cls: type[Exception]
     ) -> None:
         task = Task(tmp_path, supervisor, "triggerer", on_timeout=on_timeout)
-        with pytest.raises(cls, match="No spike in wait_timeout=20 s"):
-            task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+        with Loopback(Cluster([COOL], [REPORT])) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            with pytest.raises(cls, match="No spike in wait_timeout=20 s"):
+                task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
 
     def test_then_nothing_is_asked_where_nothing_can_be_kept(self, tmp_path: Path, supervisor: Supervisor) -> None:
         (tmp_path / "file").touch()

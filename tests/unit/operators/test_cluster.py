@@ -213,7 +213,3 @@ class TestArguments:
         with pytest.raises(permanent(ValueError), match=message):
             operator.execute({})
         assert not requests_mock.called
-
-    def test_the_sensors_word_for_the_threshold_is_explained(self) -> None:
-        with pytest.raises(ValueError, match="threshold is called when_cpu_above"):
-            CaptureHotThreadsOperator(task_id="capture", destination="/out/hot.txt", threshold=85)

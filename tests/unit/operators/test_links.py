@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,11 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.utils.state import TaskInstanceState
 
 from airflow_provider_mediaops.exceptions import PermissionDeniedError
-from airflow_provider_mediaops.operators import links
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.links import DatasetLink, HotThreadsReportLink
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.plugin.airflow_plugin import MediaOpsPlugin
 from airflow_provider_mediaops.report_urls import LIST_ROUTE, TAB_ROUTE, tab_url
 from airflow_provider_mediaops.triggers.base import done_event
 from tests.airflow_names import TaskDeferred
@@ -53,16 +52,10 @@ def instance(state: Any = TaskInstanceState.SUCCESS, map_index: int | None = -1)
     return SimpleNamespace(dag_id="dag", run_id=RUN_ID, task_id="task", map_index=map_index, state=state)
 
 
-def plugins(monkeypatch: pytest.MonkeyPatch, **views: list[str]) -> None:
-    """Have plugins installed: the packages they are in, and the routes of the views that each has."""
-    found = [
-        SimpleNamespace(
-            value=f"{package}.plugin.views:Plugin",
-            load=partial(SimpleNamespace, external_views=[{"name": "list"}, *({"url_route": each} for each in routes)]),
-        )
-        for package, routes in views.items()
-    ]
-    monkeypatch.setattr(links, "entry_points", lambda group: found if group == "airflow.plugins" else [])
+@pytest.fixture
+def tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the tab, also on an Airflow that cannot have it."""
+    monkeypatch.setattr(MediaOpsPlugin, "external_views", [{"url_route": LIST_ROUTE}, {"url_route": TAB_ROUTE}])
 
 
 def capture() -> CaptureHotThreadsOperator:
@@ -89,17 +82,14 @@ def report_link(**how: Any) -> str:
     return HotThreadsReportLink().get_link(capture(), ti_key=instance(**how))
 
 
-def test_link_of_a_capture_leads_to_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+@pytest.mark.usefixtures("tab")
+def test_link_of_a_capture_leads_to_its_tab() -> None:
     assert report_link() == report_link(map_index=None) == tab_url("dag", RUN_ID, "task")
     assert report_link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
 
 
-@pytest.mark.parametrize("views", [{"other": [TAB_ROUTE]}, {"airflow_provider_mediaops": [LIST_ROUTE]}])
-def test_there_is_no_link_of_a_capture_without_the_plugin_or_its_tab(
-    monkeypatch: pytest.MonkeyPatch, views: dict[str, list[str]]
-) -> None:
-    plugins(monkeypatch, **views)
+def test_there_is_no_link_of_a_capture_without_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MediaOpsPlugin, "external_views", [{"url_route": LIST_ROUTE}])
     assert report_link() == ""
 
 
@@ -151,8 +141,8 @@ class TestDataset:
 
 
 @pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, "deferred"])
-def test_there_is_no_link_unless_the_task_has_succeeded(monkeypatch: pytest.MonkeyPatch, state: Any) -> None:
-    plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+@pytest.mark.usefixtures("tab")
+def test_there_is_no_link_unless_the_task_has_succeeded(state: Any) -> None:
     assert report_link(state=state) == ""
     assert DatasetLink().get_link(export(), ti_key=instance(state)) == ""
 

@@ -80,7 +80,6 @@ class Captured:
         *replies: Response | BaseException,
         deadline: float = float("inf"),
         shelf: Shelf | None = None,
-        late: bool = False,
     ) -> None:
         self.logged: list[tuple[int, str]] = []
         self.steps: list[Step] = []
@@ -96,11 +95,10 @@ class Captured:
             client.ask,
             plan,
             keeper,
-            readings=None if late else readings,
+            readings=readings,
             deadline=deadline,
             log=log,
             clock=clock.clock,
-            timed_out=late,
         )
         try:
             self.outcome = replay(how, replies, steps=self.steps, clock=clock)
@@ -205,7 +203,6 @@ COURSES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any], list[int], l
         [100, 100],
     ),
     "several at once": ({"watch": None, "captures": 2, "every": 5}, [COOL, REPORT] * 2, {}, [1, 2], [5]),
-    "a capture is what a wait came to": ({}, [COOL, REPORT], {"late": True}, [1], []),
 }
 
 
@@ -216,7 +213,7 @@ def test_course_of_a_plan(
     captured = Captured(plan(**fields), *replies, **how)
     assert captured.numbers == numbers
     assert pauses_of(captured.steps) == pauses
-    assert captured.outcome["timed_out"] is (not numbers or "late" in how)
+    assert captured.outcome["timed_out"] == (not numbers)
     assert captured.shelf.finished == bool(numbers)
     if not plan(**fields).watch:
         assert captured.asked[:2] == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
