@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, FastAPI, Query, Request, Response
 from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
@@ -20,9 +20,6 @@ from airflow_provider_mediaops.sandbox.refusals import RefusedError, refusal_of_
 from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox, SandboxState
 from airflow_provider_mediaops.sandbox.video import routes as video
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
 _DESCRIPTION = """
 A stand-in for the video platform, the search cluster and the book database, with invented data.
 It keeps their rules and limits; the switchboard under `/_sandbox` makes them fail.
@@ -31,7 +28,7 @@ It keeps their rules and limits; the switchboard under `/_sandbox` makes them fa
 _switchboard = APIRouter(prefix="/_sandbox", tags=["switchboard"])
 
 
-def create_app(state: SandboxState, *, host: str) -> ASGIApp:
+def create_app(state: SandboxState, *, host: str) -> FastAPI:
     """Build the sandbox of one state, served on a host. Its manual is at ``/docs``."""
     app = FastAPI(title="MediaOps sandbox", description=_DESCRIPTION, redirect_slashes=False, redoc_url=None)
     app.state.sandbox = state
@@ -43,8 +40,10 @@ def create_app(state: SandboxState, *, host: str) -> ASGIApp:
     app.exception_handler(RefusedError)(_refuse)
     app.exception_handler(RequestValidationError)(_refuse_invalid)
     app.exception_handler(HTTPException)(_refuse_unknown)
+    app.add_middleware(Gate, state=state)
     # A web page can make its own host name lead to this machine, and have the browser ask the sandbox under that name.
-    return TrustedHostMiddleware(Gate(app, state=state), allowed_hosts=[host, "127.0.0.1", "localhost"])
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "127.0.0.1", "localhost"])
+    return app
 
 
 async def _refuse(_: Request, refusal: RefusedError) -> Response:

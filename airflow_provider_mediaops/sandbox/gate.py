@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fastapi import Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.middleware.base import BaseHTTPMiddleware
 
 from airflow_provider_mediaops.sandbox.clock import moment
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, LimitFault, StatusFault, service_of
@@ -16,7 +17,7 @@ from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
 #: The ASGI extension by which the server lets an application close its connection.
 HANG_UP = "mediaops.hang_up"
@@ -24,95 +25,77 @@ HANG_UP = "mediaops.hang_up"
 # Parameters that may hold a credential.
 _SECRET_PARAMETERS = {"key", "authorization", "access_token"}
 
-
-@dataclass(slots=True)
-class _Reply:
-    """A whole reply, held back."""
-
-    status: int = 200
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-
-    async def keep(self, message: Message) -> None:
-        """Keep a message of the application."""
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], tuple(message["headers"])
-        else:
-            self.body += message.get("body", b"")
-
-    async def send(self, send: Send) -> None:
-        """Send the reply."""
-        await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
-        await send({"type": "http.response.body", "body": self.body})
-
-    async def send_half(self, send: Send) -> None:
-        """Announce the whole body, at least a byte, and send half of it."""
-        others = [header for header in self.headers if header[0].lower() != b"content-length"]
-        headers = [*others, (b"content-length", str(len(self.body) or 1).encode())]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body[: len(self.body) // 2], "more_body": True})
+Work: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-class Gate:
-    """An ASGI layer around the services that records requests and lets faults befall them."""
+class Gate(BaseHTTPMiddleware):
+    """Records the requests to the services, and lets faults befall them."""
 
-    def __init__(self, app: ASGIApp, *, state: SandboxState) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, state: SandboxState) -> None:
+        super().__init__(app)
         self._state = state
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection's request, as ASGI asks."""
-        service = service_of(scope["path"]) if scope["type"] == "http" else None
+    async def dispatch(self, request: Request, work: Work) -> Response:
+        """Answer a request."""
+        service = service_of(request.url.path)
         if service is None:
-            await self._app(scope, receive, send)
-            return
-        fault = self._state.faults.take(service, scope["path"])
+            return await work(request)
+        fault = self._state.faults.take(service, request.url.path)
         record = RequestRecord(
             at=moment(self._state.clock.now()),
             service=service,
-            method=scope["method"],
-            path=scope["path"],
-            query=_shown(Request(scope).query_params),
+            method=request.method,
+            path=request.url.path,
+            query=_shown(request.query_params),
             fault=fault.kind if fault else None,
         )
         self._state.requests.append(record)
+        response = await (self._befall(fault, request, work) if fault else work(request))
+        record.status = response and response.status_code
+        return response or Response()
 
-        async def send_noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                record.status = message["status"]
-            await send(message)
-
-        if fault is None:
-            await self._app(scope, receive, send_noting)
-        else:
-            await self._befall(fault, scope, receive, send_noting)
-
-    async def _befall(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _befall(self, fault: Fault, request: Request, work: Work) -> Response | None:
+        """Return the reply; None if the connection was dropped before it."""
         match fault:
             case StatusFault():
-                await _status_reply(fault)(scope, receive, send)
+                return _status_reply(fault)
             case LimitFault():
-                await self._state.limit_refusal(fault.service).response()(scope, receive, send)
+                return self._state.limit_refusal(fault.service).response()
             case DelayFault(point="before_work"):
                 await self._state.clock.sleep(fault.seconds)
-                await self._app(scope, receive, send)
+                return await work(request)
             case DelayFault():
-                reply = await self._work(scope, receive)
+                response = await work(request)
                 await self._state.clock.sleep(fault.seconds)
-                await reply.send(send)
-            case DropFault(point="before_work"):
-                await _hang_up(scope, receive)
+                return response
+            case DropFault(point="mid_body"):
+                return _half(request, await work(request))
             case DropFault():
-                reply = await self._work(scope, receive)
-                if fault.point == "mid_body":
-                    await reply.send_half(send)
-                await _hang_up(scope, receive)
+                if fault.point == "before_reply":
+                    await work(request)
+                await _hang_up(request)
+        return None
 
-    async def _work(self, scope: Scope, receive: Receive) -> _Reply:
-        """Have the service do its work, and hold its reply back."""
-        reply = _Reply()
-        await self._app(scope, receive, reply.keep)
-        return reply
+
+def _half(request: Request, whole: Response) -> Response:
+    """Announce the whole body, at least a byte, send half of it, and hang up."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        body = b"".join([chunk async for chunk in whole.body_iterator])  # type: ignore[attr-defined] # starlette's own
+        yield body[: len(body) // 2]
+        await _hang_up(request)
+
+    length = max(int(whole.headers["content-length"]), 1)
+    return StreamingResponse(chunks(), whole.status_code, {**whole.headers, "content-length": str(length)})
+
+
+async def _hang_up(request: Request) -> None:
+    close = request.scope.get("extensions", {}).get(HANG_UP)
+    if close is None:
+        raise ConnectionResetError("The connection is dropped here; SandboxServer can do that, this server cannot.")
+    close()
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _status_reply(fault: StatusFault) -> Response:
@@ -131,12 +114,3 @@ def _status_reply(fault: StatusFault) -> Response:
 
 def _shown(query: QueryParams) -> dict[str, str]:
     return {name: "***" if name.lower() in _SECRET_PARAMETERS else ",".join(query.getlist(name)) for name in query}
-
-
-async def _hang_up(scope: Scope, receive: Receive) -> None:
-    close = scope.get("extensions", {}).get(HANG_UP)
-    if close is None:
-        raise ConnectionResetError("The connection is dropped here; SandboxServer can do that, this server cannot.")
-    close()
-    while (await receive())["type"] != "http.disconnect":
-        pass
