@@ -51,7 +51,7 @@ class Gate(BaseHTTPMiddleware):
         )
         self._state.requests.append(record)
         response = await (self._befall(fault, request, work) if fault else work(request))
-        record.status = response and response.status_code
+        record.status = None if response is None else response.status_code
         return response or Response()
 
     async def _befall(self, fault: Fault, request: Request, work: Work) -> Response | None:
