@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, service_of
-from airflow_provider_mediaops.cli.key_rate import fingerprint, state_document, state_in_words
+from airflow_provider_mediaops.cli.rate import key_document, state_in_words
 from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import MediaOpsError
 
@@ -43,13 +43,7 @@ def _document(hook: ServiceHook, found: ConnectionCheck, service: Service | None
         "version": found.version,
         "plan": getattr(hook, "plan", None) if client else None,
         "quota": found.quota and {"left": found.quota.left, "total": found.quota.total},
-        "rate": limiter
-        and {
-            "requests_per_second": limiter.per_second,
-            "store": limiter.backend.where,
-            "fingerprint": fingerprint(limiter.name),
-            **state_document(limiter),
-        },
+        "rate": limiter and {"requests_per_second": limiter.per_second, **key_document(limiter)},
     }
 
 

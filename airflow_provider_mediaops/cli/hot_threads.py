@@ -59,22 +59,7 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
         to_output.append("--output")
     if len(to_output) > 1:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
-    if options.files.count(STANDARD_INPUT) > 1:
-        raise InvalidArgumentError("The standard input, -, can be read only once.")
-    written = [path for _, path in targets if path != STANDARD_OUTPUT]
-    for path in written:
-        _refuse_replacing(path, options.files)
-    if len(set(written)) < len(written):
-        raise InvalidArgumentError("--html, --folded and --json need a file each.")
     return targets
-
-
-def _refuse_replacing(path: str, files: Sequence[str]) -> None:
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
-
-    for file in files:
-        if file != STANDARD_INPUT and is_same_file(absolute_path(file), absolute_path(path)):
-            raise InvalidArgumentError(f"{path} is one of the reports, which would be replaced: choose another file.")
 
 
 def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
@@ -84,7 +69,8 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
         try:
             found = read_reports(_bytes_of(file, terminal))
         except (NoReportError, OSError) as error:
-            terminal.say(f"hot-threads: {name}: {_reason(error, file)}", "bad")
+            reason = str(getattr(error, "strerror", None) or error).removeprefix(f"{file} ")
+            terminal.say(f"hot-threads: {name}: {reason}", "bad")
             reports.unusable.append(name)
             continue
         for number, (capture, line) in enumerate(found, 1):
@@ -111,16 +97,6 @@ def _bytes_of(file: str, terminal: Terminal) -> bytes:
     with naming_path(path, "read"), path.open("rb") as remote:
         data: bytes = remote.read(most)
         return data
-
-
-def _reason(error: Exception, file: str) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    if isinstance(error, IsADirectoryError):
-        return "it is a folder"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error).removeprefix(f"{file} ")
 
 
 def _write(reports: _Reports, targets: list[tuple[str, str]], terminal: Terminal, *, kinds_first: bool) -> str | None:

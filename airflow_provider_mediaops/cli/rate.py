@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
-from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, fingerprint, state_document, state_in_words
 from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
+from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text, reading_at
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+
+# The address of the store in memory. Each process has its own, which this process cannot read.
+_PER_PROCESS = "memory://"
+# So many digits of a digest distinguish the keys of one store.
+_FINGERPRINT_LENGTH = 12
+_STATES = {
+    "unseen": "cannot be seen from here: each process keeps its own",
+    "unused": "free; not used yet, or forgotten",
+    "unreadable": "cannot be read",
+}
 
 
 class _Keys:
@@ -37,15 +47,14 @@ class _Keys:
         if limiter is None:
             self.without_rate.append(conn_id)
             return
-        store = limiter.backend.where
-        described = {"fingerprint": fingerprint(limiter.name), "store": store, "service": hook.hook_name}
-        _, document = self.keys.setdefault((store, limiter.name), (limiter, described | {"connections": []}))
+        described: dict[str, Any] = {"service": hook.hook_name, "connections": []}
+        _, document = self.keys.setdefault((limiter.backend.where, limiter.name), (limiter, described))
         document["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
 
     def forget(self) -> bool:
         """Forget what is kept of the keys; return whether there was one to forget."""
         self.problems += [f"Connection {conn_id!r} has no rate: nothing to reset." for conn_id in self.without_rate]
-        shared = [limiter for limiter, _ in self.keys.values() if limiter.backend.where != PER_PROCESS]
+        shared = [limiter for limiter, _ in self.keys.values() if limiter.backend.where != _PER_PROCESS]
         if len(shared) < len(self.keys):
             self.problems.append(
                 "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
@@ -56,7 +65,7 @@ class _Keys:
 
     def documents(self) -> list[dict[str, Any]]:
         """Return what is said of each key, and what its store keeps of it."""
-        documents = [document | state_document(limiter) for limiter, document in self.keys.values()]
+        documents = [key_document(limiter) | document for limiter, document in self.keys.values()]
         self.problems += [document["problem"] for document in documents if "problem" in document]
         return documents
 
@@ -105,3 +114,61 @@ def _row(key: Mapping[str, Any]) -> list[object]:
         state_in_words(key),
         None if idle is None else f"{duration(idle)} ago",
     ]
+
+
+def key_document(limiter: RateLimiter) -> dict[str, Any]:
+    """
+    Return the fingerprint of a key, where its rate is kept, and the state of that, in plain values. It may block.
+
+    ``state`` is ``free``, ``reserved``, ``paused``, ``exhausted``, ``unused`` (the store has no schedule of the key),
+    ``unseen`` (another process has it) or ``unreadable`` (with a ``problem``). Of several, the one that delays the next
+    request longest counts.
+    """
+    key = {"fingerprint": limiter.name[:_FINGERPRINT_LENGTH], "store": limiter.backend.where}
+    return key | _state(limiter)
+
+
+def _state(limiter: RateLimiter) -> dict[str, Any]:
+    if limiter.backend.where == _PER_PROCESS:
+        return {"state": "unseen"}
+    try:
+        text, now = limiter.backend.read(limiter.name)
+    except RateStoreError as error:
+        return {"state": "unreadable", "problem": error.message}
+    schedule = from_text(text, now) if text else None
+    if not schedule:
+        return {"state": "unused"}
+    # The first free slot is a gap after the last one that is reserved.
+    last_slot = schedule.next_free - GUARD / limiter.per_second
+    seconds = {
+        "exhausted": max(0.0, schedule.blocked_until - now),
+        "paused": max(0.0, schedule.at - now),
+        "reserved": max(0.0, last_slot - reading_at(schedule, now)) / schedule.speed,
+    }
+    return {
+        "state": next((state for state, left in seconds.items() if left), "free"),
+        **{f"{state}_seconds": round(left, 3) for state, left in seconds.items()},
+        "rate_factor": schedule.speed,
+        "idle_seconds": round(max(0.0, now - schedule.sent[-1]), 3) if schedule.sent else None,
+    }
+
+
+def state_in_words(document: Mapping[str, Any]) -> str:
+    """Return the state of a key for people."""
+    state = document["state"]
+    if state in _STATES:
+        return _STATES[state]
+    words = []
+    if document["exhausted_seconds"]:
+        words.append(f"quota used up, for another {duration(document['exhausted_seconds'])}")
+    if document["paused_seconds"]:
+        words.append(f"paused for {_short(document['paused_seconds'])}")
+    if document["reserved_seconds"]:
+        words.append(f"reserved for {_short(document['reserved_seconds'])}")
+    if document["rate_factor"] < 1:
+        words.append(f"slowed down to {document['rate_factor']:.0%} since the service refused a request")
+    return "; ".join(words or ["free"])
+
+
+def _short(seconds: float) -> str:
+    return duration(seconds) if seconds >= 1 else "less than 1 s"
