@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
-from tests.unit import book_database, search_cluster, video_platform
+from tests.unit import book_database, search_cluster
 from tests.unit.cli.commands import command
 from tests.unit.http.rate_limit.keys import keep
 
@@ -102,13 +102,6 @@ def test_a_version_that_is_refused_is_no_fault_of_the_connection(
     done = command("check", "cluster")
     assert done.code == 0
     assert "version" not in done.output
-
-
-def test_the_video_platform(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
-    connect("video", video_platform.connection(VIDEO))
-    requests_mock.get(f"{VIDEO}/v3/subscriptions", json=video_platform.page())
-    done = command("check", "video", "-o", "json")
-    assert (done.code, done.document["works"]) == (0, True)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

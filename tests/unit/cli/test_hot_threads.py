@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
 from tests.unit.cluster.digest.captured_days import write_two_weeks
-from tests.unit.hot_threads_text import ATTACKS, cpu, section, split, stack, thread
+from tests.unit.hot_threads_text import cpu, section, split, stack, thread
 
 STACK = (
     "     10/10 snapshots sharing following 2 elements\n       app//org.x.Search.score(Search.java:1)\n"
@@ -220,21 +220,6 @@ def test_wrong_use_is_refused(first: Path, more: list[str], said: str, monkeypat
     assert first.read_text() == FIRST
 
 
-def test_a_file_that_cannot_be_written_is_reported_in_words(first: Path, tmp_path: Path) -> None:
-    ended = command("hot-threads", first, "--html", tmp_path)
-
-    assert ended.code == 1
-    assert f"{tmp_path} cannot be written: it is a folder" in ended.messages
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_names_do_not_steer_the_terminal(write: Write, attack: str) -> None:
-    ended = command("hot-threads", write("report.txt", section(attack, thread(attack, cpu(9.0), STACK))))
-
-    assert all(sign.isprintable() or sign == "\n" for sign in ended.output)
-    assert not {"\x1b", "\u202e"} & set(ended.output)
-
-
 @pytest.mark.long
 def test_memory_holds_one_report_at_a_time(write: Write) -> None:
     """Twenty reports take as much memory as two."""
@@ -304,17 +289,6 @@ def test_other_time_and_threads_without_a_figure_are_explained(write: Write) -> 
     assert "Seen: the number of threads, each of which counts 1" in seen
     assert "(other …)" not in plain + seen
     assert "Seen" not in plain + with_split
-
-
-def test_advice_on_merges_names_the_version_without_index_only_for_threads_without_one(write: Write) -> None:
-    merge = stack(10, "app//org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(X.java:1)")
-    names = ("[logs][2]: Lucene Merge Thread #1", "merge][T#1")
-    texts = [section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)) for name in names]
-    outputs = [command("hot-threads", write("report.txt", text)).output for text in texts]
-
-    assert re.search("Hottest kind of work: [^:]*: logs, shard 2. Next: ", outputs[0])
-    assert ["name no index in the thread" in output for output in outputs] == [False, True]
-    assert all("GET _nodes/stats/indices/merge?level=shards" in output for output in outputs)
 
 
 @pytest.fixture

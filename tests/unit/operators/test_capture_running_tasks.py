@@ -14,16 +14,15 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
-from tests.unit.call_flows import on_a_loop
 from tests.unit.log_lines import log_lines
-from tests.unit.loopback import Loopback, Peer
 from tests.unit.operators.capture_task import FORMS, HOT, REPORT, Cluster, Task
-from tests.unit.search_cluster import connection, error, http, node_id, replied
+from tests.unit.search_cluster import error, http, node_id, replied
 from tests.unit.task_replies import SEARCH, SECRET, coordinating, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
+    from tests.unit.loopback import Peer
 
 LIST = replied(task_list(listed(1, 0, cpu_ms=100.0)))
 FORBIDDEN = replied(error(403, "security_exception", f"no permissions for [cluster:monitor/tasks/lists] {SECRET}"), 403)
@@ -149,24 +148,3 @@ def test_queries_of_tasks_that_nobody_asks_for_are_refused() -> None:
             make(show_queries=True)
         make(show_queries=True, running_tasks="{{ params.tasks }}")
         make(show_queries="{{ params.tasks }}")
-
-
-@pytest.mark.usefixtures("unhurried")
-@pytest.mark.parametrize("is_async", [False, True])
-def test_notifier_writes_the_groups_in_its_thread_and_on_an_event_loop(
-    supervisor: Supervisor, tmp_path: Path, *, is_async: bool
-) -> None:
-    given: Any = {"destination": f"{tmp_path}/hot.txt", "running_tasks": True, "formats": ["json", "html"], **QUICK}
-
-    async def notify() -> None:
-        await CaptureHotThreadsNotifier(**given, context={})
-
-    with Loopback(TaskCluster()) as server:
-        supervisor.connect("mediaops_cluster_default", connection(server.base))
-        if is_async:
-            on_a_loop(notify())
-        else:
-            CaptureHotThreadsNotifier(**given)({})
-
-    assert written(tmp_path)["running_tasks"]["nodes"][0]["groups"][0]["opaque_id"] == "report:nightly"
-    assert SECRET not in (tmp_path / "hot.html").read_text()

@@ -15,10 +15,9 @@ from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import TaskDeferred
-from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Cluster, Task
-from tests.unit.search_cluster import connection, node_id, replied, report
+from tests.unit.search_cluster import connection, node_id, report
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -117,18 +116,6 @@ class TestDeferral:
             with pytest.raises(cls, match="No spike in wait_timeout=20 s"):
                 task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
 
-    def test_then_nothing_is_asked_where_nothing_can_be_kept(self, tmp_path: Path, supervisor: Supervisor) -> None:
-        (tmp_path / "file").touch()
-        task, cluster = (
-            Task(tmp_path / "file", supervisor, "triggerer", on_timeout="capture"),
-            Cluster([COOL], [REPORT]),
-        )
-        with Loopback(cluster) as server:
-            supervisor.connect("mediaops_cluster_default", connection(server.base))
-            with pytest.raises(OSError, match="cannot be written"):
-                task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
-        assert not cluster.asked
-
     @pytest.mark.parametrize(
         ("arguments", "timed_out"),
         [
@@ -184,25 +171,6 @@ class TestBothForms:
         for shown in (cause, "nightly", "<r1>", "<dt>Try</dt><dd>2</dd>", "<dt>Map index</dt><dd>7</dd>"):
             assert shown in header
 
-    def test_failed_capture_is_noted_and_the_wait_goes_on(
-        self, tmp_path: Path, supervisor: Supervisor, form: str
-    ) -> None:
-        result = Task(tmp_path, supervisor, form, poll_interval=0.001).run([HOT], [DOWN, REPORT])
-        (failure,) = result["failures"]
-        assert failure["error"] == "ServiceUnavailableError"
-        assert result["failure_count"] == 1
-        assert result["bytes"]
-
-    def test_several_are_taken_and_shown_together(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
-        task = Task(tmp_path, supervisor, form, captures=3, every=0.01, formats=["txt", "html"])
-        result = task.run([HOT], [REPORT, replied(report("node-1", share=50))])
-        assert result["paths"] == {"txt": f"{tmp_path}/hot.1.txt", "html": f"{tmp_path}/hot.html"}
-        later = result["later_captures"]
-        assert [taken["paths"]["txt"][-9:] for taken in later] == ["hot.2.txt", "hot.3.txt"]
-        assert result["hottest"][0]["percent"] == 97.5
-        assert [taken["hottest"][0]["percent"] for taken in later] == [50, 50]
-        assert len(list(tmp_path.iterdir())) == 4
-
     @pytest.mark.parametrize(
         ("on_timeout", "cls"),
         [("skip", AirflowSkipException), (" skip ", AirflowSkipException), ("fail", AirflowSensorTimeout)],
@@ -231,26 +199,3 @@ class TestBothForms:
                 break
         assert isinstance(failed.value, TemporaryError)
         assert re.search(r"none of [1-9]\d* captures worked. The last error: .*no master", str(failed.value))
-
-    def test_then_all_nodes_may_be_captured(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
-        task = Task(tmp_path, supervisor, form, on_timeout="capture", wait_timeout=0.1, nodes=["node-1"])
-        result = task.run([COOL])
-        assert result["timed_out"]
-        # In the triggerer, shared readings may go on meanwhile; of hot threads there is this one request.
-        assert [path for path in task.cluster.asked if "hot_threads" in path] == ["/_nodes/node-1/hot_threads"]
-        assert task.destination.is_file()
-
-
-class TestLog:
-    def test_long_wait_logs_changes_and_no_more(
-        self, tmp_path: Path, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
-        Task(tmp_path, supervisor, "worker", formats=["txt"], nodes="node-1,node-9").run([COOL] * 20 + [HOT])
-        *others, captured = lines
-        assert others == [
-            "WARNING: Only some of the nodes are watched: the cluster knows no node node-9.",
-            "INFO: Waiting: no node's CPU is at 85 % or more",
-            "INFO: Seen: CPU at 85 % or more: node-1 (its machine)",
-        ]
-        assert captured.startswith(f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; hottest: 97.5 % ")

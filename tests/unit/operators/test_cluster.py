@@ -17,7 +17,7 @@ from airflow_provider_mediaops.exceptions import InvalidReplyError, NotFoundErro
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
-from tests.unit.search_cluster import COUNTERS, connection, error, report, stats
+from tests.unit.search_cluster import COUNTERS, connection, report, stats
 
 if TYPE_CHECKING:
     from requests_mock import Mocker
@@ -129,27 +129,6 @@ class TestResult:
         assert result["hottest"] == [{"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"}]
         assert [(kind["kind"], kind["share_percent"]) for kind in result["kinds"]] == [("search.other", 100.0)]
         assert not any(result[name] for name in ("missing", "unparsed", "left_out", "later_captures", "failures"))
-
-    def test_capture_that_lacks_nodes_warns_in_the_log_too(
-        self, requests_mock: Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
-        serve(requests_mock, report("node-1"), {"node-1": 95, "node-2": 99})
-        assert capture(destination)["missing"] == ["node-2"]
-        warning, info, page = lines
-        assert warning.startswith("WARNING: Not in the report: node-2.")
-        assert f"Captured the hot threads of 1 node(s): {destination.with_suffix('')}.{{txt,json,folded}}; " in info
-        assert page == f"INFO: Wrote the page of 1 capture(s): {destination.with_suffix('.html')}"
-
-    def test_the_right_to_read_cpu_is_not_needed(
-        self, requests_mock: Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
-        serve(requests_mock, report("node-1"), {})
-        refusal = error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]")
-        requests_mock.get(f"{BASE}/_nodes/stats/os,process", status_code=403, json=refusal)
-        assert capture(destination)["cpu"] is None
-        assert "cluster:monitor/nodes/stats" in lines[0]
 
 
 class TestEnd:

@@ -12,13 +12,11 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
-    InvalidReplyError,
     PermanentError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.version_compat import AirflowSkipException
-from airflow_provider_mediaops.video.changes import ExportChanges
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.forms import in_triggerer
 from tests.unit.operators.video_platform_tasks import BASE
@@ -126,19 +124,6 @@ def test_missing_id_that_no_request_can_carry_is_kept(tmp_path: Path, listings: 
 
     assert counted(export(tmp_path)) == NOTHING | {"kept": 1}
     assert [query for query in listings.asked if "id" in query] == []
-
-
-def test_export_with_changes_to_an_object_store_writes_both_files(store: Any, listings: Listings) -> None:  # noqa: F811
-    folder = "memory://shelf@bucket/out"
-    for numbers in ([1, 2], [2, 3]):
-        listings.have({number: subscription(number) for number in numbers})
-        summary = export(folder, "subs.csv")
-
-    rows = [json.loads(line) for line in store.cat_file("/bucket/out/subs.changes.jsonl").splitlines()]
-    assert [(row["change"], row["id"]) for row in rows] == [("removed", "sub-1"), ("added", "sub-3")]
-    assert summary["changes"] == f"{folder}/subs.changes.jsonl"
-    visible = [name for name in store.names if "/." not in name]
-    assert visible == ["/bucket/out/subs.changes.jsonl", "/bucket/out/subs.csv"]
 
 
 @pytest.mark.parametrize("run", ["one", "two"], ids=["retry", "next run"])
@@ -299,29 +284,6 @@ class TestUnchanged:
         listings.have({1: subscription(1, etag="e", title="new")})
         summary = export(tmp_path, if_changed=True)
         assert (summary["changed"], summary["changed_records"]) == (True, 1)
-
-
-def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Path, listings: Listings) -> None:
-    listings.have({number: subscription(number) for number in range(1, 1202)})
-    export(tmp_path)
-    listings.have({1: subscription(1)})
-    listings.circles = True
-
-    def die(*_: object) -> None:
-        raise OSError("dies here")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExportChanges, "finish", die)
-        with pytest.raises(OSError, match="dies here"):
-            export(tmp_path, run="again")
-    with pytest.raises(permanent(InvalidReplyError), match="cut the listing short"):
-        export(tmp_path, run="again", require_complete=True)
-    listings.circles = False
-    listings.have({1: subscription(1), 5: subscription(5, etag="new")})
-
-    summary = export(tmp_path, run="again", require_complete=True)
-
-    assert counted(summary) == {**NOTHING, "removed": 1199, "changed_records": 1}
 
 
 @pytest.mark.parametrize(

@@ -144,18 +144,6 @@ class TestExport:
             {"total_item_count": 7},
         ]
 
-    @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
-    def test_no_subscriptions_make_a_valid_empty_file(self, tmp_path: Path, platform: Mocker, name: str) -> None:
-        platform.get(SUBSCRIPTIONS, json={"items": []})
-
-        summary = export(tmp_path / name)
-
-        assert (summary["rows"], summary["pages"]) == (0, 1)
-        if name.endswith("parquet"):
-            assert pq.read_table(tmp_path / name).num_rows == 0
-        else:
-            assert len((tmp_path / name).read_text().splitlines()) == (1 if name.endswith("csv") else 0)
-
     @pytest.mark.parametrize(
         ("arguments", "query"),
         [
@@ -324,14 +312,6 @@ class TestInTheTriggerer:
         assert queries[0] == queries[1]
         assert (tmp_path / "worker" / name).read_bytes() == (tmp_path / "triggerer" / name).read_bytes()
 
-    def test_export_resumes_where_a_worker_has_failed(self, tmp_path: Path, platform: Mocker) -> None:
-        file = tmp_path / "subs.jsonl"
-        stop_at_the_quota(file, platform)
-        answers(platform, page(4))
-
-        assert deferred(file)["resumed"] is True
-        assert (tokens(platform), ids(file)) == (["t3"], ["sub-1", "sub-2", "sub-3", "sub-4"])
-
     def test_retry_of_a_published_export_is_not_deferred(self, tmp_path: Path, platform: Mocker) -> None:
         answers(platform, page(1))
         first = export(tmp_path / "subs.csv")
@@ -417,23 +397,3 @@ class TestIfChanged:
         self.run(file, platform, "one", self.item(1))
 
         assert self.run(file, platform, "two", self.item(1), part=["id"])["changed"] is True
-
-
-def test_the_log_tells_what_is_kept_and_gone_on_with(
-    tmp_path: Path, platform: Mocker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
-    file = tmp_path / "subs.jsonl"
-    stop_at_the_quota(file, platform)
-    answers(platform, page(4))
-    export(file)
-    export(file)
-
-    start = f"INFO: Exporting the subscriptions of the authorised user to {file}: pages of 50, no rate set,"
-    assert lines == [
-        f"{start} from the start.",
-        "INFO: Kept 3 subscriptions of 2 pages for the next attempt.",
-        f"{start} resumed after 3 subscriptions of 2 pages.",
-        f"INFO: Wrote 4 subscriptions of 3 pages to {file}.",
-        f"INFO: An earlier attempt of this task has written {file} already.",
-    ]

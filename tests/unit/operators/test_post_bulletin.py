@@ -160,15 +160,6 @@ class TestPostBulletin:
             self.post(text="Hi", on_uncertain="retry")
         assert platform.call_count == 2
 
-    def test_the_log_names_the_activity_and_no_token(self, platform: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
-        lines = log_lines(monkeypatch, PostBulletinOperator)
-        platform.post(ACTIVITIES, json={"id": "act-1"})
-
-        self.post(text="Hi")
-
-        assert "INFO: Posted bulletin act-1." in lines
-        assert KEY not in str(lines)
-
 
 class TestOneTask:
     """The tries of one task, by its state store and by a journal: the table of the guide."""
@@ -216,18 +207,6 @@ class TestOneTask:
 
 @pytest.mark.parametrize("record", ["disk", "store"], indirect=True)
 class TestManyTasks:
-    @pytest.mark.parametrize("other", [{"run_id": "backfill__1"}, {"task_id": "another"}, {"dag_id": "another"}])
-    def test_another_task_with_the_same_key_returns_the_same_activity(
-        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
-    ) -> None:
-        lines = log_lines(monkeypatch, PostBulletinOperator)
-        first = tried(record, once_per=DAY)
-        lines.clear()
-
-        assert tried(record, once_per=DAY, ti=other) == first
-        assert posts.call_count == 1
-        assert lines == ["INFO: Try 1 of dag/run/post/-1 has posted bulletin act-1; nothing is posted."]
-
     @pytest.mark.parametrize("other", [{"once_per": "2026-11-24"}, {"once_per": DAY, "video_conn_id": "another"}])
     def test_another_value_or_connection_is_another_bulletin(
         self, record: Record, posts: Mocker, other: dict[str, Any]

@@ -125,10 +125,6 @@ class TestNodes:
             (10, both),
         ]
 
-    def test_the_word_for_all_nodes_is_as_no_list(self, cluster: ScriptedCluster) -> None:
-        together(watch([], nodes="_all"), watch([], begin=1), watch([], nodes="node-2", begin=2))
-        assert cluster.selections == ["", "", "", ""]
-
     def test_list_that_only_the_cluster_resolves_is_asked_for_once_for_all_who_want_it(
         self, cluster: ScriptedCluster
     ) -> None:
@@ -344,28 +340,6 @@ class TestConnection:
         together(wait())
         assert cluster.opened == cluster.closed == 20
         assert cluster.most_open <= 2
-
-    def test_a_session_that_was_replaced_is_closed_and_its_last_call_answered(
-        self, cluster: ScriptedCluster, supervisor: Supervisor
-    ) -> None:
-        cluster.trouble, cluster.troubled_host, cluster.latency = DENIED, HOST, 5
-
-        async def replace() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                reading = asyncio.ensure_future(shared.readings("node-1", 10).anext(0))
-                await asyncio.sleep(2)
-                call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
-                supervisor.connect(CONN_ID, connection("https://new.example"))
-                await asyncio.sleep(4)
-                cluster.trouble = None
-                # The reading has failed by the session that the call still uses.
-                assert (cluster.opened, cluster.closed) == (2, 1)
-                assert len((await call).nodes) == 2
-                assert await reading is not None
-
-        together(replace())
-        assert cluster.hosts == [HOST, HOST, "https://new.example"]
-        assert (cluster.opened, cluster.closed) == (2, 2)
 
     def test_call_that_fails_after_the_session_was_replaced_is_made_again_over_the_new_one(
         self, cluster: ScriptedCluster, supervisor: Supervisor

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
@@ -31,12 +29,6 @@ def error_of(reply: httpx.Response) -> tuple[int, str, str]:
     return reply.status_code, body["error"]["type"], body["error"]["reason"]
 
 
-def sections(reply: httpx.Response) -> set[str]:
-    """The names of the nodes with a section in a report."""
-    assert reply.status_code == 200
-    return {line.partition("}")[0].partition("{")[2] for line in reply.text.splitlines() if line.startswith(":::")}
-
-
 async def cpu(sandbox: Sandbox) -> dict[str, tuple[int, int]]:
     nodes = (await ask(sandbox, "/_nodes/stats/os,process")).json()["nodes"].values()
     return {node["name"]: (node["os"]["cpu"]["percent"], node["process"]["cpu"]["percent"]) for node in nodes}
@@ -52,52 +44,6 @@ async def test_others_are_refused(sandbox: Sandbox, authorization: str | None) -
 
     assert error_of(reply)[:2] == (401, "security_exception")
     assert reply.headers["WWW-Authenticate"].startswith("Basic")
-
-
-@pytest.mark.parametrize(
-    ("path", "action"),
-    [
-        ("/_nodes/hot_threads", "cluster:monitor/nodes/hot_threads"),
-        ("/_nodes/stats/os,process", "cluster:monitor/nodes/stats"),
-        ("/_tasks", "cluster:monitor/tasks/lists"),
-        (f"/_tasks/{NODES[0].id}:1", "cluster:monitor/task/get"),
-        ("/", "cluster:monitor/main"),
-    ],
-)
-async def test_a_user_without_the_privilege_is_told_which(sandbox: Sandbox, path: str, action: str) -> None:
-    reply = await sandbox.get(f"/cluster{path}", auth=(cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD))
-
-    status, type_, reason = error_of(reply)
-    assert (status, type_) == (403, "security_exception")
-    assert f"[{action}]" in reason
-
-
-@pytest.mark.parametrize(
-    ("selector", "names"),
-    [
-        ("sandbox-2", {"sandbox-2"}),
-        ("sandbox-1,sandbox-3", {"sandbox-1", "sandbox-3"}),
-        ("sandbox-1,nobody", {"sandbox-1"}),
-        ("sandbox-*", NAMES),
-        ("_all", NAMES),
-        ("_local", {"sandbox-1"}),
-        ("_cluster_manager", {"sandbox-1"}),
-        ("zone:south", {"sandbox-2", "sandbox-3"}),
-        ("ingest:true", NAMES),
-        ("_all,data:false", set()),
-        ("*:south,master:true", NAMES),
-        # An address is not a name, and only a star is special.
-        ("127.0.0.1:9303", set()),
-        ("sandbox-%3F", set()),
-        ("nobody", set()),
-    ],
-)
-async def test_nodes_are_named_in_every_way(sandbox: Sandbox, selector: str, names: set[str]) -> None:
-    assert sections(await ask(sandbox, f"/_nodes/{selector}/hot_threads")) == names
-    statistics = (await ask(sandbox, f"/_nodes/{selector}/stats/process")).json()
-    assert not any("os" in node for node in statistics["nodes"].values())
-    assert {node["name"] for node in statistics["nodes"].values()} == names
-    assert statistics["_nodes"] == {"total": len(names), "successful": len(names), "failed": 0}
 
 
 async def test_a_sampling_longer_than_the_timeout_fails(sandbox: Sandbox) -> None:

@@ -158,17 +158,6 @@ def test_google_client_reads_name_and_reason_of_a_refused_bulletin(google: Googl
     assert (details["name"], details["reason"]) == ("notFound", "videoNotFound")
 
 
-def test_google_client_understands_every_error(server: SandboxServer, google: Google) -> None:
-    for status in (400, 401, 403, 404, 429, 500, 503):
-        # A refused token is asked for anew and tried again, by default twice.
-        server.state.faults.arm(StatusFault(service="video", status=status, count=3))
-        with pytest.raises(HttpError) as refused:
-            google.by_refresh().subscriptions().list(part="id", mine=True).execute()
-        assert refused.value.status_code == status
-        assert "a fault armed at the sandbox's switchboard" in refused.value.reason
-        server.state.faults.clear()
-
-
 def test_google_client_repeats_what_the_limit_or_a_failure_refused(
     server: SandboxServer, google: Google, monkeypatch: pytest.MonkeyPatch
 ) -> None:
