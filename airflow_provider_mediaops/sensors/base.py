@@ -17,12 +17,10 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow_provider_mediaops.arguments import read_flag, read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, StoppableTask, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.version_compat import (
-    AirflowFailException,
     AirflowRescheduleException,
     AirflowSensorTimeout,
     AirflowSkipException,
     AirflowTaskTimeout,
-    TaskDeferralError,
     TaskDeferralTimeout,
     conf,
 )
@@ -116,10 +114,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         from airflow_provider_mediaops.triggers.base import can_defer
 
         with self._ending():
-            with self._logging_errors():
-                # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
-                watch = self.make_watch()
-                trigger = self.make_trigger(watch)
+            # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
+            watch = self.make_watch()
+            trigger = self.make_trigger(watch)
             if self.deferrable and can_defer(self, trigger):
                 return self._defer_unless_there(watch, trigger)
             return self._wait_here(watch, context)
@@ -152,8 +149,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         """Return the trigger's result, or raise its typed error."""
         from airflow_provider_mediaops.triggers.base import value_of
 
-        with self._logging_errors():
-            found = value_of(event)
+        found = value_of(event)
         if found is None:
             raise self._timed_out()
         return found
@@ -202,8 +198,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             Term(time.monotonic, now - elapsed, now - elapsed + self.timeout),
             one_poke=one_poke,
         )
-        with self._logging_errors():
-            return self._hook.run(looking)
+        return self._hook.run(looking)
 
     def _result(self, watch: Watch, outcome: Done | None) -> Any:
         if outcome is None:
@@ -214,29 +209,17 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")
 
     @contextmanager
-    def _logging_errors(self) -> Iterator[None]:
-        # The log has the error even if the task is skipped.
-        try:
-            yield
-        except PERMANENT as error:
-            # The traceback comes with the task's own failure; a skip needs the sentence only.
-            self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
-            raise
-        except Exception as error:
-            if not self.never_fail:
-                raise
-            # As Airflow's own loop does, which the deferrable form does not run.
-            self.log.exception("The sensor is skipped because of never_fail.")
-            raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
-
-    @contextmanager
     def _ending(self) -> Iterator[None]:
         try:
-            with ending_task():
+            with ending_task(), self._logging_permanent_errors():
                 yield
+        except AirflowRescheduleException:
+            raise
         # In Airflow's own sensors, never_fail covers different errors in each form; here it covers the same in all.
-        except (AirflowSensorTimeout, AirflowFailException, TaskDeferralError, *PERMANENT) as error:
+        except Exception as error:
             if self.never_fail:
+                if not isinstance(error, (AirflowSensorTimeout, *PERMANENT)):
+                    self.log.exception("The sensor is skipped because of never_fail.")
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
             if self.soft_fail and isinstance(error, AirflowSensorTimeout):
                 raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
@@ -245,3 +228,13 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             if self._hook is not None:
                 self._hook.close()
                 self._hook = None
+
+    @contextmanager
+    def _logging_permanent_errors(self) -> Iterator[None]:
+        # The log has the error even if the task is skipped.
+        try:
+            yield
+        except PERMANENT as error:
+            # The traceback comes with the task's own failure; a skip needs the sentence only.
+            self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
+            raise

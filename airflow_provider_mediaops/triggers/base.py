@@ -79,6 +79,9 @@ class TaskTrigger(BaseTrigger):
     #: The minimum time from the trigger's start to its event, in seconds. Airflow may fail a task that resumes sooner:
     #: its executor's late report of the deferral is taken for the end of the resumed task (apache/airflow#71580).
     settled_after: float = 10.0
+    #: The hook of the service, as ``module:class``, and the connection's id.
+    hook_class: ClassVar[str]
+    conn_id: str
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -90,6 +93,11 @@ class TaskTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which Airflow makes this trigger again."""
         return serialized(self)
+
+    def _make_hook(self) -> ServiceHook:
+        """Make the hook of the connection; nothing is fetched yet."""
+        hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
+        return hook
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, or the error that ended the work."""
@@ -129,8 +137,7 @@ class WatchTrigger(TaskTrigger):
     the triggerer does not prolong the wait.
     """
 
-    #: The hook of the service and its watch, as ``module:class``.
-    hook_class: ClassVar[str]
+    #: The service's watch, as ``module:class``.
     watch_class: ClassVar[str]
 
     def __init__(
@@ -153,29 +160,15 @@ class WatchTrigger(TaskTrigger):
         self.first_reading = first_reading
         self.answered = answered
 
-    def _make_hook(self) -> ServiceHook:
-        """Make the hook of the connection; nothing is fetched yet."""
-        hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
-        return hook
-
-    def _make_watch(self) -> Watch:
-        """Make the watch of its fields; raise TypeError or ValueError for those of another version."""
-        watch: Watch = resolve_name(self.watch_class)(**self.watch)
-        return watch
-
     async def _result(self) -> Any:
         with reading_row():
             # In a thread: the first call imports the service's modules.
-            watch = await in_thread(self._make_watch)
-        return await self._wait(watch)
-
-    async def _wait(self, watch: Watch) -> Any:
-        monotonic = asyncio.get_running_loop().time
-        progress = Progress(self.log.log, answered=self.answered)
-        with reading_row():
+            watch: Watch = await in_thread(lambda: resolve_name(self.watch_class)(**self.watch))
+            monotonic = asyncio.get_running_loop().time
             pace = Pace(**self.pace)
             term = Term.of_dates(monotonic, self.began, self.deadline)
             pause = max(self.first_reading - time.time(), 0.0)
+        progress = Progress(self.log.log, answered=self.answered)
         async with self._readings(watch) as (hook, readings):
             judge = watch.judge(monotonic)
             outcome = await hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))

@@ -17,7 +17,6 @@ from airflow_provider_mediaops.triggers.base import TaskTrigger, reading_row
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.ownership import Owner
 
@@ -37,8 +36,7 @@ class DatasetTrigger(TaskTrigger):
     result of the newer one.
     """
 
-    #: The hook of the service, the description of the dataset, and the attempt at it, as ``module:class``.
-    hook_class: ClassVar[str]
+    #: The description of the dataset, and the attempt at it, as ``module:class``.
     work_class: ClassVar[str]
     attempt_class: ClassVar[str]
 
@@ -87,10 +85,6 @@ class DatasetTrigger(TaskTrigger):
             async with aclosing(self._items(hook, attempt)) as items:
                 async for item in items:
                     await to_its_end(partial(attempt.save, item))
-
-    def _make_hook(self) -> ServiceHook:
-        hook: ServiceHook = resolve_name(self.hook_class)(self.conn_id)
-        return hook
 
     async def _of_the_newer(self, dataset: Dataset, owner: Owner, error: DestinationInUseError) -> dict[str, Any]:
         """Return what a newer attempt of this task publishes; its triggerer may have been declared the owner."""
