@@ -104,18 +104,6 @@ def test_a_version_that_is_refused_is_no_fault_of_the_connection(
     assert "version" not in done.output
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.usefixtures("books")
-def test_a_wrong_key_is_reported_without_the_key(requests_mock: requests_mock.Mocker, form: str) -> None:
-    refusal: dict[str, Any] = {"status_code": 401, "json": {"message": f"no key {book_database.KEY}"}}
-    requests_mock.get(f"{BOOKS}/key", **refusal)
-    requests_mock.get(f"{BOOKS}/book/{book_database.CRIME}", **refusal)
-    done = command("check", "books", "-o", form)
-    assert done.code == 1
-    assert "check the connection" in done.output
-    assert book_database.KEY not in done.output + done.messages
-
-
 @pytest.mark.parametrize(
     ("field", "said", "left"), [({"timeout": "soon"}, "'timeout'", None), ({"plam": "pro"}, "write 'plan'", 4990)]
 )

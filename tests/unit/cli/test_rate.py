@@ -157,20 +157,6 @@ def test_key_that_cannot_be_reset_is_a_problem(books: Callable[..., str], connec
     ]
 
 
-def test_a_redis_that_is_gone_is_named_without_its_password(
-    books: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
-    # Port 1 of this machine: nobody listens there.
-    monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", f"redis://default:{PASSWORD}@127.0.0.1:1/0")
-    books("nightly")
-    for form in ("text", "json"):
-        done = command("rate", "-o", form)
-        assert done.code == 1
-        assert "redis://127.0.0.1:1/0 cannot be used" in done.output
-        assert PASSWORD not in done.output + done.messages
-
-
 def test_no_key_is_shown(backend: SqliteBackend, books: Callable[..., str]) -> None:
     keep(backend, books("nightly"))
     for form in ("text", "json"):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from tests.callback_contexts import RUN_ID, of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
@@ -60,32 +58,6 @@ class TestAsCallback:
         assert json.loads((tmp_path / "load-2.json").read_text())["nodes"][0]["name"] == "node-1"
         (line,) = lines
         assert line.startswith(f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.{{txt,json}}; ")
-
-    @pytest.mark.usefixtures("cluster")
-    def test_its_page_names_the_attempt(self, tmp_path: Path) -> None:
-        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.html", formats="html")(of_a_task())
-        header = (tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0]
-        for shown in ("at once, by a notifier", "nightly", "<dd>load</dd>", "<dt>Try</dt><dd>2</dd>"):
-            assert shown in header
-
-    def test_it_is_counted_and_asks_for_what_its_files_show(
-        self, cluster: requests_mock.Mocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        counts: list[str] = []
-        use_airflow_metrics()
-        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
-        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt", formats="txt")(of_a_task())
-        paths = [request.path for request in cluster.request_history]
-        assert paths == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
-        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt", formats="html")(of_a_task())
-        assert "/_nodes/stats/os,jvm,thread_pool" in [request.path for request in cluster.request_history]
-        cluster.get(f"{BASE}/_nodes/hot_threads", status_code=503, text="")
-        CaptureHotThreadsNotifier()({})
-        assert [name for name in counts if "captures" in name] == [
-            "cluster.captures.kept",
-            "cluster.captures.kept",
-            "cluster.captures.failed",
-        ]
 
     @pytest.mark.usefixtures("cluster")
     def test_each_try_and_each_dag_has_a_place_of_its_own_by_default(self, logs: Path) -> None:

@@ -153,19 +153,6 @@ class TestOnce:
         (line,) = lines
         assert line.startswith("WARNING: Nothing was sent: dag/run/extract/-1 (notifier ")
 
-    async def test_notifier_on_an_event_loop_posts_once_for_its_journal(
-        self, supervisor: Supervisor, lines: list[str], tmp_path: Path
-    ) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http_reply(body=json.dumps(ACTIVITY).encode()), seen=seen)) as server:
-            supervisor.connect("mediaops_video_default", connection(server.base))
-            for _ in range(2):
-                context: Any = of_a_deadline()
-                await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=context)
-        assert len(seen) == 1
-        assert lines[0] == "INFO: Posted bulletin act-1."
-        assert lines[1].startswith("INFO: Try 1 of no task (notifier ")
-
 
 def context_of(task: str, day: str) -> Any:
     ti = SimpleNamespace(dag_id="dag", run_id="run", task_id=task, map_index=-1, try_number=1, max_tries=0)

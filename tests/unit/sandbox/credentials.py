@@ -1,14 +1,9 @@
-"""Good credentials for the sandbox's services, and how a test finds out whether a token is one."""
+"""Good credentials for the sandbox's services."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.video import tokens
-
-if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import Sandbox
 
 #: The login of the search cluster.
 OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
@@ -21,13 +16,3 @@ FORM = {
     "client_secret": tokens.CLIENT_SECRET,
     "refresh_token": tokens.REFRESH_TOKEN,
 }
-
-
-async def status_with(sandbox: Sandbox, token: str) -> int:
-    """Return the status of a request to the video platform with a token."""
-    reply = await sandbox.get(
-        "/video/v3/subscriptions",
-        params={"part": "id", "mine": "true"},
-        headers={"Authorization": f"Bearer {token}"},
-    )
-    return reply.status_code

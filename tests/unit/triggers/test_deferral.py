@@ -13,7 +13,7 @@ from airflow.models import crypto
 from airflow.models.trigger import Trigger
 from cryptography.fernet import Fernet
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, RateLimitedError
+from airflow_provider_mediaops.exceptions import InvalidReplyError, RateLimitedError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -123,19 +123,6 @@ class TestEvent:
         with pytest.raises(RateLimitedError, match="too often") as caught:
             summary_of(error_event(RateLimitedError("too often", retry_after=9.0)))
         assert caught.value.retry_after == 9.0
-
-    @pytest.mark.parametrize("event", ["done", {"status": "done", "value": None}])
-    @pytest.mark.parametrize("kind", [ExportSubscriptionsOperator, EnrichIsbnsOperator, CaptureHotThreadsOperator])
-    def test_task_that_resumes_with_one_that_it_cannot_read_fails_with_an_error_of_the_provider(
-        self, kind: type[Any], event: Any, tmp_path: Any
-    ) -> None:
-        own: dict[str, Any] = {"mine": True} if kind is ExportSubscriptionsOperator else {}
-        own |= {"isbns": ["9780140328721"]} if kind is EnrichIsbnsOperator else {}
-        suffix = "txt" if kind is CaptureHotThreadsOperator else "jsonl"
-        task = kind(task_id="task", destination=f"{tmp_path}/result.{suffix}", deferrable=True, **own)
-        with pytest.raises(Exception, match="cannot read") as caught:
-            task.execute_complete({}, event)
-        assert isinstance(caught.value.__cause__ or caught.value, MediaOpsError)
 
 
 @pytest.mark.long

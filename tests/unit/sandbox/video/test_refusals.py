@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
-from tests.unit.sandbox.credentials import BEARER
+from tests.unit.sandbox.credentials import BEARER, FORM
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
@@ -146,3 +146,33 @@ async def test_a_spent_quota_is_refused_until_the_next_day(make_sandbox: type[Sa
     assert "per day" in refused[0]["message"]
     sandbox.clock.seconds += 12 * 3600
     assert (await sandbox.request(**posting(TEXT))).status_code == 200
+
+
+async def test_a_page_token_is_good_for_its_own_question_only(sandbox: Sandbox) -> None:
+    token = (await sandbox.request(**listing(channelId=FEW, maxResults=3))).json()["nextPageToken"]
+
+    async def status(**changed: Any) -> int:
+        reply = await sandbox.request(**listing(**{"channelId": FEW, "maxResults": 3, "pageToken": token, **changed}))
+        return reply.status_code
+
+    assert await status(part="id,snippet") == 200
+    for changed in ({"maxResults": 2}, {"order": "unread"}, {"channelId": subscriptions.MINE}):
+        assert await status(**changed) == 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "error"),
+    [
+        ({"refresh_token": "revoked"}, 400, "invalid_grant"),
+        ({"client_secret": "wrong"}, 401, "invalid_client"),
+        ({"grant_type": "password"}, 400, "unsupported_grant_type"),
+        ({"client_id": ""}, 400, "invalid_request"),
+        ({"scope": "https://elsewhere.example/auth/all"}, 400, "invalid_scope"),
+    ],
+)
+async def test_a_wrong_request_gets_no_token(
+    sandbox: Sandbox, changes: dict[str, str], status: int, error: str
+) -> None:
+    reply = await sandbox.post("/video/oauth2/token", data={**FORM, **changes})
+
+    assert (reply.status_code, reply.json()["error"]) == (status, error)
