@@ -135,11 +135,6 @@ def allowed_rows(bound: RowBound, total: int) -> int:
     return bound if isinstance(bound, int) else int(Decimal(bound) * total)
 
 
-def read_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the options as people and templates write them: how a list is looked up, and how its dataset is written."""
-    return {name: read(name, values[name]) for name, read in OPTIONS.items()}
-
-
 #: The function that reads each option, by its name, which is that of a field of the enrichment.
 OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "isbn_column": read_columns,

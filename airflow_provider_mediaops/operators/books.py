@@ -248,25 +248,19 @@ def _read_enrichment(
 
     What needs all of the list to be read is still missing in the enrichment. The list is returned if it is in no file.
     """
-    from airflow_provider_mediaops.enrichment.arguments import read_isbns, read_options, read_source
+    from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
     from airflow_provider_mediaops.storage.source_list import ListSource
 
-    destination = absolute(read_path("destination", given["destination"]), "destination", warn)
-    reuse = [absolute(path, "reuse", warn) for path in dict.fromkeys(_read_reuse(given["reuse"]))]
-    source = None
+    values = _check_arguments(given, lambda *_: False)
+    options = {name: values[name] for name in OPTIONS}
+    destination = absolute(values["destination"], "destination", warn)
+    reuse = [absolute(path, "reuse", warn) for path in dict.fromkeys(values["reuse"])]
+    isbns, source, version = values.get("isbns"), None, None
     if given["source"] is not None:
         source = [absolute(path, "source", warn) for path in read_source(given["source"])]
-    # A list may be long: it is read once.
-    paths = {"destination": destination, "source": source, "reuse": reuse or None, "isbns": None}
-    _check_arguments({**given, **paths}, lambda *_: False)
-    options = read_options(given)
-    isbns = version = None
-    if source is None:
-        isbns = read_isbns(given["isbns"], options["isbn_column"])
-    else:
         listed = ListSource(source)
         listed.check_destination(destination)
         version = listed.version()
@@ -276,7 +270,7 @@ def _read_enrichment(
         "destination": destination,
         "format": given["format"],
         "list": [source, version] if isbns is None else digest_of(isbns),
-        "books_conn_id": read_identifier("books_conn_id", given["books_conn_id"]),
+        "books_conn_id": values["books_conn_id"],
         "reuse": reuse,
     }
     enrichment = Enrichment(
@@ -291,31 +285,30 @@ def _read_enrichment(
     return enrichment, isbns
 
 
-def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-    """Check the arguments that are known."""
-    from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_columns, read_isbns
+def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> dict[str, Any]:
+    """Check the arguments that are known; return the values of those that were read, by name."""
+    from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_isbns
     from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
     from airflow_provider_mediaops.storage.formats import format_of
 
-    readers: dict[str, Callable[[str, Any], object]] = {
+    readers: dict[str, Callable[[str, Any], Any]] = {
         **OPTIONS,
         "books_conn_id": read_identifier,
         "destination": read_path,
         "reuse": lambda _, value: _read_reuse(value),
     }
-    for name, read in readers.items():
-        if not is_unknown(given[name]):
-            read(name, given[name])
+    values = {name: read(name, given[name]) for name, read in readers.items() if not is_unknown(given[name])}
     if given["isbns"] is not None and not is_unknown(given["isbns"], given["isbn_column"]):
-        read_isbns(given["isbns"], read_columns("isbn_column", given["isbn_column"]))
+        values["isbns"] = read_isbns(given["isbns"], values["isbn_column"])
     destination, format = given["destination"], given["format"]
     if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
         format_of(destination, format)
     if given["source"] is not None:
         _check_source(given["source"], destination, is_unknown)
     if not is_unknown(given["reuse"], destination, format):
-        for path in _read_reuse(given["reuse"]):
+        for path in values["reuse"]:
             reuse_format(path, destination, format)
+    return values
 
 
 def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
