@@ -289,6 +289,7 @@ def test_the_load_is_read_in_each_version(machine: Any, load: Any) -> None:
     assert only_node(os=machine).load_average == load
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(["nodes", "_nodes", "cluster_name"]), json_values))
 def test_any_object_is_read_and_no_cpu_is_below_zero(body: dict[str, Any]) -> None:
     for node in NodeStats.read(body).nodes:

@@ -196,6 +196,7 @@ class TestGoingOn:
 
 
 class TestColumns:
+    @pytest.mark.long
     def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
         big = "x" * 100_000
         (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)

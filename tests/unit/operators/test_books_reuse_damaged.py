@@ -67,6 +67,7 @@ class TestDamage:
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
+    @pytest.mark.long
     def test_in_the_triggerer_too(self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
         damaged = with_damaged_pages(tmp_path)
         asked_since(database)
