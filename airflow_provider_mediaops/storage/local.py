@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token, read_name
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token
 from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
@@ -189,18 +189,13 @@ class LocalBackend(LocalFolder):
         self._end = end
         return ByteRange(self._log, start, end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
-        """Open the files of claims; one may be missing."""
-        found: dict[Claim, list[ByteRange]] = {}
+    def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
+        """Open files of a log, and yield where each can be read; one may be missing."""
         for name in names:
-            claim, rest = read_name(name) or (None, "")
-            if claim is None or rest:
-                continue
             with self._reading(), suppress(FileNotFoundError):
                 descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._opened.append(descriptor)
-                found[claim] = [ByteRange(descriptor, 0, os.fstat(descriptor).st_size)]
-        return found
+                yield name, ByteRange(descriptor, 0, os.fstat(descriptor).st_size)
 
     def version(self) -> Version | None:
         """Return inode, time of the last write and size: a change of the permissions is not a new version."""

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, read_name
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
 from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put, translating_errors
 from airflow_provider_mediaops.storage.refusals import code_of
@@ -193,20 +193,12 @@ class StoreBackend(StoreFolder):
         self._spool.write(content)
         return ByteRange(self._spool.descriptor, start, self._spool.end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
-        """Download the segments of claims, in the order of their frames; one may be missing."""
-        segments: dict[Claim, dict[int, str]] = {}
-        for name in names:
-            claim, number = read_name(name) or (None, "")
-            if claim and number.isdecimal():
-                segments.setdefault(claim, {})[int(number)] = name
-        wanted = [(claim, found[number]) for claim, found in segments.items() for number in sorted(found)]
-        parts: dict[Claim, list[ByteRange]] = {}
-        contents = self._downloaded(folder, [name for _, name in wanted])
-        for (claim, _), content in zip(wanted, contents, strict=True):
+    def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
+        """Download objects of a log, and yield where each can be read; one may be missing."""
+        filled = [name for name in names if self._sizes.get(name)]
+        for name, content in zip(filled, self._downloaded(folder, filled), strict=True):
             if content is not None:
-                parts.setdefault(claim, []).append(self._spooled(content))
-        return parts
+                yield name, self._spooled(content)
 
     def _downloaded(self, folder: str, names: Sequence[str]) -> Iterator[Iterable[bytes] | None]:
         """Yield the contents of objects in order; None for one that is gone."""
