@@ -30,7 +30,7 @@ from airflow_provider_mediaops.storage.formats import (
 from airflow_provider_mediaops.storage.log import Frame, Log, read_history
 from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
 from airflow_provider_mediaops.storage.path_checks import check_store
-from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile
+from airflow_provider_mediaops.storage.scratch import ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import read_records
 
@@ -168,7 +168,7 @@ class Staging(Log):
                     "changes": has_changes,
                     "summary": {**summary, "bytes": size},
                 },
-                ByteRange(changes.descriptor, 0, changes.size),
+                changes.content,
             )
             return self._publish_rest(done, self._published(done, new))
 

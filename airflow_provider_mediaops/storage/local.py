@@ -190,9 +190,9 @@ class LocalBackend(LocalFolder):
         return ByteRange(self._log, start, end)
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
-        """Open files of a log, and yield where each can be read; one may be missing."""
+        """Open files of a log, and yield where each can be read."""
         for name in names:
-            with self._reading(), suppress(FileNotFoundError):
+            with self._reading():
                 descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._opened.append(descriptor)
                 yield name, ByteRange(descriptor, 0, os.fstat(descriptor).st_size)

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, last_name, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
-from airflow_provider_mediaops.storage.scratch import ByteRange, read_blocks
+from airflow_provider_mediaops.storage.scratch import ByteRange
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Backend
@@ -139,7 +139,7 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
         data = ByteRange(file, at, at + header.data)
         lines = ByteRange(file, data.end, data.end + header.size)
         crc = zlib.crc32(found[2])
-        for block in read_blocks(file, data.start, lines.end):
+        for block in ByteRange(file, data.start, lines.end).blocks():
             crc = zlib.crc32(block, crc)
     except (KeyError, TypeError, ValueError):
         return None

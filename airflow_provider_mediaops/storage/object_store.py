@@ -12,7 +12,6 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,7 +19,7 @@ from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
 from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put, translating_errors
 from airflow_provider_mediaops.storage.refusals import code_of
-from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of, read_blocks
+from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,10 +29,12 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
-# The maximum of objects that one call reads or removes, and of the bytes that it reads.
+# The maximum of objects that one call removes.
 _MAX_OBJECTS = 100
-_MAX_BYTES = 16 * 1024 * 1024
-# A larger file is sent in several requests. S3 takes 10,000 parts of at least 5 MB.
+# A log is read in blocks, many at a time: it may have hundreds of segments, and the changes of a dataset in one.
+_BLOCK_BYTES = 1024 * 1024
+_BLOCKS_AT_ONCE = 32
+# A larger file is sent and read in several requests. S3 takes 10,000 parts of at least 5 MB.
 _PART_BYTES = 16 * 1024 * 1024
 # What S3 and its like reply if they know no conditions.
 _UNKNOWN_CODES = {"NotImplemented", "501"}
@@ -159,13 +160,13 @@ class StoreBackend(StoreFolder):
         del durable  # every object is
         part = self._spooled(content)
         target = f"{self._claim}-{number:06}"
-        put(self._path, target, lambda name: self._send(name, part.file, part.start, part.end), self.hint)
+        put(self._path, target, lambda name: self._send(name, part), self.hint)
         return part
 
-    def _send(self, target: str, file: int, start: int, end: int, check: Callable[[], None] = lambda: None) -> None:
+    def _send(self, target: str, part: ByteRange, check: Callable[[], None] = lambda: None) -> None:
         """Write a part of a local file to an object, without a condition."""
-        if end - start <= _PART_BYTES:
-            content = b"".join(read_blocks(file, start, end))
+        if part.end - part.start <= _PART_BYTES:
+            content = b"".join(part.blocks())
             check()
             self._fs.pipe_file(target, content)
             return
@@ -174,7 +175,7 @@ class StoreBackend(StoreFolder):
         with suppress(ValueError):
             self._fs.transaction.files.remove(out)
         try:
-            for block in read_blocks(file, start, end):
+            for block in part.blocks():
                 out.write(block)
             check()
             # Now the file appears; a few clients have shown it in `close`, or written it in place.
@@ -189,36 +190,36 @@ class StoreBackend(StoreFolder):
             raise
 
     def _spooled(self, content: Iterable[bytes]) -> ByteRange:
-        start = self._spool.end
+        start = self._spool.size
         self._spool.write(content)
-        return ByteRange(self._spool.descriptor, start, self._spool.end)
+        return ByteRange(self._spool.descriptor, start, self._spool.size)
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
-        """Download objects of a log, and yield where each can be read; one may be missing."""
-        filled = [name for name in names if self._sizes.get(name)]
-        for name, content in zip(filled, self._downloaded(folder, filled), strict=True):
-            if content is not None:
-                yield name, self._spooled(content)
-
-    def _downloaded(self, folder: str, names: Sequence[str]) -> Iterator[Iterable[bytes] | None]:
-        """Yield the contents of objects in order; None for one that is gone."""
-        rest = iter(names)
-        while batch := list(_next_batch(rest, self._sizes)):
-            if len(batch) == 1 and self._sizes.get(batch[0], 0) > _MAX_BYTES:
-                yield self._blocks_of(f"{self._folder}/{folder}/{batch[0]}", self._sizes[batch[0]])
-                continue
+        """Download objects of a log, and yield where each can be read; that of a claim is empty."""
+        blocks = [
+            (name, start, min(start + _BLOCK_BYTES, size))
+            for name in names
+            if (size := self._sizes.get(name, 0))
+            for start in range(0, size, _BLOCK_BYTES)
+        ]
+        parts: dict[str, ByteRange] = {}
+        for at in range(0, len(blocks), _BLOCKS_AT_ONCE):
+            batch = blocks[at : at + _BLOCKS_AT_ONCE]
+            paths = [f"{self._folder}/{folder}/{name}" for name, _, _ in batch]
             with self._reading():
-                contents = self._fs.cat_ranges([f"{self._folder}/{folder}/{name}" for name in batch], None, None)
-                for content in contents:
-                    if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                        raise content
-            yield from (None if isinstance(content, Exception) else [content] for content in contents)
+                contents = self._fs.cat_ranges(paths, [start for _, start, _ in batch], [end for _, _, end in batch])
+                if error := next((each for each in contents if isinstance(each, Exception)), None):
+                    raise error
+            for (name, _, _), content in zip(batch, contents, strict=True):
+                part = self._spooled([content])
+                parts[name] = part._replace(start=parts.get(name, part).start)
+        yield from parts.items()
 
     def _blocks_of(self, target: str, size: int) -> Iterator[bytes]:
-        for start in range(0, size, _MAX_BYTES):
+        for start in range(0, size, _PART_BYTES):
             with self._reading():
                 # By name: the second place is start for some stores, and a version for S3.
-                yield self._fs.cat_file(target, start=start, end=min(start + _MAX_BYTES, size))
+                yield self._fs.cat_file(target, start=start, end=min(start + _PART_BYTES, size))
 
     def version(self) -> Version | None:
         """Return the version of the object that is there now."""
@@ -263,7 +264,7 @@ class StoreBackend(StoreFolder):
                     # Each client has errors of its own for a condition that does not hold; the version shows it.
                     self._check(replaces, error)
                     raise
-        self._send(self._path.path, new.descriptor, 0, new.size, lambda: self._check(replaces))
+        self._send(self._path.path, new.content, lambda: self._check(replaces))
         return self._own_version(new)
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
@@ -294,15 +295,6 @@ class StoreBackend(StoreFolder):
     def close(self) -> None:
         """Remove the local copies."""
         self._spool.close()
-
-
-def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
-    size = 0
-    for name in islice(names, _MAX_OBJECTS):
-        yield name
-        size += sizes.get(name, 0)
-        if size >= _MAX_BYTES:
-            return
 
 
 def _plain(tag: str) -> str:
@@ -342,13 +334,13 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     target = {"Bucket": bucket, "Key": key}
     condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
     if new.size <= _PART_BYTES:
-        return _tag_in(fs.call_s3("put_object", Body=b"".join(new.blocks()), **target, **condition))
+        return _tag_in(fs.call_s3("put_object", Body=b"".join(new.content.blocks()), **target, **condition))
     # The client's own upload in parts drops the condition and the reply.
     upload = {**target, "UploadId": fs.call_s3("create_multipart_upload", **target)["UploadId"]}
     try:
         parts = []
         for number, start in enumerate(range(0, new.size, _PART_BYTES), start=1):
-            body = b"".join(read_blocks(new.descriptor, start, min(start + _PART_BYTES, new.size)))
+            body = b"".join(ByteRange(new.descriptor, start, min(start + _PART_BYTES, new.size)).blocks())
             sent = fs.call_s3("upload_part", PartNumber=number, Body=body, **upload)
             parts.append({"PartNumber": number, "ETag": sent["ETag"]})
         parts_of_file = {"MultipartUpload": {"Parts": parts}}
@@ -383,7 +375,7 @@ def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     """Create an object by a client that knows no other condition."""
     if tag is not None or new.size > _PART_BYTES:
         raise NotImplementedError
-    fs.pipe_file(path, b"".join(new.blocks()), mode="create")
+    fs.pipe_file(path, b"".join(new.content.blocks()), mode="create")
     return ""
 
 

@@ -116,7 +116,7 @@ class TestCommits:
 
         store.cat_ranges = cat_ranges
         assert attempt(bucket.dataset(), owner(), stop=True).rows == 230
-        assert batches[-3:] == [100, 100, 30]
+        assert batches[-8:] == [*[32] * 7, 6]
         attempt(bucket.dataset(), owner())
         assert bucket.lines() == rows(0, 230)
         assert bucket.is_settled()
@@ -150,7 +150,7 @@ class TestLargeFiles:
     @pytest.fixture(autouse=True)
     def small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(object_store, "_PART_BYTES", 1000)
-        monkeypatch.setattr(object_store, "_MAX_BYTES", 1500)
+        monkeypatch.setattr(object_store, "_BLOCK_BYTES", 1500)
 
     def test_large_file_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
         long = [{"id": "x" * 5000, "n": 1}]
