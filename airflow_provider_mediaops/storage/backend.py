@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.storage.files import is_local, lasting
+from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import TypeAlias
 
     from airflow.sdk import ObjectStoragePath
@@ -51,6 +52,21 @@ class Claim:
 
     def __str__(self) -> str:
         return f"{self.number:04}-{self.token}"
+
+
+class NamedFolder:
+    """What the folders on a disk and on a store have in common: errors that name a path."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        #: A sentence for the reader of an error.
+        self.hint = ""
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "read", self.hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "written", self.hint)
 
 
 def new_token() -> str:

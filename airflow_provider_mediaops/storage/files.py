@@ -279,7 +279,7 @@ def part_of(target: Path) -> Path:
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:
     """Write an object; an ``OSError`` names it."""
-    with translating_errors(path, "written", hint):
+    with naming_path(path, "written", hint):
         try:
             return send(target)
         except FileNotFoundError as error:
@@ -293,26 +293,20 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: st
 
 
 @contextmanager
-def translating_errors(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Raise any error of a store as an ``OSError`` that names the file: some clients have classes of their own."""
-    with naming_path(path, action, hint):
-        try:
-            yield
-        except (OSError, MediaOpsError, InvalidArgumentError):
-            raise
-        except Exception as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
 def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Name the file in an error of the system or of a store; the class stays if it is one of Python's own."""
+    """
+    Raise any error of the system or of a store as an ``OSError`` that names the file.
+
+    Its class stays if it is one of Python's own: some clients have others.
+    """
     try:
         yield
+    except (MediaOpsError, InvalidArgumentError):
+        raise
     except Exception as error:
         found = refusal_of(error) or error
         if not isinstance(found, OSError):
-            raise
+            found = OSError(f"{type(error).__name__}: {error}")
         # Stores raise FileNotFoundError with nothing but a path.
         is_missing = isinstance(found, FileNotFoundError) and not found.errno
         reason = "there is no such file" if is_missing else found.strerror or found

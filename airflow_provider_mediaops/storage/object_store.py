@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
 from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put, translating_errors
+from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
 from airflow_provider_mediaops.storage.refusals import code_of
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
@@ -42,12 +42,12 @@ _UNKNOWN_CODES = {"NotImplemented", "501"}
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 
 
-class StoreFolder:
+class StoreFolder(NamedFolder):
     """A folder of an object store that shows at once what was written. Errors name ``path``."""
 
     def __init__(self, path: ObjectStoragePath, folder: str) -> None:
-        self.hint = ""
-        self._path, self._fs, self._folder = path, path.fs, folder
+        super().__init__(path)
+        self._fs, self._folder = path.fs, folder
         self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
 
@@ -123,12 +123,6 @@ class StoreFolder:
             for path in batch:
                 with self._writing(), suppress(FileNotFoundError):
                     self._fs.rm_file(path)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "read", self.hint)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "written", self.hint)
 
 
 class StoreBackend(StoreFolder):

@@ -21,7 +21,6 @@ from airflow_provider_mediaops.storage.files import (
     path_of,
     put,
     target_of,
-    translating_errors,
 )
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
@@ -154,7 +153,7 @@ def check_writable(path: ObjectStoragePath) -> None:
 def _probe_store(path: ObjectStoragePath, probe: str) -> None:
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     try:
-        with translating_errors(path, "written"):
+        with naming_path(path, "written"):
             path.fs.rm_file(probe)
     except PermissionError:
         _log.warning(
