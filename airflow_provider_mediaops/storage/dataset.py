@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.backend import Version, backend_of, claims_in
+from airflow_provider_mediaops.storage.backend import Version, claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
     mapped_overwrite_error,
@@ -27,7 +27,9 @@ from airflow_provider_mediaops.storage.formats import (
     json_line,
     write_table,
 )
+from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.log import Frame, Log, read_history
+from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
 from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.scratch import ScratchFile
@@ -322,6 +324,11 @@ class Dataset:
         """Return a digest of the whole file: with other parameters or columns, the same records make another one."""
         shape = [owner.parameters, self.format, *self.view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
+
+
+def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
+    """Return the operations for a file."""
+    return LocalBackend(path, clock) if is_local(path) else StoreBackend(path, clock)
 
 
 def _path_to(descriptor: int) -> Path:

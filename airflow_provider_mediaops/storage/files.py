@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.storage.refusals import refusal_of
+from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -325,7 +325,8 @@ def _with_message(error: OSError, message: str) -> OSError:
 def content_tag(info: Mapping[str, Any]) -> str:
     """Return the tag or checksum of a file's content, else its time; an empty text if the store has none."""
     tag = _first(info, _TAGS)
-    return "" if tag is None else str(tag)
+    # Some replies have the quotes of HTTP, others have none.
+    return "" if tag is None else str(tag).strip('"')
 
 
 def modified_time(info: Mapping[str, Any]) -> float | None:

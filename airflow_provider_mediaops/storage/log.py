@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
@@ -42,19 +42,6 @@ _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
 _MAX_HEADER_BYTES = 4096
 
 
-class Place(NamedTuple):
-    """The place of a frame. What stands there is written once."""
-
-    number: int  # of the claim
-    token: str
-    frame: int
-
-    @property
-    def claim(self) -> Claim:
-        """The claim in whose log it is."""
-        return Claim(self.number, self.token)
-
-
 @dataclass(frozen=True, slots=True)
 class Header:
     """The header of a frame, as it is written."""
@@ -65,8 +52,9 @@ class Header:
     rows: int  # the number of records up to its end
     data: int  # the size of its data in bytes
     size: int  # that of its lines
-    # Where the first frame of a claim goes on; None for the others, and if nothing was before.
-    before: Sequence[Any] | None = None
+    # The number and the token of the claim, and the number of the frame, after which the first frame of another claim
+    # goes on; None for the frames that follow, and if nothing was before.
+    before: tuple[int, str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +75,32 @@ class ClaimLog:
     """The frames of one claim up to the first that is bad or missing."""
 
     claim: Claim
+    name: str
     parts: list[ByteRange] = field(default_factory=list)
     # There may be a million frames, so they are counted here, and read once more where they are wanted.
     count: int = 0
-    before: Place | None = None
+    before: tuple[int, str, int] | None = None
     # The frames that say what is to be published.
     done: list[Frame] = field(default_factory=list)
     # What its last frame says. With one it is over: nothing of it counts but that.
     last: dict[str, Any] | None = None
 
-    def read(self, name: str) -> None:
+    def read(self) -> None:
         """Read the frames."""
-        for frame in self.frames(name):
-            if frame.header.number == 0 and frame.header.before:
-                self.before = Place(*frame.header.before)
+        for frame in self.frames():
+            self.before = self.before or frame.header.before
             if frame.header.kind == "done":
                 self.done.append(frame)
             self.count += 1
 
-    def frames(self, name: str = "") -> Iterator[Frame]:
+    def frames(self) -> Iterator[Frame]:
         """Yield the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
         number = 0
         for part in self.parts:
             start = part.start
-            while start < part.end and (frame := _frame_at(part.file, start, name)) and frame.header.number == number:
+            while (
+                start < part.end and (frame := _frame_at(part.file, start, self.name)) and frame.header.number == number
+            ):
                 yield frame
                 number += 1
                 start = frame.lines.end
@@ -176,28 +166,29 @@ class History:
 def _chain_to(logs: Mapping[Claim, ClaimLog], log: ClaimLog) -> list[tuple[ClaimLog, int]]:
     """Return all that is before the end of a log; nothing if something is missing."""
     chain = [(log, log.count)]
-    while (before := log.before) is not None:
-        found = logs.get(before.claim)
-        if found is None or before.frame >= found.count or found.claim >= log.claim:
+    while log.before is not None:
+        number, token, frame = log.before
+        found = logs.get(Claim(number, token))
+        if found is None or frame >= found.count:
             return []
         log = found
-        chain.append((log, before.frame + 1))
+        chain.append((log, frame + 1))
     return chain[::-1]
 
 
 def read_history(backend: Backend, folder: str, names: Iterable[str], below: Claim | None = None) -> History:
     """Read the logs of all claims that are listed, or of those below one."""
-    found = [(*parts, name) for name in names if (parts := read_name(name)) and (below is None or parts[0] < below)]
-    found.sort(key=lambda each: (each[0], len(each[1]), each[1]))
+    found = {name: parts for name in names if (parts := read_name(name)) and (below is None or parts[0] < below)}
     logs: dict[Claim, ClaimLog] = {}
-    for name, part in backend.load(folder, [name for *_, name in found]):
-        claim, rest = read_name(name) or (Claim(0, ""), "")
+    for name, part in backend.load(folder, sorted(found, key=lambda name: (found[name][0], len(name), name))):
+        claim, rest = found[name]
+        log = logs.setdefault(claim, ClaimLog(claim, f"{folder}/{claim}"))
         if rest != LAST:
-            logs.setdefault(claim, ClaimLog(claim)).parts.append(part)
-        elif frame := _frame_at(part.file, part.start, f"{folder}/{name}"):
-            logs.setdefault(claim, ClaimLog(claim)).last = frame.value()
-    for claim, log in logs.items():
-        log.read(f"{folder}/{claim}")
+            log.parts.append(part)
+        elif frame := _frame_at(part.file, part.start, log.name):
+            log.last = frame.value()
+    for log in logs.values():
+        log.read()
     return History({claim: log for claim, log in logs.items() if log.count or log.last})
 
 
@@ -215,7 +206,7 @@ class Log:
         self.finished = history.summary(turn)
         #: The frames of datasets that may have been published without a last frame, the newest first.
         self.done_frames = history.done
-        self._tip: Place | None = None
+        self._tip: tuple[int, str, int] | None = None
         self._number = 0
         self._is_broken = False
         self._begin()
@@ -247,7 +238,7 @@ class Log:
             self._appended_rows = frame.header.rows
         if state:
             self._state = b"".join(state.blocks())
-        self._tip = Place(log.claim.number, log.claim.token, count - 1)
+        self._tip = (log.claim.number, log.claim.token, count - 1)
 
     def _add(self, lines: ByteRange) -> None:
         if lines.end > lines.start:
@@ -362,7 +353,7 @@ class Log:
         self.check()
         name = last_name(self._claim)
         data = json_line({"summary": summary, "turn": self._turn})
-        header = Header(_VERSION, 0, "last", self.rows, len(data), 0)
+        header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
         self._backend.put(f"{self._folder}/{name}", _encoded(header, data))
         names = self.check()
         rest = [each for each in names if each != name]

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
-from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
+from airflow_provider_mediaops.storage.errors import ConflictError, code_of, conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
-from airflow_provider_mediaops.storage.refusals import code_of
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
 if TYPE_CHECKING:
@@ -226,7 +225,7 @@ class StoreBackend(StoreFolder):
             info = self._fs.info(self._path.path)
         except FileNotFoundError:
             return None
-        return None if info.get("type") == "directory" else Version(_plain(content_tag(info)), int(info["size"]))
+        return None if info.get("type") == "directory" else Version(content_tag(info), int(info["size"]))
 
     def digest(self) -> str:
         """Return the SHA-256 of the object; empty if there is none."""
@@ -252,7 +251,7 @@ class StoreBackend(StoreFolder):
         if self._write_if:
             try:
                 tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
-                return Version(_plain(tag), new.size) if tag else self._own_version(new)
+                return Version(tag, new.size) if tag else self._own_version(new)
             except Exception as error:
                 if not is_unconditional(error):
                     # Each client has errors of its own for a condition that does not hold; the version shows it.
@@ -289,11 +288,6 @@ class StoreBackend(StoreFolder):
     def close(self) -> None:
         """Remove the local copies."""
         self._spool.close()
-
-
-def _plain(tag: str) -> str:
-    # Some replies have the quotes of HTTP, others have none.
-    return tag.strip('"')
 
 
 def is_unconditional(error: Exception) -> bool:
@@ -374,8 +368,7 @@ def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
 
 
 def _tag_in(reply: Any) -> str:
-    found = reply.get("ETag") or reply.get("etag") if hasattr(reply, "get") else ""
-    return str(found or "")
+    return content_tag(reply) if hasattr(reply, "get") else ""
 
 
 class _Reader(io.FileIO):

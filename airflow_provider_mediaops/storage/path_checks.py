@@ -180,16 +180,6 @@ def check_changes_path(name: str, path: str, destination: str) -> None:
         raise InvalidArgumentError(
             f"{name} and destination are one file, {unsigned(path)!r}: give {name} a path of its own."
         )
-    places = [each.path.strip("/") for each in (own, other)]
-    if f"{places[0]}/".startswith(f"{places[1]}/") or f"{places[1]}/".startswith(f"{places[0]}/"):
-        raise InvalidArgumentError(
-            f"{name} {unsigned(path)!r} and destination {unsigned(destination)!r} cannot both be files: one is a "
-            "folder of the other."
-        )
-    if own.name.startswith(".") or ".staging/" in own.path:
-        raise InvalidArgumentError(
-            f"{name} is a hidden file, {unsigned(path)!r}, among which a dataset is staged: give it another path."
-        )
     if is_local(own) != is_local(other) or not (is_local(own) or _is_same_store(own, other)):
         raise InvalidArgumentError(
             f"{name} {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "

@@ -28,8 +28,8 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage import backend, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Version, backend_of, claims_in
-from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+from airflow_provider_mediaops.storage.backend import Version, claims_in
+from airflow_provider_mediaops.storage.dataset import Dataset, Staging, backend_of
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.log import read_history

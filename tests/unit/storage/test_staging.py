@@ -236,16 +236,6 @@ class TestPublished:
         assert attempt(place.dataset(), owner(), rows(5)).summary["rows"] == 2
         assert place.lines() == rows(5)
 
-    def test_a_log_that_somebody_has_damaged_counts_up_to_there(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-        for name in place.staged():
-            content = place.read(f".d.jsonl.staging/{owner().folder}/{name}")
-            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content.replace(b'"n":0', b'"n":7'))
-        place.write(f".d.jsonl.staging/{owner().folder}/note.txt", b"?")
-
-        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
-        assert place.lines() == rows(5)
-
     def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), stop=True)
         [name] = [each for each in place.staged() if place.read(f".d.jsonl.staging/{owner().folder}/{each}")]
@@ -303,12 +293,6 @@ class TestChanges:
 
         assert pair(place) == (OLD, "2 records")
         assert (summary["changed"], summary["changes"]) == (False, None)
-
-    def test_the_replaced_records_are_those_of_the_version_before(self, both: Place) -> None:
-        with both.dataset().staging(owner()) as staging:
-            assert staging.replaced is not None
-            assert staging.replaced.owner.task == "older/run/task/-1"
-            assert list(map(json.loads, staging.replaced_records())) == OLD
 
     def test_lines_of_several_commits_and_attempts_are_found_by_their_place(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0, 3), [], rows(3, 1), stop=True)
