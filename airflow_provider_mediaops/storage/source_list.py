@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import content_tag, is_local, path_of, translating_errors
+from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, InvalidSourceError, ReadOptions, SourceFile
@@ -205,7 +205,7 @@ def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
     path = path_of(file)
     check_store(path, role)
     check_regular(path, role)
-    with translating_errors(f"{role} {path}", "read"):
+    with naming_path(f"{role} {path}", "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)
@@ -230,7 +230,7 @@ def format_of_list(path: str) -> str | None:
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     path = path_of(text)
     check_store(path, LIST.name)
-    with translating_errors(LIST.of(path), "read"):
+    with naming_path(LIST.of(path), "read"):
         if not is_local(path):
             # A triggerer runs for long, and clients of stores cache listings.
             path.fs.invalidate_cache()

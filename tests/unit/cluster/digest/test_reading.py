@@ -256,6 +256,10 @@ def test_a_store_is_searched_likewise() -> None:
         ]
         assert captures[0].text is not None
         assert captures[0].text.read(3) == b"a.t"
+        store.pipe_file("/bucket/deep/d.txt.gz", b"\x1f\x8b\x08\x00????????")
+        assert captures[3].text is not None
+        with pytest.raises(NoReportError, match="gzip, but damaged"):
+            captures[3].text.read(100)
 
 
 def read_bytes(folder: Path, content: bytes, most: int, name: str = "a.txt.gz") -> bytes:
