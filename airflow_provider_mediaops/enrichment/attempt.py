@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
-    from airflow_provider_mediaops.storage.source_file import SourceRow
-    from airflow_provider_mediaops.storage.source_list import ListSource
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
 _MIN_ROWS_FOR_USAGE = 100
@@ -58,7 +57,6 @@ class Enrichment(DatasetWork):
     total: int = 0  # the number of rows of the list
     source: Sequence[str] | None = None
     version: str | None = None  # that of the source when the task began
-    list_is_kept: bool = False  # whether the source is a list that the task was given and keeps for the triggerer
     # The columns that the table gets from the source, with their types.
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     reuse: Sequence[str] = ()
@@ -98,20 +96,21 @@ class Enrichment(DatasetWork):
         """The paths of the list in one text; empty if it is in no file."""
         return ", ".join(self.source or ())
 
-    def listed(self) -> ListSource | None:
-        """Return the list that is in files; None if it is in none."""
-        from airflow_provider_mediaops.storage.source_list import ListSource
+    def files(self) -> list[SourceFile]:
+        """Find the files of the list; there are none if it is in no file."""
+        from airflow_provider_mediaops.storage.source_file import ReadOptions
+        from airflow_provider_mediaops.storage.source_list import find_files
 
-        if self.source is None:
-            return None
-        return ListSource(self.source, self.isbn_column, self.delimiter, self.encoding)
+        options = ReadOptions(self.isbn_column, self.delimiter, self.encoding, self.keep_columns)
+        return find_files(self.source or (), options)
 
-    def rows(self, isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
-        """Read the rows of the list, without the other columns."""
+    def rows(self, files: Sequence[SourceFile], isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
+        """Read the rows of the list, which is in files or in memory."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
+        from airflow_provider_mediaops.storage.source_list import read_list
 
-        if listed := self.listed():
-            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
+        if files:
+            return rows_of_source(read_list(files), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
@@ -175,11 +174,6 @@ class EnrichmentAttempt:
         self._kept: Lookup | None = None
         # The rows that are read and not done.
         self._read: deque[IsbnRow] = deque()
-        # The rows of the source once more, one by one with their columns: those of all that wait for an answer would
-        # fill the memory. The number of the last one, and itself.
-        listed = enrichment.listed() if enrichment.keep_columns else None
-        self._source_rows = iter(listed.read(enrichment.keep_columns) if listed else ())
-        self._source_row: tuple[int, SourceRow | None] = (0, None)
 
     def _plan(self, earlier: EarlierIndex) -> None:
         # Those that were answered before their turn cost nothing.
@@ -202,12 +196,9 @@ class EnrichmentAttempt:
         self._rate = f"plan {plan}"
         if client.limiter:
             self._rate += f", {client.limiter.per_second:g} requests a second"
-        source = "" if self._enrichment.list_is_kept else self._enrichment.named
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
-        self._log(
-            f"Enriching {counted(left, 'ISBN')} of {source or 'a list'} into {self._enrichment.destination}: "
-            f"{self._rate}{quota}."
-        )
+        source, destination = self._enrichment.named or "a list", self._enrichment.destination
+        self._log(f"Enriching {counted(left, 'ISBN')} of {source} into {destination}: {self._rate}{quota}.")
 
     def options(self) -> BatchOptions:
         """Return how the list is looked up."""
@@ -226,7 +217,8 @@ class EnrichmentAttempt:
             yield row
 
     def _rows_left(self) -> Iterator[IsbnRow]:
-        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
+        rows = self._enrichment.rows(self._enrichment.files(), self._isbns)
+        return islice(rows, self._staging.rows, None)
 
     def save(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
@@ -234,8 +226,7 @@ class EnrichmentAttempt:
 
         is_numbered = self._enrichment.several == "rows"
         for lookup in update.done:
-            row = self._read.popleft()
-            self._rows.append(row_of(lookup, row, self._columns_of(row), numbered=is_numbered))
+            self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
             self._count(lookup)
         self._last = update
         self._changed = self._changed or update.changed
@@ -244,18 +235,6 @@ class EnrichmentAttempt:
         if update.limited and not self._has_met_limit:
             self._has_met_limit = True
             self._warn_of_limit()
-
-    def _columns_of(self, row: IsbnRow) -> Mapping[str, Any] | None:
-        if self._enrichment.source is None or not self._enrichment.keep_columns:
-            return None
-        # A row of several books comes again for each.
-        number, found = self._source_row
-        while number < row.number:
-            number, found = self._source_row = number + 1, next(self._source_rows, None)
-        if found is None or found.text != row.text:
-            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
-            raise OSError(errno.ESTALE, what)
-        return found.columns
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
@@ -352,7 +331,8 @@ def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
 
 def _check_version(enrichment: Enrichment) -> None:
     """Raise if the source is not the one whose first rows were read before."""
-    listed = enrichment.listed()
-    if listed and enrichment.version and listed.version() != enrichment.version:
+    from airflow_provider_mediaops.storage.source_list import version_of
+
+    if enrichment.version and version_of(enrichment.files()) != enrichment.version:
         what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
         raise OSError(errno.ESTALE, what)
