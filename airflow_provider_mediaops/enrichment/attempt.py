@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
-from airflow_provider_mediaops.enrichment.progress import STATUSES, Progress
+from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     MediaOpsError,
@@ -89,7 +89,7 @@ class Enrichment(DatasetWork):
         """Look at the datasets that are reused."""
         from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
 
-        return [EarlierDataset.at(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
+        return [EarlierDataset(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
 
     @property
     def named(self) -> str:
@@ -161,17 +161,14 @@ class EnrichmentAttempt:
             self._plan(self._earlier)
         self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
         self._rate = "its rate"
-        self._has_met_limit = False
         self._requests_before: int = state.get("requests", 0)
-        # The rows of the next commit, and what stood in the progress at the last one.
+        # The rows of the next commit.
         self._rows: list[dict[str, Any]] = []
-        self._counted = dict(self._progress.figures)
         self._changed = False
         self._last: BatchUpdate | None = None
         # What earlier attempts were told out of order stays saved until the turn of its row comes.
         self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
-        self._kept_before = self._progress.figures["refresh_failed"]
-        self._kept: Lookup | None = None
+        self._has_kept_row = False
         # The rows that are read and not done.
         self._read: deque[IsbnRow] = deque()
 
@@ -228,23 +225,29 @@ class EnrichmentAttempt:
         for lookup in update.done:
             self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
             self._count(lookup)
+        for status, rows in Counter(lookup.status for lookup in update.done).items():
+            metrics.count(f"books.rows.{status}", rows)
+        if update.limited and not (self._last and self._last.limited):
+            self._warn_of_limit()
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
         self._progress.log_if_due(update.trouble)
-        if update.limited and not self._has_met_limit:
-            self._has_met_limit = True
-            self._warn_of_limit()
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
-        if lookup.reused:
-            failed = lookup.cause is not None
-            figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
-            self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
-            self._kept = lookup if failed else self._kept
-        else:
+        if not lookup.reused:
             self._progress.count(lookup.status)
+            return
+        failed = lookup.cause is not None
+        figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
+        self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
+        if failed and not self._has_kept_row:
+            self._has_kept_row = True
+            self._warn(
+                "Rows that are too old stay as they are in an earlier dataset if the new look-up fails. They count as "
+                f"stale, and against max_failures. The first error, about {lookup.isbn13}: {lookup.cause}"
+            )
 
     def _warn_of_limit(self) -> None:
         self._warn(
@@ -281,13 +284,6 @@ class EnrichmentAttempt:
     def _close(self) -> None:
         if self._earlier:
             self._earlier.close()
-        if self._kept:
-            kept = self._progress.figures["refresh_failed"] - self._kept_before
-            self._warn(
-                "Kept from an earlier dataset although too old, because the new look-up failed: "
-                f"{counted(kept, 'row')}. Such rows count as stale, and against max_failures. "
-                f"The last error, about {self._kept.isbn13}: {self._kept.cause}"
-            )
 
     def _commit_news(self) -> None:
         """Commit what has come since the last commit, if anything has; the requests of a bound count."""
@@ -298,10 +294,6 @@ class EnrichmentAttempt:
         self._spent = spent
         self._rows = []
         self._changed = False
-        figures, before = self._progress.figures, self._counted
-        for status in STATUSES:
-            metrics.count(f"books.rows.{status}", figures[status] - before[status])
-        self._counted = dict(figures)
 
     def _state(self, spent: int) -> dict[str, Any]:
         """Return what the next attempt would have to ask for again, and the figures, as plain values."""
