@@ -19,7 +19,6 @@ from airflow_provider_mediaops.books.not_found import (
     WELL_KNOWN,
     Meaning,
     Probe,
-    Words,
     unconfirmed,
     wrong_connection,
 )
@@ -112,7 +111,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     try:
         yield from ask(get_book(canary or WELL_KNOWN))
     except MISSING as error:
-        meaning = MISSING_PROBE[kind][Words.of(error)]
+        meaning = MISSING_PROBE[kind][type(error)]
         if meaning is Meaning.WRONG_CONNECTION:
             raise wrong_connection(error, kind) from None
         if meaning is Meaning.NO_PROBE:
