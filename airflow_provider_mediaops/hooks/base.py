@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
@@ -375,9 +376,8 @@ class ServiceHook(BaseHook):
 
     def _service_of(self, connection: Any) -> Service:
         from airflow_provider_mediaops.hooks.connection_settings import credentials_of
-        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 
-        use_airflow_metrics()
+        metrics.use_airflow_metrics()
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(
