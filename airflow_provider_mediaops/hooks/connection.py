@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from airflow_provider_mediaops.arguments import shown
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
-from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError
 from airflow_provider_mediaops.http.settings import is_header_text
 
 H = TypeVar("H", bound=type)
+T = TypeVar("T")
 
-_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-# The share of common characters from which on an unknown field is taken for a misspelt one.
-_SIMILARITY = 0.75
-# What the clusters' own clients call a field.
-_OTHER_NAMES = {"verify_certs": "verify"}
 # The unknown fields that are named one by one.
 _MAX_NAMED = 5
 
@@ -74,38 +69,26 @@ class ConnectionFields:
     def choice(self, name: str, default: str = "") -> str:
         """Return a field of extra that is one of a few words; if it is empty, ``default``, or that of the form."""
         schema = self._schema(name)
-        words: list[str] = schema["enum"]
-        value = self.text(name, default or schema.get("default", "")).lower()
-        if value not in words:
-            raise self.error(name, f"it is one of {', '.join(words)}.")
-        return value
+        word = self.text(name, default or schema.get("default", "")).lower()
+        return self._read(read_choice, name, word, choices=schema["enum"])
 
     def number(self, name: str, default: float) -> float:
         """Return a field of extra that holds a number within the bounds of the form, or the text of one."""
-        value = self.extra.get(name)
-        if value is None or value == "":
+        if not self.text(name):
             return default
         schema = self._schema(name)
-        whole, minimum, maximum = "integer" in schema["type"], schema["minimum"], schema.get("maximum")
-        try:
-            number = float(value) if not isinstance(value, bool) else float("nan")
-        except (TypeError, ValueError, OverflowError):
-            number = float("nan")
-        if not minimum <= number <= (maximum or sys.float_info.max) or (whole and number != int(number)):
-            kind = "a whole number" if whole else "a number"
-            bounds = f"{minimum:g} to {maximum:g}" if maximum else f"{minimum:g} or more"
-            raise self.error(name, f"it must be {kind}, {bounds}.")
-        return number
+        read = read_whole_number if "integer" in schema["type"] else read_number
+        return self._read(read, name, self.extra[name], minimum=schema["minimum"], maximum=schema.get("maximum"))
 
     def flag(self, name: str) -> bool:
         """Return a field of extra as true or false."""
-        value = self.extra.get(name)
-        if value is None or value == "":
-            return bool(self._schema(name)["default"])
-        word = str(value).strip().lower()
-        if word not in _WORDS:
-            raise self.error(name, "it must be true or false.")
-        return _WORDS[word]
+        return self._read(read_flag, name, self.extra[name]) if self.text(name) else self._schema(name)["default"]
+
+    def _read(self, read: Callable[..., T], name: str, value: object, **bounds: Any) -> T:
+        try:
+            return read("it", value, **bounds)
+        except InvalidArgumentError as error:
+            raise self.error(name, str(error)) from None
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return a field of extra that holds an object of texts, or the JSON text of one."""
@@ -153,27 +136,20 @@ def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
 
     Those that resemble no known field may be somebody's notes.
     """
+    from difflib import get_close_matches
+
     known = list(CONNECTION_TYPES[fields.conn_type]["conn-fields"])
-    mistakes, others = [], []
-    for name in fields.extra:
-        if name in known:
-            continue
-        if nearest := _nearest(name, known):
-            mistakes.append(f"Extra field {shown(name)} is unknown and has no effect: write {nearest!r}.")
-        else:
-            others.append(shown(name))
+    unknown = {name: get_close_matches(name.lower(), known, n=1) for name in fields.extra if name not in known}
+    mistakes = [
+        f"Extra field {shown(name)} is unknown and has no effect: write {nearest[0]!r}."
+        for name, nearest in unknown.items()
+        if nearest
+    ]
+    others = [shown(name) for name, nearest in unknown.items() if not nearest]
     if not others:
         return mistakes, []
     names = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
     return mistakes, [f"Extra without effect: {names}. Known fields are {', '.join(known)}."]
-
-
-def _nearest(name: str, known: list[str]) -> str | None:
-    from difflib import get_close_matches
-
-    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
-    plain = _OTHER_NAMES.get(plain, plain)
-    return next(iter(get_close_matches(plain, known, n=1, cutoff=_SIMILARITY)), None)
 
 
 def connection_form(hook_class: H) -> H:

@@ -6,7 +6,6 @@ The functions are pure, and raise InvalidConnectionError for a field that cannot
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -153,22 +152,14 @@ def _proxies(fields: ConnectionFields) -> dict[str, str]:
         raise fields.error(
             "proxies",
             'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
-            "http:// or https://, a host and a port, with special characters in user and password as %-escapes of "
-            "UTF-8, none beyond Latin-1.",
+            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
         )
     return proxies
 
 
 def _is_proxy(address: str) -> bool:
     parts = _parts_of(address) if _PROXY.fullmatch(address) else None
-    if parts is None or not parts.hostname:
-        return False
-    try:
-        # As requests encodes user and password; in them, unquote replaces bytes that are not UTF-8.
-        unquote(parts.netloc.rpartition("@")[0]).encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return bool(parts and parts.hostname)
 
 
 def _headers(fields: ConnectionFields) -> dict[str, str]:
@@ -189,23 +180,15 @@ def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
     Return the credentials in the settings of a transport, which a reply or an error may echo.
 
     They are the passwords of proxies, those of the environment included, and the values of headers whose name or value
-    looks like a credential; of basic authentication, the password comes too.
+    looks like a credential.
     """
     found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
     for name, value in settings.headers.items():
         if scheme := _WITH_SCHEME.fullmatch(value):
-            found += scheme[1], _basic_password(scheme[1])
+            found.append(scheme[1])
         elif _CREDENTIAL_NAME.search(name):
             found.append(value)
     return tuple(dict.fromkeys(filter(None, found)))
-
-
-def _basic_password(value: str) -> str:
-    """Return the password in a value of basic authentication; empty for another value."""
-    try:
-        return base64.b64decode(value, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
 
 
 def _password_in(address: str) -> str:
