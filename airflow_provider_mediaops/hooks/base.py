@@ -22,7 +22,7 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
@@ -362,8 +362,6 @@ class ServiceHook(BaseHook):
             return self._transport
 
     def _service_of(self, connection: Any) -> Service:
-        from airflow_provider_mediaops.hooks.connection_settings import credentials_of
-
         metrics.use_airflow_metrics()
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.

@@ -18,8 +18,7 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     refuse_serverless,
     with_cloud_address,
 )
-from airflow_provider_mediaops.hooks.connection import connection_form
-from airflow_provider_mediaops.hooks.connection_settings import base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.connection import base_urls, connection_form, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 

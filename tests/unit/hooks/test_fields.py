@@ -13,8 +13,13 @@ import pytest
 
 from airflow_provider_mediaops.connection_fields import BOOKS, CLUSTER, CONNECTION_TYPES, VIDEO
 from airflow_provider_mediaops.hooks.cluster_auth import with_cloud_address
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
-from airflow_provider_mediaops.hooks.connection_settings import base_urls, credentials_of, transport_settings
+from airflow_provider_mediaops.hooks.connection import (
+    ConnectionFields,
+    base_urls,
+    credentials_of,
+    transport_settings,
+    unknown_fields,
+)
 from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate

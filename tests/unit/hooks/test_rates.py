@@ -12,8 +12,7 @@ import pytest
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaExceededError, RateStoreError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
-from airflow_provider_mediaops.hooks.connection_settings import rate_limiter
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, rate_limiter
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book
 from tests.unit.hooks.conftest import BOOKS
