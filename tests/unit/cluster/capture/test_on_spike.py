@@ -164,10 +164,10 @@ class TestDetection:
 
     def test_capture_that_cannot_be_kept_counts_as_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         counts: list[str] = []
-        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        monkeypatch.setattr(metrics, "_stats", SimpleNamespace(incr=lambda name, _: counts.append(name)))
         with pytest.raises(OSError, match="disk full"):
             Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
-        assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
+        assert [name for name in counts if "captures" in name] == ["mediaops.cluster.captures.failed"]
 
     def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]
