@@ -308,15 +308,11 @@ def test_other_time_and_threads_without_a_figure_are_explained(write: Write) -> 
     assert "Seen" not in plain + with_split
 
 
-def test_advice_on_merges_names_the_version_without_index_only_for_threads_without_one(write: Write) -> None:
+def test_hottest_kind_of_work_has_its_shard_and_its_advice(write: Write) -> None:
     merge = stack(10, "app//org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(X.java:1)")
-    names = ("[logs][2]: Lucene Merge Thread #1", "merge][T#1")
-    texts = [section("n", thread(f"elasticsearch[n][{name}]", cpu(80.0), merge)) for name in names]
-    outputs = [command("hot-threads", write("report.txt", text)).output for text in texts]
-
-    assert re.search("Hottest kind of work: [^:]*: logs, shard 2. Next: ", outputs[0])
-    assert ["name no index in the thread" in output for output in outputs] == [False, True]
-    assert all("GET _nodes/stats/indices/merge?level=shards" in output for output in outputs)
+    text = section("n", thread("elasticsearch[n][[logs][2]: Lucene Merge Thread #1]", cpu(80.0), merge))
+    output = command("hot-threads", write("report.txt", text)).output
+    assert re.search("Hottest kind of work: [^:]*: logs, shard 2. Next: GET _nodes/stats/indices/merge", output)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, label_of, merged_shard
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work, read_kinds
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
@@ -67,19 +66,6 @@ def test_names_of_each_kind_are_in_few_frames_and_quickly_found(kind: KindOfWork
 )
 def test_no_label_and_no_pool_is_there_twice(values: list[str]) -> None:
     assert len(set(values)) == len(values)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\nframe = c.", "The kind a.b has no field frame."),
-        ("[a.b]\nlabel = A\nrank = high\nlook = B.", "high"),
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\n[a.b]\nlabel = A\nrank = 1\nlook = B.", "already exists"),
-    ],
-)
-def test_table_with_an_unknown_field_a_bad_number_or_a_kind_twice_is_refused(text: str, message: str) -> None:
-    with pytest.raises((ValueError, configparser.Error), match=re.escape(message)):
-        read_kinds(text)
 
 
 @pytest.mark.parametrize("kind", TELLING, ids=[kind.id for kind in TELLING])
