@@ -196,6 +196,11 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
     return Label(OTHER, "nothing") if kind is None else Label(kind, "pool")
 
 
+def is_wait(method: str) -> bool:
+    """Return whether a thread waits, and does not work, if the method is on top of its stack."""
+    return any(kind.family == "idle" for kind in _signs_in(method[:_LONGEST_FRAME]).told)
+
+
 def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
     """Return the index and the shard that a merge thread works for; twice None if its name does not say."""
     match = _MERGED_SHARD.search(thread.name or "")

@@ -188,8 +188,8 @@ class TestSums:
         )
         nodes = [(heat.name, heat.amounts, heat.threads) for heat in found.nodes]
         assert nodes == [("n1", (130.5,), 3), ("n2", (20.0,), 1), ("n3", (0.0,), 0)]
-        threads = [(one.heat.peak, one.heat.nodes, one.pool) for one in found.threads]
-        assert threads[:2] == [(60.0, ("n1",), "write"), (40.0, ("n1",), "search")]
+        threads = [(one.heat.peak, one.heat.nodes) for one in found.threads]
+        assert threads[:2] == [(60.0, ("n1",)), (40.0, ("n1",))]
         assert [one.heat.name for one in found.threads][-1] == "opensearch[n2][search][T#1]"
 
     def test_a_top_frame_has_the_part_that_its_snapshots_give_it(self) -> None:

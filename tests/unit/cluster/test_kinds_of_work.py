@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, label_of, merged_shard
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of, merged_shard
 from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
@@ -151,6 +151,18 @@ def test_stack_without_a_telling_frame_is_labelled_by_its_pool_and_says_so() -> 
 def test_stack_that_only_waits_is_idle_whatever_its_pool_does() -> None:
     told = label_of([PARK, "java.base@21/java.util.concurrent.LinkedTransferQueue.xfer(L.java:1)"], "search")
     assert (told.kind.family, told.told_by) == ("idle", "frame")
+
+
+@pytest.mark.parametrize(
+    ("method", "waits"),
+    [
+        *(("jdk.internal.misc.Unsafe.park", True), ("sun.misc.Unsafe.park", True), ("java.lang.Object.wait0", True)),
+        *(("java.lang.Thread.sleep", True), ("sun.nio.ch.EPoll.wait", True), ("sun.nio.ch.Net.poll", True)),
+        *(("io.netty.channel.epoll.Native.epollWait0", True), ("java.lang.Thread.run", False), ("(no stack)", False)),
+    ],
+)
+def test_method_of_the_jdk_or_of_netty_in_which_a_thread_waits_is_known(method: str, *, waits: bool) -> None:
+    assert is_wait(method) is waits
 
 
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:
