@@ -198,7 +198,7 @@ def _kinds(_name: str) -> str:
     parts = []
     for family, heading in FAMILIES.items():
         kinds = (kind for kind in kinds_of_work() if kind.family == family)
-        rows = ([_without_markup(kind.label), _breakable(_without_markup(kind.advice()))] for kind in kinds)
+        rows = ([_without_markup(kind.label), _breakable(_without_markup(kind.look))] for kind in kinds)
         parts.append(f"### {_without_markup(heading)}\n\n{_table(['label', 'look at'], rows)}")
     return "\n".join(parts)
 
