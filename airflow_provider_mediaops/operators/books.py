@@ -213,14 +213,13 @@ class EnrichIsbnsOperator(DatasetOperator):
 
     def _before_deferral(self, work: Enrichment, dataset: Dataset) -> tuple[Enrichment, dict[str, Any]]:
         from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
-        from airflow_provider_mediaops.storage.source_list import ListSource
+        from airflow_provider_mediaops.storage.source_list import find_files, version_of
 
         if self._listed is not None:
             # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = dataset.keep(work.owned_by(), _KEPT_LIST, list_lines(self._listed))
-            version = ListSource([path]).version()
-            kept: dict[str, Any] = {"source": [path], "isbn_column": ["isbn"], "keep_columns": False}
-            work = replace(work, version=version, list_is_kept=True, **kept)
+            version = version_of(find_files([path]))
+            work = replace(work, source=[path], version=version, isbn_column=["isbn"], keep_columns=False)
         return work, {"columns": dict(work.columns)}
 
     def execute_complete(
@@ -252,7 +251,7 @@ def _read_enrichment(
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
-    from airflow_provider_mediaops.storage.source_list import ListSource
+    from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
     values = _check_arguments(given, lambda *_: False)
     options = {name: values[name] for name in OPTIONS}
@@ -261,9 +260,9 @@ def _read_enrichment(
     isbns, source, version = values.get("isbns"), None, None
     if given["source"] is not None:
         source = [absolute(path, "source", warn) for path in read_source(given["source"])]
-        listed = ListSource(source)
-        listed.check_destination(destination)
-        version = listed.version()
+        files = find_files(source)
+        check_destination(files, destination)
+        version = version_of(files)
     # What determines the content.
     parameters = {
         **{name: value for name, value in options.items() if name not in _OF_AN_ATTEMPT},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
 import itertools
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -341,21 +340,24 @@ class TestConnection:
         assert cluster.opened == cluster.closed == 20
         assert cluster.most_open <= 2
 
-    def test_call_that_fails_after_the_session_was_replaced_is_made_again_over_the_new_one(
+    def test_a_session_that_was_replaced_is_closed_and_its_last_call_answered(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:
-        cluster.trouble, cluster.troubled_host = dataclasses.replace(DOWN, headers={"retry-after": "5"}), HOST
-        supervisor.connect(CONN_ID, connection(HOST, max_attempts=3))
+        cluster.trouble, cluster.troubled_host, cluster.latency = DENIED, HOST, 5
 
         async def replace() -> None:
             async with shared_cluster(CONN_ID) as shared:
+                reading = asyncio.ensure_future(shared.readings("node-1", 10).anext(0))
+                await asyncio.sleep(2)
                 call = asyncio.ensure_future(shared.hook.arun(shared.hook.asking(node_stats(None))))
-                await asyncio.sleep(0.1)
                 supervisor.connect(CONN_ID, connection("https://new.example"))
-                assert await shared.readings(None, 10).anext(0) is not None
+                await asyncio.sleep(4)
+                cluster.trouble = None
+                # The reading has failed by the session that the call still uses.
+                assert (cluster.opened, cluster.closed) == (2, 1)
                 assert len((await call).nodes) == 2
+                assert await reading is not None
 
         together(replace())
-        # First its tries are used up.
-        assert cluster.hosts == [HOST, "https://new.example", HOST, HOST, "https://new.example"]
+        assert cluster.hosts == [HOST, HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)
