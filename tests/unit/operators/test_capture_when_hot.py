@@ -110,11 +110,12 @@ class TestDeferral:
     def test_wait_without_a_triggerer_ends_as_at_the_time_limit(
         self, tmp_path: Path, supervisor: Supervisor, on_timeout: str, cls: type[Exception]
     ) -> None:
-        task = Task(tmp_path, supervisor, "triggerer", on_timeout=on_timeout)
-        with Loopback(Cluster([COOL], [REPORT])) as server:
+        task, cluster = Task(tmp_path, supervisor, "triggerer", on_timeout=on_timeout), Cluster([COOL], [REPORT])
+        with Loopback(cluster) as server:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
             with pytest.raises(cls, match="No spike in wait_timeout=20 s"):
                 task.make().resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+        assert len(cluster.asked) == 1
 
     @pytest.mark.parametrize(
         ("arguments", "timed_out"),
