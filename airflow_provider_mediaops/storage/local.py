@@ -48,19 +48,17 @@ class LocalFolder(NamedFolder):
     """
     A folder of small files on a disk, also a network file system, into which nobody else can look.
 
-    Errors name ``path``; ``folder`` is the folder itself.
+    Errors name ``path``; ``folder`` is the folder itself, and those above it are created. Raise an OSError if it is
+    somebody else's.
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
         super().__init__(path)
         self._folder = folder
-
-    def prepare(self) -> None:
-        """Create the folder, and make sure that it is this user's."""
-        with naming_path(self._folder.parent, "written"):
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-        with self._writing():
-            self._make_folder()
+        with naming_path(folder.parent, "written"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing(), suppress(FileNotFoundError):
+            check_own_folder(folder)
 
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -140,9 +138,7 @@ class LocalBackend(LocalFolder):
     def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
         with naming_path(path, "written"):
             self._target = target_of(path)
-            super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
-            with suppress(FileNotFoundError):
-                check_own_folder(self._folder)
+        super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
         self._clock = clock
         self._log, self._end, self._synced = -1, 0, time.monotonic()
         self._opened: list[int] = []

@@ -210,7 +210,6 @@ def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
 ) -> None:
     client = StandIn(protocol)
     write = object_store.conditional_write(client)
-    assert write
     with closing(ScratchFile()) as new:
         new.append(b"content")
         assert write("bucket/d.jsonl", new, version) == "v2"
