@@ -17,8 +17,7 @@ from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, refused
+from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached, refused
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
