@@ -20,7 +20,7 @@ from airflow_provider_mediaops.storage.path_checks import (
     is_same_file,
     warn_if_deferred_to_local,
 )
-from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.storage.source_list import find_files, version_of
 
 
 class TestSameFile:
@@ -144,7 +144,7 @@ class TestAddressesOfAzure:
         ],
     )
     def test_web_address_with_a_secret_is_refused_without_it(self, path: str) -> None:
-        for read in (path_of, format_of, lambda path: ListSource([path]).version()):
+        for read in (path_of, format_of, lambda path: version_of(find_files([path]))):
             with pytest.raises(ValueError, match=r"https://\S+/b\.csv") as told:
                 read(path)
             assert "hidden" not in str(told.value)

@@ -59,6 +59,7 @@ def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: py
     assert "None" not in str(found.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_memory", [0, 10, 150_000])
 @given(batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20))
 def test_set_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
@@ -72,6 +73,7 @@ def test_set_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[s
     assert len(seen) == len(known)
 
 
+@pytest.mark.long
 def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
     seen = SeenSet(in_memory=1_000)
     tracemalloc.start()

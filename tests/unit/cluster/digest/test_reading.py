@@ -133,7 +133,6 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
     [
         ("a.txt", b"", "it is empty"),
         ("a.txt", b"hello\n", "it holds no report of hot threads"),
-        ("a.txt", b"<html></html>", "it is a web page"),
         ("a.txt", TEXT.encode("utf-16"), "it is UTF-16"),
         ("a.txt.gz", b"\x1f\x8b\x08\x00????????", "it is gzip, but damaged"),
         ("a.json", b'{"nodes": [', "it is not valid JSON"),
