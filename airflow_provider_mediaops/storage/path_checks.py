@@ -146,10 +146,7 @@ def check_writable(path: ObjectStoragePath) -> None:
                 return
     check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    _probe_store(path, f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}")
-
-
-def _probe_store(path: ObjectStoragePath, probe: str) -> None:
+    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     try:
         with naming_path(path, "written"):
