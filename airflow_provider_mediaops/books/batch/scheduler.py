@@ -361,7 +361,7 @@ class LookupScheduler:
             for other in others:
                 self._missing(other, _LEFT_OUT)
             return
-        self._names_fewer = self._names_fewer or (sample.status == "found" and not sample.cause)
+        self._names_fewer = self._names_fewer or sample.status == "found"
         self._ask_again(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:
