@@ -103,11 +103,19 @@ class TestBound:
             return replied({"data": [{"isbn13": isbn13} for isbn13 in there], "requested": len(isbns)})
 
         service, updates = Service(answer, latency, many), list[BatchUpdate]()
-        options = {"window": window, "bulk_size": bulk_size, "earlier": Known(known), "budget": RequestBudget(limit)}
-        batch = batch_of(service, map(IsbnRow.of, rows), ahead=5, retry_after=(10.0,), rate=50.0, **options)
+        options: dict[str, Any] = {"window": window, "bulk_size": bulk_size, "earlier": Known(known)}
+        batch = batch_of(
+            service,
+            map(IsbnRow.of, rows),
+            ahead=5,
+            budget=RequestBudget(limit),
+            retry_after=(10.0,),
+            rate=50.0,
+            **options,
+        )
         wrong = False
         try:
-            in_virtual_time(asyncio.wait_for(follow(batch, updates), 50_000))
+            in_virtual_time(asyncio.wait_for(follow(batch, updates), 10_000))
         except InvalidConnectionError:
             # The canary is not there: what is undecided stays so for the next attempt.
             wrong = True
@@ -165,8 +173,8 @@ def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_le
             return {isbn13: EarlierLookup(lookup, *self.books[isbn13]) for isbn13, lookup in gone.items()}
 
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn), many=lambda _: replied({"data": []}))
-    known = {"earlier": Missing({ISBNS[0]: (False, True)}), "budget": RequestBudget(requests)}
+    earlier, budget = Missing({ISBNS[0]: (False, True)}), RequestBudget(requests)
 
-    rows = statuses(service, ISBNS[:3], bulk_size=3, retry_after=(), **known)
+    rows = statuses(service, ISBNS[:3], bulk_size=3, retry_after=(), earlier=earlier, budget=budget)
 
     assert [status for _, status in rows] == ["not_found", others, others]
