@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, cause_of, reason_of
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, why
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
@@ -350,8 +350,7 @@ SPIKE = "CPU ≥ 92.5 % for 20 s, all of the watched nodes"
 def test_cause_of_a_capture_is_said_in_words_and_in_one(
     watch: CpuWatch | None, *, timed_out: bool, reason: str, cause: str
 ) -> None:
-    assert cause_of(watch, timed_out=timed_out) == cause
-    assert reason_of(watch, timed_out=timed_out) == reason
+    assert why(watch, timed_out=timed_out) == (reason, cause)
 
 
 class TestTakenFor:
