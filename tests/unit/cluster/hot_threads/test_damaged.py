@@ -116,11 +116,14 @@ def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> No
     assert [(node.name, len(node.threads)) for node in report.nodes] == [("n1", 1), ("n1", 1)]
 
 
-def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:
-    text = "\n" + THREAD + SAMPLING
+def test_a_stack_that_begins_like_one_before_is_read_to_its_own_end() -> None:
+    deeper = UNIQUE + FRAME + FRAME
+    text = (
+        THREAD + STACK + THREAD + STACK + "   \n" + THREAD + STACK + FRAME + THREAD + UNIQUE + FRAME + THREAD + deeper
+    )
     report = rendered(text)
-    assert [len(node.threads) for node in report.nodes] == [1, 0]
-    assert report.source == "\n"
+    assert [len(thread.groups[0].frames) for thread in report.nodes[0].threads] == [2, 2, 2, 1, 2]
+    assert remarks(report) == [(14, "a stack frame beyond the end of its stack")]
 
 
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
