@@ -117,13 +117,12 @@ def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> No
 
 
 def test_a_stack_that_begins_like_one_before_is_read_to_its_own_end() -> None:
-    deeper = UNIQUE + FRAME + FRAME
-    text = (
-        THREAD + STACK + THREAD + STACK + "   \n" + THREAD + STACK + FRAME + THREAD + UNIQUE + FRAME + THREAD + deeper
-    )
-    report = rendered(text)
-    assert [len(thread.groups[0].frames) for thread in report.nodes[0].threads] == [2, 2, 2, 1, 2]
-    assert remarks(report) == [(14, "a stack frame beyond the end of its stack")]
+    frame = "       org.opensearch.search.query.QueryPhase.execute(QueryPhase.java:157)\n"
+    of_two, unique = STACK.splitlines(keepends=True)[0] + 2 * frame, UNIQUE + 2 * frame
+    stacks = [of_two, of_two + "   \n", of_two + frame, unique, unique, unique + frame]
+    report = rendered("".join(THREAD + stack for stack in stacks))
+    assert [len(thread.groups[0].frames) for thread in report.nodes[0].threads] == [2, 2, 2, 2, 2, 3]
+    assert remarks(report) == [(13, "a stack frame beyond the end of its stack")]
 
 
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
