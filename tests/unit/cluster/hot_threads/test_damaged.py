@@ -122,7 +122,7 @@ def test_a_stack_that_begins_like_one_before_is_read_to_its_own_end() -> None:
     stacks = [of_two, of_two + "   \n", of_two + frame, unique, unique, unique + frame]
     report = rendered("".join(THREAD + stack for stack in stacks))
     assert [len(thread.groups[0].frames) for thread in report.nodes[0].threads] == [2, 2, 2, 2, 2, 3]
-    assert remarks(report) == [(13, "a stack frame beyond the end of its stack")]
+    assert remarks(report) == [(14, "a stack frame beyond the end of its stack")]
 
 
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
