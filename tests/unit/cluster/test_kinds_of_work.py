@@ -123,6 +123,7 @@ STACKS: dict[str, tuple[list[str], str]] = {
         ["org.apache.lucene.search.Weight$DefaultBulkScorer.scoreAll(Weight.java:1)", QUERY_PHASE],
         "search.other",
     ),
+    "a name ends where its word does": (["java.util.concurrent.ThreadPoolExecutor.getTaskCount(T.java:1)"], "other"),
     "compressing stored fields is indexing": ([DEFLATE, f"{MODE}Compressor.compress(D.java:1)"], "index.buffer"),
     "decompressing them is fetching": ([f"{MODE}Decompressor.decompress(D.java:1)"], "fetch.stored_fields"),
     "compressing elsewhere is the network": (

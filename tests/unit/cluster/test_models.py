@@ -314,7 +314,7 @@ def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> Non
         # Nothing but a star is special.
         ("od[d]?.+", "id_5"),
         ("od[d]*", "id_5"),
-        *((nobody, "") for nobody in ("nobody", "master", "data-?", "data-[12]", "x*", "DATA-*")),
+        *((nobody, "") for nobody in ("nobody", "master", "*.exampl", "data-?", "data-[12]", "x*", "DATA-*")),
     ],
 )
 def test_selection_leaves_the_nodes_that_are_meant(selection: str | None, ids: str) -> None:
