@@ -71,7 +71,6 @@ class TestArguments:
             ({"source": ["a.csv", "books.csv"]}, "source and destination are the same file"),
             ({"source": []}, "source is an empty list"),
             ({"source": ["a.csv", 1.5]}, "source is a text"),
-            ({"isbns": "{{ x }}", "destination": "{{ ds }}/books.doc"}, "ends in none of"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],
     )

@@ -20,8 +20,7 @@ from tests.unit.operators.enrichment import asked_since, context, dataset, enric
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
     from requests_mock import Mocker
