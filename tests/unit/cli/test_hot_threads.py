@@ -202,6 +202,8 @@ def test_long_tables_are_cut(write: Write) -> None:
     [
         (["--html", "-", "--json", "-"], "--html and --json cannot both go to the standard output"),
         (["--html", "-", "--output", "json"], "--html and --output cannot both go to the standard output"),
+        (["--html", "same", "--folded", "same"], "same is given twice and would be replaced"),
+        (["--html", "first.txt"], "first.txt is given twice and would be replaced"),
         (["--kinds"], "--kinds is about folded stacks: give --folded, too."),
         (["--digest", "x.html", "--html", "y.html"], "leave out --html"),
         (["-", "--digest", "x.html"], "- cannot be one of them"),
