@@ -425,7 +425,7 @@ class TestFilesThatAreSomethingElse:
 
     @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
     def test_file_without_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is not"):
+        with pytest.raises(InvalidSourceError, match=r"the line is longer than 16 MB, so it is not"):
             texts(file_of(tmp_path, name, b"x" * (17 << 20)))
 
     def test_a_parquet_file_with_a_damaged_name_of_a_column_is_named(self, tmp_path: Path) -> None:
