@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # Selectors of all nodes, and those that only the cluster resolves.
 _SPECIAL = ("*", "_all", "_local", "_master", "_cluster_manager")
-_LOAD_PERIODS = ("1m", "5m", "15m")
 # More nodes than this are a fault of the reply.
 _MOST_NODES = 100_000
 
@@ -160,16 +159,12 @@ def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, M
         roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
         source=source,
-        load_average=_read_loads(mapping_at(node, "os")),
+        load_average=_read_loads(node),
     )
 
 
-def _read_loads(machine: Mapping[str, Any]) -> dict[str, float] | None:
-    # Elasticsearch 2 has one figure and 1 has three, both without the name of a period.
-    given = mapping_at(machine, "cpu").get("load_average", machine.get("load_average"))
-    if not isinstance(given, dict):
-        given = dict(zip(_LOAD_PERIODS, given if isinstance(given, list) else [given], strict=False))
-    loads = {period: number_of(load) for period, load in given.items()}
+def _read_loads(node: Mapping[str, Any]) -> dict[str, float] | None:
+    loads = {period: number_of(load) for period, load in mapping_at(node, "os", "cpu", "load_average").items()}
     return {period: load for period, load in loads.items() if load is not None} or None
 
 

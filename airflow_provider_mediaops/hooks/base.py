@@ -11,7 +11,6 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
@@ -168,12 +168,11 @@ class ServiceHook(BaseHook):
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
-        service = self._service
-        if service is None:
+        if self._service is None:
             await import_in_thread(_TRANSPORT, self.service_package)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
-            service = await to_its_end(lambda: self.service)
-        return service
+            return await to_its_end(lambda: self.service)
+        return self._service
 
     def get_conn(self) -> Self:
         """
@@ -197,13 +196,7 @@ class ServiceHook(BaseHook):
         return self.run(self.asking(call))
 
     def asking(self, call: Call[T]) -> CallFlow[T]:
-        """Return :meth:`ask` as a call flow; if it fails, and a reading has replaced the connection, it asks again."""
-        service = yield from self.current_service()
-        try:
-            return (yield from service.ask(call))
-        except TemporaryError:
-            if self._service is service or not call.request.is_retried:
-                raise
+        """Return :meth:`ask` as a call flow."""
         service = yield from self.current_service()
         return (yield from service.ask(call))
 
@@ -232,24 +225,22 @@ class ServiceHook(BaseHook):
         Until the deadline, the reading may wait, for example for its turn in the key's rate; a longer wait is an error.
         """
         if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
-            yield from self._is_replaced(self._service, monotonic)
+            self._read_at = monotonic()
+            yield Blocking(partial(self._replace_if_edited, self._service))
         service = yield from self.current_service()
         try:
             return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
-            if not (yield from self._is_replaced(service, monotonic)):
+            self._read_at = monotonic()
+            yield Blocking(partial(self._replace_if_edited, service))
+            if self._service is service:
                 raise
         service = yield from self.current_service()
         return (yield from until(deadline, look(service.ask), monotonic))
 
-    def _is_replaced(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
-        """Read the connection again, and return whether there is another service by now."""
-        self._read_at = monotonic()
-        if service is not None:
-            yield Blocking(partial(self._replace_if_edited, service))
-        return self._service is not service
-
-    def _replace_if_edited(self, service: Service) -> None:
+    def _replace_if_edited(self, service: Service | None) -> None:
+        if service is None:
+            return
         try:
             connection = self.get_connection(self.conn_id)
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
@@ -281,7 +272,7 @@ class ServiceHook(BaseHook):
 
     def stream(self, flow: CallFlow[Any]) -> Iterator[Any]:
         """Carry out a call flow over this hook's session; yield its items as they come."""
-        yield from runner.stream(flow, self.send, self.sleep)
+        return runner.stream(flow, self.send, self.sleep)
 
     async def arun(self, flow: CallFlow[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
@@ -292,12 +283,9 @@ class ServiceHook(BaseHook):
         send = partial(self._send_in, threads)
         return await runner.arun(flow, send, self._asleep, in_thread=to_its_end)
 
-    async def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
+    def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a call flow on the event loop; yield its items as they come."""
-        send = partial(self._send_in, LONG_JOBS)
-        async with aclosing(runner.astream(flow, send, self._asleep, in_thread=to_its_end)) as items:
-            async for item in items:
-                yield item
+        return runner.astream(flow, partial(self._send_in, LONG_JOBS), self._asleep, in_thread=to_its_end)
 
     async def _send_in(self, threads: RequestThreads, request: Request) -> Response:
         return await threads.send(self._session(), self.conn_id, request)
@@ -374,10 +362,7 @@ class ServiceHook(BaseHook):
             return self._transport
 
     def _service_of(self, connection: Any) -> Service:
-        from airflow_provider_mediaops.hooks.connection_settings import credentials_of
-        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
-
-        use_airflow_metrics()
+        metrics.use_airflow_metrics()
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(

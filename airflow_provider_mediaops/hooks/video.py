@@ -10,9 +10,9 @@ from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection import connection_form
-from airflow_provider_mediaops.hooks.connection_settings import (
+from airflow_provider_mediaops.hooks.connection import (
     base_urls,
+    connection_form,
     rate_limiter,
     retry_policy,
     split_address,

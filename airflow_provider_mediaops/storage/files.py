@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.storage.refusals import refusal_of
+from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -279,7 +279,7 @@ def part_of(target: Path) -> Path:
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:
     """Write an object; an ``OSError`` names it."""
-    with translating_errors(path, "written", hint):
+    with naming_path(path, "written", hint):
         try:
             return send(target)
         except FileNotFoundError as error:
@@ -293,26 +293,20 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: st
 
 
 @contextmanager
-def translating_errors(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Raise any error of a store as an ``OSError`` that names the file: some clients have classes of their own."""
-    with naming_path(path, action, hint):
-        try:
-            yield
-        except (OSError, MediaOpsError, InvalidArgumentError):
-            raise
-        except Exception as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
 def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Name the file in an error of the system or of a store; the class stays if it is one of Python's own."""
+    """
+    Raise any error of the system or of a store as an ``OSError`` that names the file.
+
+    Its class stays if it is one of Python's own: some clients have others.
+    """
     try:
         yield
+    except (MediaOpsError, InvalidArgumentError):
+        raise
     except Exception as error:
         found = refusal_of(error) or error
         if not isinstance(found, OSError):
-            raise
+            found = OSError(f"{type(error).__name__}: {error}")
         # Stores raise FileNotFoundError with nothing but a path.
         is_missing = isinstance(found, FileNotFoundError) and not found.errno
         reason = "there is no such file" if is_missing else found.strerror or found
@@ -331,7 +325,8 @@ def _with_message(error: OSError, message: str) -> OSError:
 def content_tag(info: Mapping[str, Any]) -> str:
     """Return the tag or checksum of a file's content, else its time; an empty text if the store has none."""
     tag = _first(info, _TAGS)
-    return "" if tag is None else str(tag)
+    # Some replies have the quotes of HTTP, others have none.
+    return "" if tag is None else str(tag).strip('"')
 
 
 def modified_time(info: Mapping[str, Any]) -> float | None:

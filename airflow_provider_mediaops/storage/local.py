@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token, read_name
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version, new_token
 from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
@@ -30,8 +30,6 @@ from airflow_provider_mediaops.storage.files import (
 from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.backend import Claim
@@ -45,7 +43,7 @@ _LOCK_PAUSE_SECONDS = 0.05
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
-class LocalFolder:
+class LocalFolder(NamedFolder):
     """
     A folder of small files on a disk, also a network file system, into which nobody else can look.
 
@@ -53,9 +51,8 @@ class LocalFolder:
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
-        #: A sentence for the reader of an error.
-        self.hint = ""
-        self._path, self._folder = path, folder
+        super().__init__(path)
+        self._folder = folder
 
     def prepare(self) -> None:
         """Create the folder, and make sure that it is this user's."""
@@ -131,12 +128,6 @@ class LocalFolder:
             for name in names:
                 (self._folder / folder / name).unlink(missing_ok=True)
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "written", self.hint)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "read", self.hint)
-
 
 class LocalBackend(LocalFolder):
     """
@@ -189,18 +180,13 @@ class LocalBackend(LocalFolder):
         self._end = end
         return ByteRange(self._log, start, end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
-        """Open the files of claims; one may be missing."""
-        found: dict[Claim, list[ByteRange]] = {}
+    def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
+        """Open files of a log, and yield where each can be read."""
         for name in names:
-            claim, rest = read_name(name) or (None, "")
-            if claim is None or rest:
-                continue
-            with self._reading(), suppress(FileNotFoundError):
+            with self._reading():
                 descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._opened.append(descriptor)
-                found[claim] = [ByteRange(descriptor, 0, os.fstat(descriptor).st_size)]
-        return found
+                yield name, ByteRange(descriptor, 0, os.fstat(descriptor).st_size)
 
     def version(self) -> Version | None:
         """Return inode, time of the last write and size: a change of the permissions is not a new version."""

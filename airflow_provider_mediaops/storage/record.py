@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import folder_of
 from airflow_provider_mediaops.storage.errors import conflict_error
-from airflow_provider_mediaops.storage.files import is_local
+from airflow_provider_mediaops.storage.files import is_local, lasting
 from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.local import LocalFolder
+from airflow_provider_mediaops.storage.object_store import StoreFolder
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -87,7 +89,8 @@ class FileRecord:
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
-        self._path, self._folder = path, folder_of(path)
+        self._path = path
+        self._folder = LocalFolder(path, Path(lasting(path))) if is_local(path) else StoreFolder(path, path.path)
         # Who can write in it can have a bulletin taken for posted.
         self._folder.prepare()
         self._folder.hint = _ONE_USER if is_local(path) else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import path_of, translating_errors
+from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 from airflow_provider_mediaops.storage.source_columns import (
     MAX_COLUMNS,
@@ -174,7 +174,7 @@ class SourceFile:
     def opened(self) -> Iterator[_OpenedFile]:
         """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
-        with translating_errors(self.name, "read"), path.fs.open(path.path, "rb") as file:
+        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
             yield _OpenedFile(file)
 
     def has_column(self, names: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of, translating_errors
+from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, InvalidSourceError, ReadOptions, SourceFile
@@ -79,7 +79,7 @@ def _info_of(file: SourceFile) -> Mapping[str, Any]:
     path = path_of(file.path)
     check_store(path, file.role.name)
     check_regular(path, file.role.name)
-    with translating_errors(file.name, "read"):
+    with naming_path(file.name, "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)
@@ -190,7 +190,7 @@ def format_of_list(path: str) -> str | None:
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     path = path_of(text)
     check_store(path, LIST.name)
-    with translating_errors(LIST.of(path), "read"):
+    with naming_path(LIST.of(path), "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         names = _names_in(path)

@@ -9,7 +9,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES, SpikeVerdict, name_some
+from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
@@ -74,7 +75,7 @@ class HotNodes:
         if hot == self._kept or asyncio.get_running_loop().time() < self.arrives_at:
             return
         if cooled := [whose for whose in self._kept if whose not in hot]:
-            self._log(logging.INFO, f"Cooled down: {name_some(cooled)}.")
+            self._log(logging.INFO, f"Cooled down: {listed(cooled, 20)}.")
         self._kept = hot
         if self._store is None:
             return
@@ -102,7 +103,7 @@ async def spikes(
             log(level, sentence)
 
     loop = asyncio.get_running_loop()
-    judge = SpikeVerdict(hysteresis, loop.time)
+    judge = hysteresis.judge(loop.time)
     pace, progress = Pace(poll_interval, silent_fail=True), Progress(log_wait)
     pause, term = 0.0, Term(loop.time, loop.time())
     async with shared_cluster(conn_id) as cluster:

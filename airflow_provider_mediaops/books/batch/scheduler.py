@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+from airflow_provider_mediaops.books.batch.requests import Job, JobResult
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -242,13 +242,6 @@ class LookupScheduler:
         """Take note of a job that ended without a result."""
         self._in_flight.discard(job)
         self._unsent = None if self._unsent is job else self._unsent
-
-    def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
-        """Take note of a job that ended because it could send no request; its books wait for one."""
-        if job.kind == "probe":
-            self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
-        else:
-            self.ended(job, JobResult(unasked=[isbn for isbn in job.isbns if isbn in self._pending]), now)
 
     def wakes_at(self) -> float | None:
         """Return the time at which there may be a job although nothing has come in; None if there is none."""

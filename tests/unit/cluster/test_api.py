@@ -157,10 +157,7 @@ class TestHotThreadsReply:
         ("body", "what"),
         [
             ("\n<!DOCTYPE html><html><body>Sign in</body></html>", "a web page"),
-            ('{"error": {"type": "odd"}, "status": 200}', "JSON"),
-            ('["a list", {"nodes": 5}]', "JSON"),
-            ('{"nodes": ' + "[" * 10_000 + "]" * 10_000 + "}", "JSON"),
-            ('{"nodes": {"cut": ', "JSON"),
+            ('{"error": {"type": "odd"}, "status": 200}', "no report of hot threads"),
             ("upstream connect error or disconnect/reset before headers.", "no report of hot threads"),
             ("", "empty"),
             ("  \n", "empty"),
@@ -188,7 +185,7 @@ class TestHotThreadsReply:
 
     @pytest.mark.parametrize(
         ("nodes", "cls", "words"),
-        [(None, InvalidReplyError, ""), ("node-8,node-9", NotFoundError, "'node-8' or 'node-9'")],
+        [(None, InvalidReplyError, ""), ("node-8,node-9", NotFoundError, "'node-8' and 'node-9'")],
     )
     @pytest.mark.parametrize("timeout", ["30s", "600ms"])
     def test_an_empty_report_names_the_time_limit_and_the_nodes(

@@ -13,7 +13,6 @@ from airflow_provider_mediaops.cluster.cpu_watch import (
     CpuWatch,
     Hysteresis,
     Spike,
-    SpikeVerdict,
     Streaks,
     described,
 )
@@ -61,7 +60,7 @@ class Waited:
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
         flow = wait(
             ReplayedReadings(lambda: watch.look(client.ask), monotonic),
-            SpikeVerdict(streaks or Streaks(watch), monotonic),
+            (streaks or Streaks(watch)).judge(monotonic),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
             progress or Progress(lambda *told: self.told.append(told)),
             Term(monotonic, monotonic(), deadline),

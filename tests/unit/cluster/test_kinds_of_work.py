@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, label_of, merged_shard
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work, read_kinds
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of, merged_shard
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
@@ -67,19 +66,6 @@ def test_names_of_each_kind_are_in_few_frames_and_quickly_found(kind: KindOfWork
 )
 def test_no_label_and_no_pool_is_there_twice(values: list[str]) -> None:
     assert len(set(values)) == len(values)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\nframe = c.", "The kind a.b has no field frame."),
-        ("[a.b]\nlabel = A\nrank = high\nlook = B.", "high"),
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\n[a.b]\nlabel = A\nrank = 1\nlook = B.", "already exists"),
-    ],
-)
-def test_table_with_an_unknown_field_a_bad_number_or_a_kind_twice_is_refused(text: str, message: str) -> None:
-    with pytest.raises((ValueError, configparser.Error), match=re.escape(message)):
-        read_kinds(text)
 
 
 @pytest.mark.parametrize("kind", TELLING, ids=[kind.id for kind in TELLING])
@@ -165,6 +151,18 @@ def test_stack_without_a_telling_frame_is_labelled_by_its_pool_and_says_so() -> 
 def test_stack_that_only_waits_is_idle_whatever_its_pool_does() -> None:
     told = label_of([PARK, "java.base@21/java.util.concurrent.LinkedTransferQueue.xfer(L.java:1)"], "search")
     assert (told.kind.family, told.told_by) == ("idle", "frame")
+
+
+@pytest.mark.parametrize(
+    ("method", "waits"),
+    [
+        *(("jdk.internal.misc.Unsafe.park", True), ("sun.misc.Unsafe.park", True), ("java.lang.Object.wait0", True)),
+        *(("java.lang.Thread.sleep", True), ("sun.nio.ch.EPoll.wait", True), ("sun.nio.ch.Net.poll", True)),
+        *(("io.netty.channel.epoll.Native.epollWait0", True), ("java.lang.Thread.run", False), ("(no stack)", False)),
+    ],
+)
+def test_method_of_the_jdk_or_of_netty_in_which_a_thread_waits_is_known(method: str, *, waits: bool) -> None:
+    assert is_wait(method) is waits
 
 
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:

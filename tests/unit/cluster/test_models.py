@@ -21,10 +21,10 @@ from tests.unit.search_cluster import error, node_id, replied, stats
 
 # As public threads show them.
 ES_1 = {
-    "os": {"load_average": [7.6, 6.1, 5.0], "cpu": {"sys": 4, "user": 17, "idle": 78, "usage": 21}},
+    "os": {"cpu": {"sys": 4, "user": 17, "idle": 78, "usage": 21}},
     "process": {"cpu": {"percent": 340, "sys_in_millis": 1, "total_in_millis": 3}},
 }
-ES_2 = {"os": {"cpu_percent": 96, "load_average": 7.6}, "process": {"cpu": {"percent": 12, "total_in_millis": 13_610}}}
+ES_2 = {"os": {"cpu_percent": 96}, "process": {"cpu": {"percent": 12, "total_in_millis": 13_610}}}
 #: The machine at rest, and the container in it at its limit.
 THROTTLED = {"os": {"cpu": {"percent": 6}}, "process": {"cpu": {"percent": 98}}}
 QUOTA, PERIOD = 200_000, 100_000
@@ -274,21 +274,7 @@ def test_nodes_that_failed_are_counted_with_and_without_a_list(counts: Any, fail
     assert (found.failed, found.gap) == (failed, gap)
 
 
-@pytest.mark.parametrize(
-    ("machine", "load"),
-    [
-        ({"cpu": {"load_average": {"1m": 2.5}}}, {"1m": 2.5}),
-        ({"load_average": 7.6}, {"1m": 7.6}),
-        ({"load_average": [7.6, 6.1, 5.0]}, {"1m": 7.6, "5m": 6.1, "15m": 5.0}),
-        ({"load_average": [7.6] * 9}, {"1m": 7.6, "5m": 7.6, "15m": 7.6}),
-        ({"load_average": "high"}, None),
-        ({}, None),
-    ],
-)
-def test_the_load_is_read_in_each_version(machine: Any, load: Any) -> None:
-    assert only_node(os=machine).load_average == load
-
-
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(["nodes", "_nodes", "cluster_name"]), json_values))
 def test_any_object_is_read_and_no_cpu_is_below_zero(body: dict[str, Any]) -> None:
     for node in NodeStats.read(body).nodes:

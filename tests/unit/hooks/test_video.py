@@ -17,7 +17,6 @@ from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsErro
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.call_flows import on_a_loop
 from tests.unit.hooks.video_hook import BASE, REFRESH, TOKEN_URL, carry_out, http
 from tests.unit.log_lines import log_lines
@@ -193,18 +192,6 @@ class TestOnTheEventLoop:
         may_answer.set()
         with pytest.raises(asyncio.CancelledError):
             await fetching
-
-    async def test_stream_left_half_way_asks_for_no_other_page(self, connect_video: Callable[..., None]) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http(page(1, next_token="T1")), http(page(2)), seen=seen)) as server:
-            connect_video(server.base)
-            with VideoPlatformHook() as hook:
-                client = (await hook.aservice()).client
-                pages = hook.astream(list_pages(client.ask, Listing(SubscriptionQuery(mine=True))))
-                assert [item["id"] for item in (await anext(pages)).fresh] == ["sub-1"]
-                await pages.aclose()
-                assert [item async for item in pages] == []
-        assert len(seen) == 1
 
 
 class TestTokens:

@@ -207,6 +207,7 @@ class TestReuse:
         titles = [each["book"]["title"] for each in json_rows(tmp_path / "new.jsonl")]
         assert titles == ["As it was", "\ufffd", "As it was"]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("format", FORMATS)
     def test_dataset_of_any_kept_columns_is_read(self, tmp_path: Path, database: Mocker, format: str) -> None:
         # As many as a table may have, and names with line ends.

@@ -67,6 +67,7 @@ CELLS = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"
 VALUES = {"t": CELLS, "n": st.none() | st.integers(), "x": st.none() | st.floats(), "f": st.none() | st.booleans()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
 @given(records=st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=5))
 @example(records=[{"t": text} for text in ("a\rb", "\r", "\r\n", "\n", '"', ",", "=1+1", "\t=1", "\uff1d1", "@x")])

@@ -260,11 +260,8 @@ class TestRowsThatCannotBeRead:
         assert [row.text for row in rows] == ["a", deep, "b"]
         assert str(rows[1].error).startswith("Line 2: it is not valid JSON (")
 
-    @pytest.mark.parametrize("levels", [800, 900, 100_000])
-    def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(
-        self, tmp_path: Path, levels: int
-    ) -> None:
-        deep = f'{{"isbn":{"[" * levels}{"]" * levels}}}'
+    def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(self, tmp_path: Path) -> None:
+        deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
 
         with pytest.raises(
             InvalidSourceError, match=r"s\.json, line 3: it is not valid JSON \(it is nested too deep\)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import BatchOptions, RequestsSpentError
+from airflow_provider_mediaops.books.batch.requests import JobResult
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import SeenLookups
@@ -17,7 +17,7 @@ from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.books.held import CANARY, WORDS
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.jobs import Job
+    from airflow_provider_mediaops.books.batch.requests import Job
 
 ISBNS = sample_isbns(12)
 MISSING = {words: WORDS[words] for words in ("clear", "limit", "foreign")}
@@ -61,7 +61,8 @@ class Batch:
             try:
                 self.scheduler.sent(job, len(job.isbns))
             except RequestsSpentError as error:
-                self.scheduler.refused(job, error, self.now)
+                spent = JobResult(failed={job.isbns[0]: error}) if job.kind == "probe" else JobResult(unasked=job.isbns)
+                self.scheduler.ended(job, spent, self.now)
             else:
                 self.under_way.append(job)
         assert len(self.under_way) <= IN_FLIGHT

@@ -53,6 +53,7 @@ class TestBound:
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
+    @pytest.mark.long
     @given(
         rows=st.lists(st.sampled_from([*FEW, "x", f"ISBN {FEW[0]}"]), max_size=30),
         known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),

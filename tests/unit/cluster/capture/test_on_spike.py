@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, cause_of, reason_of
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor, why
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
@@ -164,10 +164,10 @@ class TestDetection:
 
     def test_capture_that_cannot_be_kept_counts_as_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         counts: list[str] = []
-        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        monkeypatch.setattr(metrics, "_stats", SimpleNamespace(incr=lambda name, _: counts.append(name)))
         with pytest.raises(OSError, match="disk full"):
             Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
-        assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
+        assert [name for name in counts if "captures" in name] == ["mediaops.cluster.captures.failed"]
 
     def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]
@@ -350,8 +350,7 @@ SPIKE = "CPU ≥ 92.5 % for 20 s, all of the watched nodes"
 def test_cause_of_a_capture_is_said_in_words_and_in_one(
     watch: CpuWatch | None, *, timed_out: bool, reason: str, cause: str
 ) -> None:
-    assert cause_of(watch, timed_out=timed_out) == cause
-    assert reason_of(watch, timed_out=timed_out) == reason
+    assert why(watch, timed_out=timed_out) == (reason, cause)
 
 
 class TestTakenFor:

@@ -146,6 +146,7 @@ def test_an_unknown_line_stays_where_it_stood() -> None:
     assert [(found.line, found.text, found.reason) for found in report.unparsed] == [(7, "  (elided)", UNKNOWN)]
 
 
+@pytest.mark.long
 @given(
     st.one_of(
         st.text(),
