@@ -249,17 +249,17 @@ class TestReuse:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
-        old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99))
+        old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99), row(NEW, "not_found", days=8))
 
-        summary = enrich(tmp_path / "new.jsonl", isbns=[*LIST], reuse=old, max_requests=0)
+        summary = enrich(tmp_path / "new.jsonl", isbns=[*LIST, NEW], reuse=old, max_requests=0)
 
-        assert "INFO: Earlier datasets hold the look-ups of 2 ISBNs." in lines
+        assert "INFO: Earlier datasets hold the look-ups of 3 ISBNs." in lines
         assert (
-            "INFO: In no earlier dataset: 1 ISBN. Looked up too long ago: 1. max_requests leaves 0 requests for them."
+            "INFO: In no earlier dataset: 1 ISBN. Looked up too long ago: 2. max_requests leaves 0 requests for them."
             in lines
         )
-        assert any("0 failed, 1 not asked (2 reused, 1 of them too old);" in line for line in lines)
-        assert (summary["reused"], summary["stale"], summary["not_asked"]) == (2, 1, 1)
+        assert any("0 failed, 1 not asked (3 reused, 2 of them too old);" in line for line in lines)
+        assert (summary["reused"], summary["stale"], summary["not_asked"]) == (3, 2, 1)
         assert asked_since(database) == []
 
 

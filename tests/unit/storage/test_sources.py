@@ -81,9 +81,9 @@ def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp
     assert texts("memory://shelf@bucket/s.parquet") == ["a", "b"]
 
 
-@pytest.mark.parametrize("source", ["day", "day/", "day/part-*", "d*"])
+@pytest.mark.parametrize("source", ["day", "day/", "day/part-*", "day/*", "d*"])
 def test_folder_and_pattern_on_an_object_store_are_read_by_their_connection(store: Store, source: str) -> None:
-    for name, text in (("part-1.csv", "b"), ("part-0.csv", "a"), ("_SUCCESS", "x"), (".part-0.csv.crc", "x")):
+    for name, text in (("part-1.csv", "b"), ("part-0.csv", "a"), ("_old.csv", "x"), (".part-0.csv", "x")):
         store.pipe_file(f"/bucket/day/{name}", f"isbn\n{text}\n".encode())
 
     assert texts(f"memory://shelf@bucket/{source}") == ["a", "b"]
