@@ -15,7 +15,6 @@ can go. Some differences of Airflow 3.1 are handled in their place, and can go w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,25 +68,9 @@ __all__ = [
     "TaskDeferralError",
     "TaskDeferralTimeout",
     "airflow_stats",
-    "asset_state_store",
     "conf",
     "conn_id_of",
-    "task_state_store",
 ]
-
-
-def task_state_store(context: Mapping[str, Any]) -> Any:
-    """Return the task's state store (AIP-103); None if Airflow has none, which can go with 3.3."""
-    return context.get("task_state_store")
-
-
-def asset_state_store(trigger: object) -> Any:
-    """
-    Return the state store of the asset that a running trigger watches (AIP-103); None if there is none.
-
-    It can go with 3.3, which sets the attribute to None for a trigger that watches no asset.
-    """
-    return getattr(trigger, "asset_state_store", None)
 
 
 def airflow_stats() -> Any:

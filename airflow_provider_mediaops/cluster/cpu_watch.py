@@ -232,7 +232,7 @@ class Hysteresis(Streaks):
         """Take up the ids that :attr:`hot` had before a restart; raise ValueError for anything else."""
         if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
             raise ValueError("What was kept is no list of nodes.")
-        self._hot.update(dict.fromkeys(hot[-MOST_NODES:]))
+        self._hot.update(dict.fromkeys(hot))
 
     def _forget_gone(self, stats: NodeStats) -> None:
         # One that is still there would be taken for hot anew by the next reading.

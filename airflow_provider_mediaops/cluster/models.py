@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 # Selectors of all nodes, and those that only the cluster resolves.
 _SPECIAL = ("*", "_all", "_local", "_master", "_cluster_manager")
-# More nodes than this are a fault of the reply.
-_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,9 @@ class NodeCpu:
         """
         if selector in (self.node_id, *self.names) or selector in _SPECIAL or ":" in selector:
             return True
-        return "*" in selector and any(_pattern(selector).fullmatch(name) for name in self.names)
+        # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
+        pattern = ".*".join(map(re.escape, selector.split("*")))
+        return "*" in selector and any(re.fullmatch(pattern, name, re.DOTALL) for name in self.names)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +95,7 @@ class NodeStats:
             failures=failures,
             cluster_name=text_of(body.get("cluster_name")),
             # The list may be cut, or not be there.
-            failed=max(int(number_of(counts.get("failed"), _MOST_NODES) or 0), len(failures)),
+            failed=max(int(number_of(counts.get("failed")) or 0), len(failures)),
             measure=measure,
             containers={node_id: use for node_id, use in uses.items() if use is not None},
         )
@@ -141,12 +140,6 @@ class NodeStats:
         if self.unknown(selectors) or any("*" in entry for entry in selectors):
             return replace(self, nodes=nodes)
         return replace(self, nodes=nodes, failures=(), failed=0)
-
-
-@lru_cache(maxsize=256)
-def _pattern(selector: str) -> re.Pattern[str]:
-    # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
-    return re.compile(".*".join(map(re.escape, selector.split("*"))), re.DOTALL)
 
 
 def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, Measure | None]) -> NodeCpu:

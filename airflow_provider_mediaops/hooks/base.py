@@ -14,15 +14,16 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, unknown_fields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, form_widget, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
@@ -65,6 +66,13 @@ class Service:
     # that by itself, such as a list of books, asks the client.
     ask: Ask
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every credential of the connection that is held now, for the masks of logs."""
+        limiter, certificate = self.client.limiter, self.transport.client_certificate
+        others = (*(limiter.backend.secrets if limiter else ()), certificate.password if certificate else "")
+        return tuple(filter(None, (*self.client.secrets, *others)))
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
@@ -93,6 +101,25 @@ class ServiceHook(BaseHook):
     conn_name_attr: ClassVar[str]
     default_conn_name: ClassVar[str]
     hook_name: ClassVar[str]
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.hook_name = CONNECTION_TYPES[cls.conn_type]["hook-name"]
+        # Airflow 3.1 looks for the form in the hook class itself; later versions read the provider's metadata.
+        for name in ("get_connection_form_widgets", "get_ui_field_behaviour"):
+            setattr(cls, name, ServiceHook.__dict__[name])
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """Return the form's own fields, as Airflow 3.1 expects them."""
+        fields = CONNECTION_TYPES[cls.conn_type]["conn-fields"]
+        return {name: form_widget(field) for name, field in fields.items()}
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
+        behaviour = CONNECTION_TYPES[cls.conn_type]["ui-field-behaviour"]
+        return {key.replace("-", "_"): value for key, value in behaviour.items()}
 
     def __init__(self, conn_id: str) -> None:
         super().__init__()
@@ -238,6 +265,26 @@ class ServiceHook(BaseHook):
         service = yield from self.current_service()
         return (yield from until(deadline, look(service.ask), monotonic))
 
+    def next_reading(
+        self,
+        look: Callable[[Ask], CallFlow[T]],
+        monotonic: Callable[[], float],
+        pause: float,
+        deadline: float,
+        *,
+        longest_wait: float = float("inf"),
+    ) -> CallFlow[T]:
+        """
+        Wait, then make a reading, for a wait that shares its readings with no other.
+
+        The reading itself may have to wait for ``longest_wait`` seconds at most.
+        """
+        if pause:
+            # No reason: a line in the log for each pause of a long wait would hide the changes.
+            yield Wait(pause)
+        limit = min(deadline + LATE_SECONDS, monotonic() + longest_wait)
+        return (yield from self.reading(look, monotonic, limit))
+
     def _replace_if_edited(self, service: Service | None) -> None:
         if service is None:
             return
@@ -379,40 +426,13 @@ class ServiceHook(BaseHook):
         self._transport_settings = service.transport
         # In place: what the service was configured with, such as the finder of books, holds the same client.
         service.client.other_secrets = credentials_of(service.transport)
-        self._mask_all(service)
-        return service
-
-    def _mask_all(self, service: Service) -> None:
-        """Let Airflow's log mask the secrets of a connection that it does not mask by itself."""
-        limiter, certificate = service.client.limiter, service.transport.client_certificate
-        secrets = [*service.client.secrets]
-        if limiter:
-            secrets += limiter.backend.secrets
-        if certificate:
-            secrets.append(certificate.password)
-        for secret in secrets:
-            if secret and self._fields and secret != self._fields.password:
+        for secret in service.secrets:
+            # That one Airflow masks by itself.
+            if secret != fields.password:
                 self._mask(secret)
+        return service
 
     @staticmethod
     def _mask(secret: str) -> None:
         # This may send a message to the supervisor, and so block.
         mask_secret(secret)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnReadings(Generic[T]):
-    """The readings of a wait that shares them with no other; see :meth:`ServiceHook.reading`."""
-
-    hook: ServiceHook  # it carries out the wait, too
-    look: Callable[[Ask], CallFlow[T]]
-    monotonic: Callable[[], float]
-    longest_wait: float = float("inf")  # for which a reading may wait, in seconds
-
-    def next(self, pause: float, deadline: float) -> CallFlow[T]:
-        """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
-        if pause:
-            # No reason: a line in the log for each pause of a long wait would hide the changes.
-            yield Wait(pause)
-        limit = min(deadline + LATE_SECONDS, self.monotonic() + self.longest_wait)
-        return (yield from self.hook.reading(self.look, self.monotonic, limit))

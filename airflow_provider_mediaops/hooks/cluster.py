@@ -18,7 +18,7 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     refuse_serverless,
     with_cloud_address,
 )
-from airflow_provider_mediaops.hooks.connection import base_urls, connection_form, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.connection import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
@@ -49,7 +49,6 @@ class HotThreadsArguments(TypedDict, total=False):
     timeout: str
 
 
-@connection_form
 class SearchClusterHook(ServiceHook):
     """
     Read the hot threads and the CPU of a search cluster's nodes.
@@ -61,7 +60,6 @@ class SearchClusterHook(ServiceHook):
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"
     default_conn_name = "mediaops_cluster_default"
-    hook_name = "MediaOps search cluster"
 
     def __init__(self, cluster_conn_id: str = default_conn_name) -> None:
         super().__init__(cluster_conn_id)

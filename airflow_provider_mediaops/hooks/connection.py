@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-H = TypeVar("H", bound=type)
 T = TypeVar("T")
 
 # The unknown fields that are named one by one.
@@ -390,28 +389,8 @@ def _rate_backend(fields: ConnectionFields) -> RateBackend:
     raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {problem}")
 
 
-def connection_form(hook_class: H) -> H:
-    """
-    Add the two methods with the form of a connection that Airflow 3.1 looks for in the hook class itself.
-
-    Later versions read the provider's metadata.
-    """
-    described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
-
-    def get_connection_form_widgets() -> dict[str, Any]:
-        """Return the form's own fields, as Airflow 3.1 expects them."""
-        return {name: _widget(field) for name, field in described["conn-fields"].items()}
-
-    def get_ui_field_behaviour() -> dict[str, Any]:
-        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
-        return {key.replace("-", "_"): value for key, value in described["ui-field-behaviour"].items()}
-
-    hook_class.get_connection_form_widgets = staticmethod(get_connection_form_widgets)  # type: ignore[attr-defined]
-    hook_class.get_ui_field_behaviour = staticmethod(get_ui_field_behaviour)  # type: ignore[attr-defined]
-    return hook_class
-
-
-def _widget(field: dict[str, Any]) -> Any:
+def form_widget(field: dict[str, Any]) -> Any:
+    """Return a field of the form as Airflow 3.1 expects it."""
     # Airflow 3.1 brings wtforms only with its classic user interface; it catches the ImportError of the rest.
     from wtforms import BooleanField, IntegerField, PasswordField, StringField
     from wtforms.validators import Optional, any_of

@@ -20,7 +20,7 @@ from airflow_provider_mediaops.arguments import (
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import DatasetOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import given_arguments, is_end_templated, templated_arguments
+from airflow_provider_mediaops.task_failure import given_arguments, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) 
     if given["isbns"] is not None and not is_unknown(given["isbns"], given["isbn_column"]):
         read_isbns(given["isbns"], read_columns("isbn_column", given["isbn_column"]))
     destination, format = given["destination"], given["format"]
-    if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
+    if not is_unknown(format) and (format is not None or not is_unknown(destination)):
         format_of(destination, format)
     if given["source"] is not None:
         _check_source(given["source"], destination, is_unknown)

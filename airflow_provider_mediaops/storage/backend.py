@@ -87,8 +87,3 @@ def claims_in(names: Iterable[str]) -> set[Claim]:
 def next_claim(names: Iterable[str]) -> Claim:
     """Return a claim that is higher than all that a listing shows."""
     return Claim(1 + max((claim.number for claim in claims_in(names)), default=0), new_token())
-
-
-def last_name(claim: Claim) -> str:
-    """Return the name of the frame that ends a log."""
-    return f"{claim}-{LAST}"

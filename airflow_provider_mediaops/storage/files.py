@@ -191,21 +191,26 @@ def beside(name: str, kind: str) -> str:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[int]:
-    """Open a new file that takes the place of another one when the block ends. If the block raises, it is removed."""
-    file = part_of(target)
-    descriptor = create(file, 0o666)
+def temporary_file(path: Path, mode: int = 0o600) -> Iterator[int]:
+    """Create a file, by default for this user only; it is removed when the block ends, if it has no other name then."""
+    descriptor = create(path, mode)
     try:
-        adopt_mode(descriptor, target)
         yield descriptor
-        sync(descriptor)
-        file.replace(target)
-        sync_names(target.parent)
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise
     finally:
         os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[int]:
+    """Open a new file that takes the place of another one when the block ends, unless that raises."""
+    part = part_of(target)
+    with temporary_file(part, 0o666) as descriptor:
+        adopt_mode(descriptor, target)
+        yield descriptor
+        os.fsync(descriptor)
+        part.replace(target)
+        sync_names(target.parent)
 
 
 def adopt_mode(descriptor: int, target: Path) -> None:
@@ -215,7 +220,7 @@ def adopt_mode(descriptor: int, target: Path) -> None:
 
 
 def create(file: Path, mode: int = 0o600) -> int:
-    """Create a file, by default for this user only; FileExistsError if the name is taken, also by a dangling link."""
+    """Create a file; FileExistsError if the name is taken, also by a dangling link."""
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
@@ -240,13 +245,8 @@ def _is_own(folder: Path, status: os.stat_result) -> bool:
     if status.st_uid == os.geteuid():
         return True
     # Some network file systems show every file as another user's, those that this process creates included.
-    probe = part_of(folder)
-    descriptor = create(probe)
-    try:
-        return status.st_uid == os.fstat(descriptor).st_uid
-    finally:
-        os.close(descriptor)
-        probe.unlink(missing_ok=True)
+    with temporary_file(part_of(folder)) as probe:
+        return status.st_uid == os.fstat(probe).st_uid
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
@@ -254,12 +254,6 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     written = os.pwrite(descriptor, data, offset)
     while written < len(data):
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
-
-
-def sync(descriptor: int) -> None:
-    """Write a file's content to the disk."""
-    # macOS has no fdatasync.
-    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def sync_names(folder: Path) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, last_name, next_claim, read_name
+from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
@@ -351,7 +351,7 @@ class Log:
         After a DestinationInUseError, the newer attempt returns what this one has published.
         """
         self.check()
-        name = last_name(self._claim)
+        name = f"{self._claim}-{LAST}"
         data = json_line({"summary": summary, "turn": self._turn})
         header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
         self._backend.put(f"{self._folder}/{name}", _encoded(header, data))

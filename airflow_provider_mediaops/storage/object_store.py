@@ -7,11 +7,12 @@ and on a store that ignores conditions, the version is read just before the writ
 
 from __future__ import annotations
 
-import inspect
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -49,11 +50,6 @@ class StoreFolder(NamedFolder):
         self._fs, self._folder = path.fs, folder
         self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
-
-    def prepare(self) -> None:
-        """Make sure that the client can refuse to create an object that is there."""
-        if self._write_if is None:
-            raise unconditional_error(self._path)
 
     def names(self, folder: str = "") -> list[str]:
         """List this folder or one within it, as it is now; an absent one is empty."""
@@ -98,8 +94,6 @@ class StoreFolder(NamedFolder):
                     raise unconditional_error(self._path)
 
     def _create(self, target: str, new: NewFile) -> None:
-        if self._write_if is None:
-            raise unconditional_error(self._path)
         try:
             self._write_if(target, new, None)
         except Exception as error:
@@ -248,15 +242,14 @@ class StoreBackend(StoreFolder):
     def _replaced(self, new: NewFile, replaces: Version | None) -> Version:
         # With conditions, too: a store may ignore them.
         self._check(replaces)
-        if self._write_if:
-            try:
-                tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
-                return Version(tag, new.size) if tag else self._own_version(new)
-            except Exception as error:
-                if not is_unconditional(error):
-                    # Each client has errors of its own for a condition that does not hold; the version shows it.
-                    self._check(replaces, error)
-                    raise
+        try:
+            tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
+            return Version(tag, new.size) if tag else self._own_version(new)
+        except Exception as error:
+            if not is_unconditional(error):
+                # Each client has errors of its own for a condition that does not hold; the version shows it.
+                self._check(replaces, error)
+                raise
         self._send(self._path.path, new.content, lambda: self._check(replaces))
         return self._own_version(new)
 
@@ -300,21 +293,16 @@ def is_conflict(error: Exception) -> bool:
     return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
 
 
-def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str] | None:
+def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
     """
-    Return the function that writes an object if it is of one version.
+    Return the function that writes an object if it is of one version; it raises NotImplementedError if it cannot.
 
     It takes the path, the content, and the version; None for no object at all. It returns the new version, which is
     empty if the reply does not say it.
     """
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
-    for name, write in {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}.items():
-        if name in protocols:
-            return lambda path, new, tag: write(fs, path, new, tag)
-    with suppress(TypeError, ValueError):
-        if "mode" in inspect.signature(fs.pipe_file).parameters:
-            return lambda path, new, tag: _create(fs, path, new, tag)
-    return None
+    writes = {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}
+    return partial(next((write for name, write in writes.items() if name in protocols), _create), fs)
 
 
 def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
@@ -322,7 +310,7 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     target = {"Bucket": bucket, "Key": key}
     condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
     if new.size <= _PART_BYTES:
-        return _tag_in(fs.call_s3("put_object", Body=b"".join(new.content.blocks()), **target, **condition))
+        return content_tag(fs.call_s3("put_object", Body=b"".join(new.content.blocks()), **target, **condition))
     # The client's own upload in parts drops the condition and the reply.
     upload = {**target, "UploadId": fs.call_s3("create_multipart_upload", **target)["UploadId"]}
     try:
@@ -332,7 +320,7 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
             sent = fs.call_s3("upload_part", PartNumber=number, Body=body, **upload)
             parts.append({"PartNumber": number, "ETag": sent["ETag"]})
         parts_of_file = {"MultipartUpload": {"Parts": parts}}
-        return _tag_in(fs.call_s3("complete_multipart_upload", **parts_of_file, **upload, **condition))
+        return content_tag(fs.call_s3("complete_multipart_upload", **parts_of_file, **upload, **condition))
     except BaseException:
         with suppress(Exception):
             fs.call_s3("abort_multipart_upload", **upload)
@@ -342,11 +330,12 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
 def _write_azure(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     with _reader(new) as content:
         if tag is None:
-            return _tag_in(fs.pipe_file(path, content, mode="create"))
+            return content_tag(fs.pipe_file(path, content, mode="create") or {})
         from azure.core import MatchConditions
 
-        condition = MatchConditions.IfNotModified
-        return _tag_in(fs.pipe_file(path, content, etag=f'"{tag}"', match_condition=condition))
+        condition = {"etag": f'"{tag}"', "match_condition": MatchConditions.IfNotModified}
+        # Some versions of the client return no reply.
+        return content_tag(fs.pipe_file(path, content, **condition) or {})
 
 
 def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
@@ -356,19 +345,15 @@ def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     with _reader(new) as content:
         condition = {"uploadType": "media", "name": key, "ifGenerationMatch": tag or "0"}
         reply = fs.call("POST", url, data=content, json_out=True, **condition)
-    return str(reply.get("generation") or "")
+    return content_tag(reply)
 
 
 def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
-    """Create an object by a client that knows no other condition."""
-    if tag is not None or new.size > _PART_BYTES:
+    """Create an object by a client that knows no other condition, if it knows that."""
+    if tag is not None or new.size > _PART_BYTES or "mode" not in signature(fs.pipe_file).parameters:
         raise NotImplementedError
     fs.pipe_file(path, b"".join(new.content.blocks()), mode="create")
     return ""
-
-
-def _tag_in(reply: Any) -> str:
-    return content_tag(reply) if hasattr(reply, "get") else ""
 
 
 class _Reader(io.FileIO):

@@ -21,6 +21,7 @@ from airflow_provider_mediaops.storage.files import (
     path_of,
     put,
     target_of,
+    temporary_file,
 )
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
@@ -141,16 +142,11 @@ def check_writable(path: ObjectStoragePath) -> None:
             target = target_of(path)
             with suppress(FileNotFoundError):
                 target.lstat()  # raises if the name is too long, for example
-            probe = part_of(target)
-            probe.touch(exist_ok=False)
-            probe.unlink()
-        return
+            with temporary_file(part_of(target)):
+                return
     check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    _probe_store(path, f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}")
-
-
-def _probe_store(path: ObjectStoragePath, probe: str) -> None:
+    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     try:
         with naming_path(path, "written"):

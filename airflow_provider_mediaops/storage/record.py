@@ -85,14 +85,12 @@ class FileRecord:
     """
     A record in a folder of files, one a version, on a disk or an object store. Missing folders are created.
 
-    Raise PermanentError if the client of its store cannot refuse to create an object that is there.
+    Who can write in it can have a bulletin taken for posted, so raise OSError if it is another user's.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
         self._path = path
         self._folder = LocalFolder(path, Path(lasting(path))) if is_local(path) else StoreFolder(path, path.path)
-        # Who can write in it can have a bulletin taken for posted.
-        self._folder.prepare()
         self._folder.hint = _ONE_USER if is_local(path) else ""
         self.name = f"The record {unsigned(str(path))}"
         self.removal = f"delete {unsigned(str(path))}"

@@ -260,7 +260,7 @@ class Delivery:
             return
         self._before = self._version.value
         if self._before is not None:
-            self._decide(read_entry(self._before, self.key))
+            self.decide(read_entry(self._before, self.key))
 
     def _replace(self, version: Version, value: Any) -> bool:
         """Replace a version; return False if another one has, so that the record has to be read again."""
@@ -271,7 +271,7 @@ class Delivery:
             return False
         return True
 
-    def _decide(self, found: Entry | None) -> None:
+    def decide(self, found: Entry | None) -> None:
         """Decide by the newest entry; None if it cannot be read."""
         if found is None:
             self._decide_uncertain(

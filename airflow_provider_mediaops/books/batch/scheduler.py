@@ -278,7 +278,7 @@ class LookupScheduler:
         many = sum(job.kind == "many" for job in self._in_flight)
         if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
             return None
-        books = self._budget.at_most(min(size, len(self._fresh)))
+        books = int(min(size, len(self._fresh), self._budget.left))
         return Job("many", tuple(self._fresh.popleft() for _ in range(books)))
 
     def _settle(self, now: float) -> None:
@@ -361,7 +361,7 @@ class LookupScheduler:
             for other in others:
                 self._missing(other, _LEFT_OUT)
             return
-        self._names_fewer = self._names_fewer or (sample.status == "found" and not sample.cause)
+        self._names_fewer = self._names_fewer or sample.status == "found"
         self._ask_again(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:

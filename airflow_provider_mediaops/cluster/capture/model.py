@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 # Merges of each shard are a kind of their own.
 _MOST_KINDS = 100
-_CHUNK_CHARACTERS = 1 << 20
 _MISSING = "A node that does not exist, failed, or did not answer within timeout has no section in it."
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
@@ -163,7 +162,7 @@ class PackedCapture:
     def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
         """Pack a capture."""
         return cls(
-            packed=_packed(capture.text),
+            packed=zlib.compress(capture.text.encode("utf-8", "surrogatepass"), level=1),
             tally=tally_of(capture.report),
             taken=capture.taken,
             cpu=capture.stats.nodes if capture.stats else None,
@@ -185,16 +184,6 @@ class PackedCapture:
         from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         return parse(self.text)
-
-
-def _packed(text: str) -> bytes:
-    # In pieces, so that the bytes of a large text are not in memory as a whole.
-    compressor = zlib.compressobj(1)
-    pieces = [
-        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogatepass"))
-        for start in range(0, len(text), _CHUNK_CHARACTERS)
-    ]
-    return b"".join([*pieces, compressor.flush()])
 
 
 def _now() -> datetime:

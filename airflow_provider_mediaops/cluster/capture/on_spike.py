@@ -78,9 +78,9 @@ def capture_when_hot(
         if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
         spike: Spike = done.value
-        query, stats, remark = _limited(plan.query, spike)
+        query, stats = _limited(plan.query, spike, log)
         try:
-            yield from series.take(query, 1, stats, remark)
+            yield from series.take(query, 1, stats)
         except MediaOpsError as error:
             if not _may_pass(error):
                 raise
@@ -108,13 +108,16 @@ def _may_pass(error: MediaOpsError) -> bool:
     return isinstance(error, TemporaryError) or error.reason == EMPTY_REPORT
 
 
-def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, NodeStats, str]:
-    """Return the query of the hot nodes with their reading, and a remark if they are too many for an address."""
+def _limited(
+    query: HotThreadsQuery, spike: Spike, log: Callable[[int, str], None]
+) -> tuple[HotThreadsQuery, NodeStats]:
+    """Return the query of the hot nodes, unless they are too many for an address, and their reading."""
     ids = [node.node_id for node in spike.nodes]
     if len(",".join(ids)) <= _LONGEST_IDS:
-        return replace(query, nodes=ids), replace(spike.stats, nodes=spike.nodes, failures=(), failed=0), ""
-    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
-    return query, spike.stats, remark
+        return replace(query, nodes=ids), replace(spike.stats, nodes=spike.nodes, failures=(), failed=0)
+    what = "too many to be named in one request: the report is of all that were watched."
+    log(logging.WARNING, f"{len(ids)} nodes ran hot, {what}")
+    return query, spike.stats
 
 
 @dataclass(slots=True)
@@ -139,9 +142,7 @@ class _Series:
         yield from self.take(query, 1)
         return (yield from self.go_on(query))
 
-    def take(
-        self, query: HotThreadsQuery, number: int, stats: NodeStats | None = None, remark: str = ""
-    ) -> CallFlow[None]:
+    def take(self, query: HotThreadsQuery, number: int, stats: NodeStats | None = None) -> CallFlow[None]:
         """Take a capture, after a reading if there is one, and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
@@ -155,8 +156,6 @@ class _Series:
                 why=(reason, self.cause or cause),
                 sampler=self.sampler,
             )
-            if remark:
-                capture.remarks = (remark,)
             if stats:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
             if self.files.shows_statistics and self._is_time_for_statistics(number):

@@ -198,7 +198,8 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
 
 def is_wait(method: str) -> bool:
     """Return whether a thread waits, and does not work, if the method is on top of its stack."""
-    return any(kind.family == "idle" for kind in _signs_in(method[:_LONGEST_FRAME]).told)
+    told, _ = _signs_in(method[:_LONGEST_FRAME])
+    return any(kind.family == "idle" for kind in told)
 
 
 def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
@@ -210,11 +211,12 @@ def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
 @lru_cache(_REMEMBERED_STACKS)
 def _told_by_frames(frames: tuple[str, ...]) -> Label | None:
     """Return the kind of the highest rank, of the deepest frame among equal ones."""
-    excluded = {kind.id for frame in frames for kind in _signs_in(frame).excluded}
+    signs = [_signs_in(frame) for frame in frames]
+    excluded = {kind.id for _, excludes in signs for kind in excludes}
     told = [
-        (kind, frame)
-        for depth, frame in enumerate(frames)
-        for kind in _signs_in(frame).told
+        (kind, frames[depth])
+        for depth, (tells, _) in enumerate(signs)
+        for kind in tells
         if kind.id not in excluded and (not kind.within or depth < kind.within)
     ]
     if not told:
@@ -224,23 +226,15 @@ def _told_by_frames(frames: tuple[str, ...]) -> Label | None:
     return Label(kind, "frame", method_of(frame))
 
 
-class _Signs(NamedTuple):
-    """The kinds that a frame tells, and those that it excludes."""
-
-    told: tuple[KindOfWork, ...] = ()
-    excluded: tuple[KindOfWork, ...] = ()
-
-
 @lru_cache(_REMEMBERED_FRAMES)
-def _signs_in(frame: str) -> _Signs:
+def _signs_in(frame: str) -> tuple[tuple[KindOfWork, ...], tuple[KindOfWork, ...]]:
+    """Return the kinds that a frame tells, and those that it excludes."""
     method = method_of(frame)
     names = {name for name, part in _names() if part in method and _pattern_of(name).search(method)}
     if not names:
-        return _Signs()
-    return _Signs(
-        tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.frames)),
-        tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.unless)),
-    )
+        return (), ()
+    told = tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.frames))
+    return told, tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.unless))
 
 
 @cache

@@ -89,12 +89,6 @@ class TestHotThreadsRequest:
         assert hot_threads(HotThreadsQuery(nodes)).request.path == f"/_nodes/{segment}/hot_threads"
         assert node_stats(nodes).request.path == f"/_nodes/{segment}/stats/os,process"
 
-    def test_arguments_are_read_as_templates_render_them(self) -> None:
-        arguments: dict[str, Any] = {"ignore_idle_threads": "False", "snapshots": "4", "threads": "5"}
-        query = HotThreadsQuery(**arguments)
-        assert query == HotThreadsQuery(ignore_idle_threads=False, snapshots=4, threads=5)
-        assert ("ignore_idle_threads", "false") in hot_threads(query).request.params
-
     @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", "['a']"])
     def test_a_list_that_names_no_node_is_not_taken_for_all_nodes(self, nodes: Any) -> None:
         with pytest.raises(ValueError, match="nodes"):

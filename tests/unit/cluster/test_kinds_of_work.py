@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of, merged_shard
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of
 from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
@@ -123,6 +123,7 @@ STACKS: dict[str, tuple[list[str], str]] = {
         ["org.apache.lucene.search.Weight$DefaultBulkScorer.scoreAll(Weight.java:1)", QUERY_PHASE],
         "search.other",
     ),
+    "a name ends where its word does": (["java.util.concurrent.ThreadPoolExecutor.getTaskCount(T.java:1)"], "other"),
     "compressing stored fields is indexing": ([DEFLATE, f"{MODE}Compressor.compress(D.java:1)"], "index.buffer"),
     "decompressing them is fetching": ([f"{MODE}Decompressor.decompress(D.java:1)"], "fetch.stored_fields"),
     "compressing elsewhere is the network": (
@@ -226,16 +227,6 @@ def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:
     text = section("n1", thread("elasticsearch[n1][merge][T#1]", cpu(20.0), stack(10, RUN)))
     [row] = kinds_in(text).values()
     assert (row.label, row.index, row.caution) == ("Merging segments", None, "by its thread pool only")
-
-
-def test_index_in_the_name_of_a_thread_that_does_not_merge_is_not_shown() -> None:
-    report = parse(
-        section("n1", thread("elasticsearch[n1][[logs][0]: Lucene Merge Thread #1]", cpu(9.0), stack(9, SCRIPT)))
-    )
-    [only] = report.nodes[0].threads
-    assert merged_shard(only) == ("logs", 0)
-    [row] = hot_kinds(report, measures([report])[0])
-    assert (row.kind.id, row.index) == ("search.script", None)
 
 
 @pytest.mark.parametrize(

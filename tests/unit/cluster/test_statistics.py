@@ -222,9 +222,6 @@ class TestShown:
         assert "T 1 · 20:00:00: data-1: garbage collection took 41 %" in words
         assert "Node Capture Heap Collector Queues Rejected Throttled data-1 1 · 20:00:00 75 %" in words
 
-    def test_page_without_statistics_has_no_such_table(self) -> None:
-        assert "Heap" not in shown()
-
     def test_names_cannot_be_markup(self) -> None:
         for attack in ATTACKS:
             hostile = node(at=2_000, collected=820, name=attack)

@@ -108,23 +108,6 @@ class TestButtonOfVideoPlatform:
 
 
 class TestButtonOfSearchCluster:
-    @pytest.mark.parametrize(
-        ("reply", "words"),
-        [
-            ({"text": "<html>Sign in"}, ["a web page", "base address"]),
-            ({"status_code": 302, "headers": {"Location": "https://sso.example/"}}, ["redirects", "sso.example"]),
-        ],
-    )
-    def test_page_where_people_sign_in_is_named_after_one_request(
-        self, connect_cluster: Any, requests_mock: Mocker, reply: dict[str, Any], words: list[str]
-    ) -> None:
-        connect_cluster(max_attempts=5)
-        requests_mock.get(PROBE, **reply)
-        works, said = SearchClusterHook().test_connection()
-        assert not works
-        assert all(word in said for word in words), said
-        assert requests_mock.call_count == 1
-
     def test_measure_of_the_cpu_that_gives_no_figure_is_said(self, connect_cluster: Any, requests_mock: Mocker) -> None:
         connect_cluster(cpu_measure="cgroup")
         requests_mock.get(PROBE, json=stats({"a": 1}))

@@ -73,7 +73,6 @@ class TestArguments:
             ({"source": "list.xls"}, "source 'list.xls' is .*save it as .csv or .xlsx"),
             ({"source": ["a.csv", "s3://b/lists.ZIP"]}, "source 's3://b/lists.ZIP' is "),
             ({"source": ["a.csv", 1.5]}, "source is a text"),
-            ({"isbns": "{{ x }}", "destination": "{{ ds }}/books.doc"}, "ends in none of"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],
     )

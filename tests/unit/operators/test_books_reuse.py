@@ -120,6 +120,7 @@ class TestReuse:
             (CALENDAR, "not_found", "1969-12-31T23:59:59+00:00"),
             (CALENDAR, "not_found", at(-2)),
         ],
+        ids=["before all time", "unreadable", "a number", "before 1970", "in two days"],
     )
     def test_look_up_whose_time_cannot_be_is_too_old_and_stays_until_there_is_a_request_for_it(
         self, tmp_path: Path, database: Mocker, isbn: str, status: str, when: object

@@ -18,8 +18,7 @@ from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import asked_since, dataset, enrich, row
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.permanent import permanent
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
     from requests_mock import Mocker

@@ -93,8 +93,6 @@ class _PacedOs:
     def fsync(self, descriptor: int) -> None:
         """Sync nothing: no power fails here."""
 
-    fdatasync = fsync
-
     def listdir(self, path: Any) -> list[str]:
         pause(f"list {Path(path).name}")
         return os.listdir(path)  # noqa: PTH208 as the storage calls it

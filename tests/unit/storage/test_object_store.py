@@ -116,6 +116,21 @@ class TestCommits:
         assert bucket.lines() == rows(0, 230)
         assert bucket.is_settled()
 
+    def test_a_segment_that_cannot_be_read_ends_the_attempt_and_counts_for_the_next(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempt(bucket.dataset(), owner(), rows(0), stop=True)
+
+        def refuse(_name: str, path: str) -> None:
+            if path.endswith("-000000"):
+                raise ConnectionError("the network is gone for a moment")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "on_request", refuse)
+            with pytest.raises(OSError, match=r"d\.jsonl cannot be read: the network is gone"):
+                bucket.dataset().staging(owner()).__enter__()
+        assert attempt(bucket.dataset(), owner(), stop=True).rows == 2
+
     def test_a_name_with_characters_of_patterns(self, bucket: Place, store: Store) -> None:
         store.pipe_file(f"/bucket/top/.1.jsonl.staging/{owner().folder}/0001-00000000", b"")
         attempt(bucket.dataset("[1].jsonl"), owner(), rows(0), stop=True)
@@ -210,7 +225,6 @@ def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
 ) -> None:
     client = StandIn(protocol)
     write = object_store.conditional_write(client)
-    assert write
     with closing(ScratchFile()) as new:
         new.append(b"content")
         assert write("bucket/d.jsonl", new, version) == "v2"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sqlite3
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -87,20 +85,6 @@ def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
         tracemalloc.stop()
     # 100,000 hashes in a set take 7 MB. SQLite's cache is bounded by itself.
     assert most < 400_000
-
-
-@pytest.mark.long
-def test_set_that_is_gone_has_closed_its_database() -> None:
-    seen = SeenSet(in_memory=10)
-    for _ in range(2):
-        seen.add(map(str, range(1_000)))
-    database = seen._database  # noqa: SLF001
-    assert database
-
-    del seen
-    gc.collect()
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        database.execute("SELECT 1")
 
 
 def test_a_disk_that_is_full_for_a_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
@@ -113,17 +112,6 @@ class TestTaking:
 
 
 class TestRunningTasks:
-    @pytest.mark.parametrize("refusal", [FORBIDDEN, replied("<html>", 502), TransportError(Failure.BROKEN, "broke")])
-    def test_a_cluster_that_says_nothing_of_tasks_is_captured(self, refusal: Any) -> None:
-        lists = 1 if refusal is FORBIDDEN else 3
-        taken = capture(READING, refusal, *[refusal] * lists, REPORT, running_tasks=True)
-        assert taken.text == report("node-1")
-        assert taken.running_tasks is not None
-        assert taken.running_tasks.nodes[0].groups == ()
-        # Once in the log, and not as a remark of the capture itself, beside which the page shows them.
-        assert taken.warnings() == list(taken.running_tasks.remarks)
-        assert taken.all_remarks == ()
-
     def test_an_error_of_the_report_stays_one(self) -> None:
         down = replied(error(503, "master_not_discovered_exception", "no master"), 503)
         with pytest.raises(ServiceUnavailableError):
@@ -190,10 +178,16 @@ class TestMissing:
 class TestFiles:
     def test_the_text_is_what_was_sent_and_json_the_report_of_it(self, data: Path) -> None:
         body = (data / "hot_threads" / "opensearch-2.19.1-cpu.txt").read_bytes()
-        taken = Capture(body.decode("utf-8", "surrogateescape"))
+        taken = Capture(body.decode("utf-8", "surrogateescape"), ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
         assert taken.content("txt") == body
         written = json.loads(taken.content("json"))
-        assert written.pop("capture") == {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
+        assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
+        assert written.pop("capture") == {
+            "taken": START.isoformat(timespec="milliseconds"),
+            "reason": "spike",
+            "cause": "CPU ≥ 85 %",
+            "nodes_asked": ["node-1"],
+        }
         assert [kind["kind"] for kind in written.pop("kinds")][:2] == ["agg.terms", "search.other"]
         shown = [thread.pop("kinds") for node in written["nodes"] for thread in node["threads"]]
         assert {kinds[0]["kind"] for kinds in shown} == {"agg.terms", "search.script", "search.other"}
@@ -214,27 +208,6 @@ class TestFiles:
         self, destination: str, formats: Sequence[str], paths: dict[str, str]
     ) -> None:
         assert capture_paths(destination, formats) == paths
-
-    @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])
-    def test_json_is_written_as_by_one_call(self, text: str) -> None:
-        taken = Capture(text, ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
-        written = json.loads(taken.content("json"))
-        assert taken.content("json").decode() == json.dumps(written, indent=1)
-        assert list(written) == ["capture", "kinds", "nodes", "unparsed"]
-        assert written["capture"] == {
-            "taken": START.isoformat(timespec="milliseconds"),
-            "reason": "spike",
-            "cause": "CPU ≥ 85 %",
-            "nodes_asked": ["node-1"],
-        }
-
-    @pytest.mark.parametrize(
-        ("destination", "formats", "word"),
-        [("/out/.txt", ["txt"], "destination"), ("/out/r.txt", ["txt", "txt"], "formats")],
-    )
-    def test_destination_that_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
-        with pytest.raises(ValueError, match=f"^{word} "):
-            CaptureFiles(destination, formats, None)
 
     def test_json_has_the_kinds_of_work_of_the_whole_and_of_each_thread(self) -> None:
         script = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"

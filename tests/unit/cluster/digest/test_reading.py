@@ -17,8 +17,7 @@ from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSu
 from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
