@@ -173,8 +173,7 @@ class EnrichmentAttempt:
         self._read: deque[IsbnRow] = deque()
 
     def _plan(self, earlier: EarlierIndex) -> None:
-        # Those that were answered before their turn cost nothing.
-        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13 and row.isbn13 not in self.resume.seen)
+        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
         new, stale = earlier.plan(isbns, self._budget.left)
         self._log(
             f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "

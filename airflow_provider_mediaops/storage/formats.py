@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown, unsigned
@@ -33,9 +35,7 @@ _ROWS_A_BLOCK = 100
 _MAX_INTEGER = 2**63
 # A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
 _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-# A cell that holds one of these is put in quotes. Readers end a row at CR as well as at LF, which ``csv.writer`` does
-# not know before Python 3.13.
-_CSV_SPECIAL = frozenset('",\r\n')
+_CRLF = "\r\n"
 
 _Cell = str | int | float | None
 
@@ -174,27 +174,14 @@ def _json_of_odd_value(value: object) -> bytes:
 
 def _write_csv(file: Path, view: FlatView, rows: Iterable[list[_Cell]], csv_formulas: CsvFormulas) -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
-        opened.write(_csv_line(view.columns))
+        # Readers end a row at CR as well as at LF. Before Python 3.13, only a writer whose rows end in both puts cells
+        # that hold one of them in quotes.
+        writer = csv.writer(SimpleNamespace(write=lambda line: opened.write(f"{line.removesuffix(_CRLF)}\n")))
+        writer.writerow(view.columns)
         for row in rows:
-            opened.write(_csv_line(map(_without_formula, row) if csv_formulas == "escape" else row))
-
-
-def _csv_line(cells: Iterable[_Cell]) -> str:
-    # Readers skip empty lines, so a row of one empty cell has quotes.
-    return (",".join(map(_csv_text, cells)) or '""') + "\n"
-
-
-def _csv_text(cell: _Cell) -> str:
-    """Return a cell as CSV, in quotes only if it has to be."""
-    if cell is None:
-        return ""
-    if not isinstance(cell, str):
-        # The words of JSON, which most readers of CSV understand.
-        return str(cell).lower() if isinstance(cell, bool) else str(cell)
-    if _CSV_SPECIAL.isdisjoint(cell):
-        return cell
-    doubled = cell.replace('"', '""')
-    return f'"{doubled}"'
+            cells = map(_without_formula, row) if csv_formulas == "escape" else row
+            # The words of JSON, which most readers of CSV understand.
+            writer.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
 
 
 def _without_formula(cell: _Cell) -> _Cell:

@@ -89,44 +89,36 @@ def _read_table(file: SourceFile, head: list[str], others: Iterator[str]) -> Ite
 
 def _cells_of(file: SourceFile, numbered: Iterable[tuple[int, str]], dialect: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the cells of each row that has any; an empty line is a row without cells."""
-    lines = _CsvLines(file, numbered)
+    # The characters since the last row was complete, and whether all lines were read.
+    size, ended = 0, False
+
+    def lines() -> Iterator[str]:
+        nonlocal size, ended
+        for file.line, line in numbered:
+            size += len(line)
+            if size > file.role.max_row_bytes:
+                raise file.too_long("row")
+            # The reader of Python 3.10 refuses NUL.
+            yield line.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        ended = True
+
     # A record of a dataset may be as long as its reply. The number holds for the whole process.
     csv.field_size_limit(max(csv.field_size_limit(), DATASET.max_row_bytes))
     try:
-        for cells in csv.reader(lines, **dialect):
-            if lines.ended:
+        for cells in csv.reader(lines(), **dialect):
+            if ended:
                 # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
                 start = file.line - cells[-1].removesuffix("\n").count("\n")
                 raise file.error("it is not valid CSV (a quote is opened there and never closed)", start)
-            if file.role is LIST and lines.size > _LONGEST_CELL and max(map(len, cells)) > _LONGEST_CELL:
+            if file.role is LIST and size > _LONGEST_CELL and max(map(len, cells)) > _LONGEST_CELL:
                 # The rest may be the inside of a quoted cell, so it is not known where the next row begins.
                 problem = f"a cell has more than {_LONGEST_CELL:,} characters; perhaps a quote is not closed before"
                 raise file.error(problem)
             if cells:
                 yield cells
-            lines.size = 0
+            size = 0
     except csv.Error as error:
         raise file.error(f"it is not valid CSV ({error})") from None
-
-
-class _CsvLines:
-    """The lines of a table for the reader of the standard library, counted in their file."""
-
-    def __init__(self, file: SourceFile, numbered: Iterable[tuple[int, str]]) -> None:
-        self._file, self._numbered = file, numbered
-        #: The characters since the last row was complete, and whether all lines were read.
-        self.size = 0
-        self.ended = False
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in self._numbered:
-            self._file.line = number
-            self.size += len(line)
-            if self.size > self._file.role.max_row_bytes:
-                raise self._file.too_long("row")
-            # The reader of Python 3.10 refuses NUL.
-            yield line.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        self.ended = True
 
 
 def _header(head: Iterable[str], delimiter: str) -> list[str]:

@@ -22,6 +22,8 @@ _MAX_SHEETS = 20
 # A workbook is an archive, and a kilobyte of it may hold a gigabyte of nothing. A sheet of a million rows has some
 # 200 MB unpacked, twenty times as many as in the archive.
 _MAX_UNPACKED, _ALWAYS_READ, _MAX_RATIO = 1 << 30, 32 << 20, 100
+# The rows of sheets are read one by one; all other parts are kept in memory, such as the texts of the cells.
+_SHEETS, _MAX_HELD = "/worksheets/", 256 << 20
 
 
 def read_excel(file: SourceFile) -> Iterator[SourceRow]:
@@ -90,5 +92,6 @@ def _check_size(file: SourceFile, opened: Any) -> None:
     with ZipFile(opened) as archive:
         parts = archive.infolist()
     packed, unpacked = (sum(getattr(part, name) for part in parts) for name in ("compress_size", "file_size"))
-    if unpacked > _MAX_UNPACKED or unpacked > max(_ALWAYS_READ, _MAX_RATIO * packed):
+    held = sum(part.file_size for part in parts if _SHEETS not in part.filename)
+    if unpacked > min(_MAX_UNPACKED, max(_ALWAYS_READ, _MAX_RATIO * packed)) or held > _MAX_HELD:
         raise file.error(f"it has {unpacked >> 20:,} MB unpacked, so it is not a list; save it as .csv")

@@ -100,7 +100,7 @@ class Chosen:
         return {name: cells[at] if at < len(cells) else None for at, name in self.kept}
 
 
-class OpenedFile(io.RawIOBase):
+class _OpenedFile(io.RawIOBase):
     """A file of a store as the readers of Python and of Parquet take it; it has the last error of the storage."""
 
     def __init__(self, file: Any) -> None:
@@ -108,15 +108,12 @@ class OpenedFile(io.RawIOBase):
         self.error: Exception | None = None
 
     def readable(self) -> bool:
-        """Return that it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return that it can be read at any place."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
         try:
             data = self._file.read(len(buffer))
         except Exception as error:
@@ -126,14 +123,10 @@ class OpenedFile(io.RawIOBase):
         return len(data)
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
-        found: int = self._file.seek(place, whence)
-        return found
+        return int(self._file.seek(place, whence))
 
     def tell(self) -> int:
-        """Return the place of the next byte."""
-        place: int = self._file.tell()
-        return place
+        return int(self._file.tell())
 
 
 @dataclass(slots=True)
@@ -178,11 +171,11 @@ class SourceFile:
         return ", ".join(parts)
 
     @contextmanager
-    def opened(self) -> Iterator[OpenedFile]:
+    def opened(self) -> Iterator[_OpenedFile]:
         """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
         with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
-            yield OpenedFile(file)
+            yield _OpenedFile(file)
 
     def has_column(self, names: Sequence[str]) -> bool:
         """Return whether a table has a column that is read, or several of one name, which is an error of its own."""

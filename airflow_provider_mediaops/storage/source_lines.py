@@ -54,7 +54,7 @@ def read_lines(file: SourceFile) -> Iterator[str]:
                 # Programs write all of a JSON array into one line.
                 place = line.rfind(file.cut) + 1 if file.cut else 0
                 if not place:
-                    raise file.too_long("next line")
+                    raise file.too_long("line")
                 line, rest = line[:place], line[place:]
             if text.errors == "surrogateescape" and not line.isascii():
                 line = _decoded(file, line)

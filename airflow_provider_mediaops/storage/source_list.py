@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
@@ -43,7 +44,7 @@ _FORMATS = {
 }
 # These are compressed by themselves.
 _PACKED = ("parquet", "xlsx")
-_SIGNS = "*?["
+_SIGN = re.compile(r"[*?\[]")
 # A part of a folder of Spark or Hadoop, whose name may have no suffix.
 _PART = "part-"
 # Of hidden files and folders, and of those by which Spark notes its success.
@@ -55,23 +56,34 @@ _MAX_NAMES = 5
 _RECORD = "record"
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
-_RECOGNISED = ReadOptions()
 
 
-def find_files(paths: Sequence[str], options: ReadOptions = _RECOGNISED) -> list[SourceFile]:
+def find_files(paths: Sequence[str], options: ReadOptions | None = None) -> list[SourceFile]:
     """
     Find the files of a list, of which each path may be a file, a folder or a pattern, in the order of their names.
 
     Raise an OSError that names a file or folder if it is missing or cannot be reached, InvalidSourceError if there is
     none or one has an unknown suffix, PermanentError if the package of a store is not installed.
     """
-    return [file for path in paths for file in _files_of(path, options)]
+    return [file for path in paths for file in _files_of(path, options or ReadOptions())]
 
 
 def version_of(files: Iterable[SourceFile]) -> str:
     """Return a digest that changes if a file of a list does, or if there is another."""
-    marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in files]
-    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
+    marks = [[file.path, (info := _info_of(file)).get("size"), content_tag(info)] for file in files]
+    return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
+
+
+def _info_of(file: SourceFile) -> Mapping[str, Any]:
+    """Return the properties of a file; refuse a folder, a named pipe, a socket or a device: InvalidSourceError."""
+    path = path_of(file.path)
+    check_store(path, file.role.name)
+    check_regular(path, file.role.name)
+    with naming_path(file.name, "read"):
+        # A triggerer runs for long, and clients of stores cache listings.
+        path.fs.invalidate_cache()
+        info: dict[str, Any] = path.fs.info(path.path)
+    return info
 
 
 def check_destination(files: Iterable[SourceFile], destination: str) -> None:
@@ -92,13 +104,11 @@ def read_list(files: Sequence[SourceFile]) -> Iterator[SourceRow]:
     a store whose package is not installed.
     """
     for file in files:
-        path = path_of(file.path)
-        info = file_info(path, LIST.name)
-        if file.is_part and not info.get("size"):
+        if not _info_of(file).get("size") and file.is_part:
             continue
         for row in rows_of(file):
             file.rows += 1
-            row.file = path.name if len(files) > 1 else None
+            row.file = file.path.rpartition("/")[2] if len(files) > 1 else None
             yield row
 
 
@@ -148,55 +158,33 @@ def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Kee
 
     Raise InvalidSourceError if a row cannot be read, or if it is not a regular file.
     """
-    check_store(path, DATASET.name)
-    # To open a named pipe would wait for whoever writes to it.
-    check_regular(path, DATASET.name)
-    for row in rows_of(SourceFile(str(path), format, DATASET, ReadOptions([column], ",", keep=keep))):
+    file = _dataset_at(path, format, ReadOptions([column], ",", keep=keep))
+    for row in rows_of(file):
         if row.error:
-            raise InvalidSourceError(f"{DATASET.of(path)}: {row.error}")
+            raise InvalidSourceError(f"{file.name}: {row.error}")
         yield row
 
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     """Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``."""
-    if format != "jsonl":
-        yield from (row.text for row in read_rows(path, _RECORD, format))
-        return
+    if format == "jsonl":
+        lines = read_lines(_dataset_at(path, format, ReadOptions()))
+        return (line.rstrip("\n") for line in lines if line.strip())
+    return (row.text for row in read_rows(path, _RECORD, format))
+
+
+def _dataset_at(path: ObjectStoragePath, format: Format, options: ReadOptions) -> SourceFile:
+    check_store(path, DATASET.name)
+    # To open a named pipe would wait for whoever writes to it.
     check_regular(path, DATASET.name)
-    lines = read_lines(SourceFile(str(path), format, DATASET, _RECOGNISED))
-    yield from (line.rstrip("\n") for line in lines if line.strip())
-
-
-def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
-    """
-    Return the properties of a file as the client of its store has them. The role is what it is to the user.
-
-    Raise an OSError that names it if it cannot be reached, InvalidSourceError for a folder, a named pipe, a socket or a
-    device.
-    """
-    path = path_of(file)
-    check_store(path, role)
-    check_regular(path, role)
-    with naming_path(f"{role} {path}", "read"):
-        # A triggerer runs for long, and clients of stores cache listings.
-        path.fs.invalidate_cache()
-        info: dict[str, Any] = path.fs.info(path.path)
-    return info
-
-
-def version_in(info: Mapping[str, Any]) -> str:
-    """Return a digest that changes when the file does."""
-    marks = [str(info.get("size")), content_tag(info)]
-    return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
+    return SourceFile(str(path), format, DATASET, options)
 
 
 def format_of_list(path: str) -> str | None:
     """Return the format of a file by its suffix; None if that says none."""
     name = path.lower()
-    for suffix, format in _FORMATS.items():
-        if name.endswith(suffix) or (format not in _PACKED and name.endswith(suffix + GZIP)):
-            return format
-    return None
+    format = next((format for suffix, format in _FORMATS.items() if name.removesuffix(GZIP).endswith(suffix)), None)
+    return None if format in _PACKED and name.endswith(GZIP) else format
 
 
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
@@ -237,13 +225,13 @@ def _names_in(path: ObjectStoragePath) -> list[str] | None:
     with suppress(FileNotFoundError):
         # A key that may read an object, but not list its bucket, is enough for this.
         kind = path.fs.info(name).get("type")
-    signs = [place for sign in _SIGNS if (place := name.find(sign)) >= 0]
+    sign = _SIGN.search(name)
     if kind == "directory":
         names = _below(path.fs, name)
-    elif kind or not signs:
+    elif kind or not sign:
         return None
     else:
-        folder = name[: min(signs)].rpartition("/")[0]
+        folder = name[: sign.start()].rpartition("/")[0]
         names = chain.from_iterable(
             _below(path.fs, each) if path.fs.isdir(each) else [each]
             for each in path.fs.glob(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, ServiceUnavailableError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book
@@ -112,11 +112,16 @@ class TestReuse:
         assert asked_since(database) == [PROGRAMMING]
 
     @pytest.mark.parametrize(
-        "when",
-        ["0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59+00:00", "24/11/2026 07:14", 12345, at(-2)],
-        ids=["before all time", "before 1970", "unreadable", "a number", "in two days"],
+        ("isbn", "status", "when"),
+        [
+            (CRIME, "found", "0001-01-01T00:00:00+14:00"),
+            (CRIME, "found", "24/11/2026 07:14"),
+            (CRIME, "found", 12345),
+            (CALENDAR, "not_found", "1969-12-31T23:59:59+00:00"),
+            (CALENDAR, "not_found", at(-2)),
+        ],
+        ids=["before all time", "unreadable", "a number", "before 1970", "in two days"],
     )
-    @pytest.mark.parametrize(("isbn", "status"), [(CRIME, "found"), (CALENDAR, "not_found")])
     def test_look_up_whose_time_cannot_be_is_too_old_and_stays_until_there_is_a_request_for_it(
         self, tmp_path: Path, database: Mocker, isbn: str, status: str, when: object
     ) -> None:
@@ -245,17 +250,17 @@ class TestReuse:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Mocker
     ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
-        old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99))
+        old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99), row(NEW, "not_found", days=8))
 
-        summary = enrich(tmp_path / "new.jsonl", isbns=[*LIST], reuse=old, max_requests=0)
+        summary = enrich(tmp_path / "new.jsonl", isbns=[*LIST, NEW], reuse=old, max_requests=0)
 
-        assert "INFO: Earlier datasets hold the look-ups of 2 ISBNs." in lines
+        assert "INFO: Earlier datasets hold the look-ups of 3 ISBNs." in lines
         assert (
-            "INFO: In no earlier dataset: 1 ISBN. Looked up too long ago: 1. max_requests leaves 0 requests for them."
+            "INFO: In no earlier dataset: 1 ISBN. Looked up too long ago: 2. max_requests leaves 0 requests for them."
             in lines
         )
-        assert any("0 failed, 1 not asked (2 reused, 1 of them too old);" in line for line in lines)
-        assert (summary["reused"], summary["stale"], summary["not_asked"]) == (2, 1, 1)
+        assert any("0 failed, 1 not asked (3 reused, 2 of them too old);" in line for line in lines)
+        assert (summary["reused"], summary["stale"], summary["not_asked"]) == (3, 2, 1)
         assert asked_since(database) == []
 
 
@@ -279,20 +284,6 @@ class TestChanges:
 
         assert (asked_since(database), summary["resumed"]) == ([PROGRAMMING], True)
         assert json_rows(tmp_path / "new.jsonl")[0]["book"] == row(CRIME)["book"]
-
-    def test_attempt_that_cannot_read_a_changed_dataset_loses_nothing_that_was_found_before(
-        self, tmp_path: Path, database: Mocker
-    ) -> None:
-        old = dataset(tmp_path / "old.jsonl", row(CALENDAR))
-        self.staged(database, tmp_path / "new.jsonl", reuse=old)
-        Path(old).write_text(f"{json.dumps(row(CALENDAR))}\nno row\n")
-        with pytest.raises(permanent(InvalidArgumentError)):
-            make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context())
-        dataset(tmp_path / "old.jsonl", row(CALENDAR))
-
-        make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context())
-
-        assert asked_since(database) == [PROGRAMMING]
 
 
 class TestALookUpThatIsTooOldAndFails:
@@ -454,22 +445,3 @@ def test_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
     stalest = sorted(books, key=lambda isbn: -ages[isbn])[:refreshed]
     assert sorted(asked_since(database)) == sorted([new, *stalest])
     assert (summary["stale"], summary["not_asked"]) == (len(books) - refreshed, 0)
-
-
-def test_books_found_before_a_dataset_of_reuse_changed_leave_their_requests_to_the_stale(
-    tmp_path: Path, database: Mocker
-) -> None:
-    *new, first, second, third = sample_isbns(6)
-    shelve(database, *new, first, second, third)
-    database.get(address(first), status_code=503)
-    arguments: dict[str, Any] = {"isbns": [*new, first, second, third], "reuse": tmp_path / "old.jsonl"}
-    dataset(tmp_path / "old.jsonl", *(row(isbn, days=200) for isbn in (first, second, third)))
-    with pytest.raises(ServiceUnavailableError):
-        make(tmp_path / "new.jsonl", **arguments, max_requests=20).execute(context())
-    before = len(asked_since(database))
-    database.get(address(first), json=book(first))
-    dataset(tmp_path / "old.jsonl", *(row(isbn, days=300) for isbn in (first, second, third)))
-
-    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=before + 3).execute(context())
-
-    assert (summary["found"], summary["reused"], summary["stale"]) == (6, 0, 0)

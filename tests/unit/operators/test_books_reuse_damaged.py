@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from tests.unit.book_database import CRIME, PROGRAMMING
-from tests.unit.operators.enrichment import asked_since, context, dataset, enrich, json_rows, make, row
+from tests.unit.book_database import CRIME
+from tests.unit.operators.enrichment import asked_since, dataset, enrich, row
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
-from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
 from tests.unit.storage.fake_store import FakeStore, attached
 
@@ -66,19 +64,6 @@ class TestDamage:
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
-    @pytest.mark.long
-    def test_in_the_triggerer_too(self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
-        damaged = with_damaged_pages(tmp_path)
-        asked_since(database)
-        # It was whole when the worker looked.
-        monkeypatch.setattr(EarlierDataset, "check", lambda _: None)
-        deferring = make(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged, deferrable=True)
-
-        with pytest.raises(permanent(PermanentError), match=f"{damaged}: it is not a whole Parquet file"):
-            in_triggerer(deferring, context("deferred"))
-
-        assert not database.called
-
 
 class TestAStoreThatFails:
     @pytest.mark.parametrize(
@@ -111,25 +96,6 @@ class TestAStoreThatFails:
             assert type(caught.value).__module__ == "builtins"
             assert enrich(tmp_path / "new.jsonl", **arguments)["reused"] == 1
         assert not database.called
-
-
-class TestLongRecords:
-    @pytest.mark.long
-    @pytest.mark.parametrize("format", FORMATS)
-    def test_record_of_many_megabytes_is_taken_from_every_format(
-        self, tmp_path: Path, database: Mocker, format: str
-    ) -> None:
-        # In CSV, the record has two characters for each quote of a text, and the title is a column, too.
-        title = '"' * 5_000_000
-        old = dataset(tmp_path / "old.jsonl", row(CRIME, book={"title": title}), row(PROGRAMMING))
-        before = enrich(tmp_path / f"before.{format}", isbns=[CRIME, PROGRAMMING], reuse=old)["path"]
-
-        enrich(tmp_path / "after.jsonl", isbns=[CRIME, PROGRAMMING], reuse=before)
-
-        assert asked_since(database) == []
-        books = [each["book"] for each in json_rows(tmp_path / "after.jsonl")]
-        assert [len(each["title"]) for each in books] == [5_000_000, len("As it was")]
-        assert json.dumps(books[0]) == json.dumps({"title": title})
 
 
 class TestBadInput:

@@ -279,5 +279,5 @@ def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch
     monkeypatch.setattr(source_list, "DATASET", dataclasses.replace(DATASET, max_row_bytes=1 << 20))
     (tmp_path / "d.jsonl").write_bytes(b"x" * (3 << 20))
 
-    with pytest.raises(ValueError, match=r"d\.jsonl, line 1: the next line is longer than 1 MB"):
+    with pytest.raises(ValueError, match=r"d\.jsonl, line 1: the line is longer than 1 MB"):
         list(source_list.read_records(path_of(str(tmp_path / "d.jsonl")), "jsonl"))
