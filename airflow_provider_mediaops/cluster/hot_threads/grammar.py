@@ -45,7 +45,7 @@ _FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
 #: A whole line that is a frame, behind its margin.
 FRAME_LINE = re.compile(_FRAME + _END)
 # What Elasticsearch on FreeBSD says instead of threads.
-_FAILURE = "hot_threads is not supported"
+_FAILURE = "hot[_ ]threads is not supported"
 
 # The start of a part is tried only if its first letter matches.
 _START = (
