@@ -62,12 +62,14 @@ class RequestCount:
     def observe(self, flow: CallFlow[T], inspect: Callable[[object], None] | None = None) -> CallFlow[T]:
         """Count the requests of a call flow."""
 
-        def on_step(step: Step) -> None:
+        def on_step(step: Step) -> CallFlow[Step]:
+            yield from ()
             if isinstance(step, Request):
                 self.total += 1
                 self.number = self.send()
             elif isinstance(step, Wait) and step.is_retry:
                 self.contact.trouble = step.reason
+            return step
 
         def on_reply(reply: object) -> None:
             if isinstance(reply, Response):

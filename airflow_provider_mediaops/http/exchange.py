@@ -24,6 +24,7 @@ from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
+    from airflow_provider_mediaops.http.errors import ErrorRules
 
 T = TypeVar("T")
 
@@ -200,6 +201,8 @@ class Call(Generic[T]):
 
     request: Request
     parse: Callable[[Response], T]
+    # The errors of an address that issues tokens; None for those of the service.
+    rules: ErrorRules | None = field(default=None, kw_only=True)
 
 
 Step = Request | Wait | Emit[object] | Blocking[Any] | Beside[Any]
@@ -235,41 +238,31 @@ def advance(flow: CallFlow[T], reply: object = None, error: BaseException | None
         return Returned(stop.value)
 
 
-def relay(
-    flow: CallFlow[T], step: Step, inspect: Callable[[object], None] | None = None
-) -> Generator[Step, Any, Step | Returned[T]]:
-    """
-    Pass a step of an inner call flow on to the runner, and its outcome back; return the next step, or the end.
-
-    ``inspect`` is called with the reply or the error before the inner call flow gets it, and may raise.
-    """
-    try:
-        reply = yield step
-    except Exception as error:  # noqa: BLE001 every error of a step belongs to the call flow
-        if inspect:
-            inspect(error)
-        return advance(flow, error=error)
-    if inspect:
-        inspect(reply)
-    return advance(flow, reply)
-
-
 def observed(
     flow: CallFlow[T],
-    on_step: Callable[[Step], CallFlow[None] | None],
+    on_step: Callable[[Step], CallFlow[Step]],
     inspect: Callable[[object], None] | None = None,
 ) -> CallFlow[T]:
     """
     Show each step of a call flow as it passes: to ``on_step`` before, to ``inspect`` with its reply or error.
 
-    An exception from either ends the call flow. If ``on_step`` returns a call flow, that is carried out first.
+    The result of ``on_step`` is the step to carry out, the same or another one in its place; it may take steps of its
+    own before. An exception from either ends the call flow.
     """
     try:
         step = advance(flow)
         while not isinstance(step, Returned):
-            if (first := on_step(step)) is not None:
-                yield from first
-            step = yield from relay(flow, step, inspect)
+            passed = yield from on_step(step)
+            try:
+                reply = yield passed
+            except Exception as error:  # noqa: BLE001 every error of a step belongs to the call flow
+                if inspect:
+                    inspect(error)
+                step = advance(flow, error=error)
+            else:
+                if inspect:
+                    inspect(reply)
+                step = advance(flow, reply)
         return step.value
     finally:
         flow.close()
@@ -294,22 +287,20 @@ def until(deadline: float, flow: CallFlow[T], monotonic: Callable[[], float]) ->
 
     It ends with a NoTurnError before the first wait that would end after the deadline.
     """
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Wait):
-                if step.seconds > deadline - monotonic():
-                    raise NoTurnError(
-                        f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
-                        retry_after=step.seconds,
-                    )
-                if step.is_retry:
-                    # The wait itself logs once that readings fail.
-                    step = Wait(step.seconds)
-            step = yield from relay(flow, step)
-        return step.value
-    finally:
-        flow.close()
+
+    def on_step(step: Step) -> CallFlow[Step]:
+        yield from ()
+        if not isinstance(step, Wait):
+            return step
+        if step.seconds > deadline - monotonic():
+            raise NoTurnError(
+                f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
+                retry_after=step.seconds,
+            )
+        # The wait itself logs once that readings fail.
+        return Wait(step.seconds) if step.is_retry else step
+
+    return observed(flow, on_step)
 
 
 def escape_segment(text: str) -> str:

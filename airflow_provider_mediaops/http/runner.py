@@ -21,7 +21,6 @@ from airflow_provider_mediaops.http.exchange import (
     Emit,
     Request,
     Returned,
-    TransportError,
     Wait,
     advance,
 )
@@ -35,14 +34,6 @@ Sleep = Callable[[Wait], None]
 AsyncSleep = Callable[[Wait], Awaitable[None]]
 #: Runs a blocking action in a thread.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-
-# The errors of a step that the call flow handles; every other one ends it.
-_HANDLED: dict[type, tuple[type[BaseException], ...]] = {
-    Request: (TransportError, TaskStoppedError),
-    Blocking: (Exception,),
-    Beside: (Exception, TaskStoppedError),
-    Wait: (TaskStoppedError,),
-}
 
 
 def _sleep(wait: Wait) -> None:
@@ -92,7 +83,7 @@ def stream(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep 
                 continue
             try:
                 reply = outcome_of(step)
-            except _HANDLED[type(step)] as error:
+            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
                 step = advance(flow, error=error)
             else:
                 step = advance(flow, reply)
@@ -159,7 +150,7 @@ async def _drive(
                 continue
             try:
                 reply = await outcome_of(step)
-            except _HANDLED[type(step)] as error:
+            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
                 step = advance(flow, error=error)
             else:
                 step = advance(flow, reply)
@@ -178,10 +169,7 @@ def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sle
 
     def send_beside(request: Request) -> Response:
         check()
-        response = send(request)
-        # The reply to a request that was under way is read by nobody.
-        check()
-        return response
+        return send(request)
 
     def sleep_beside(wait: Wait) -> None:
         cut_off.wait(wait.seconds)
