@@ -100,9 +100,8 @@ class RefreshTokenAuth(Auth):
     """
     Access tokens fetched with a refresh token (RFC 6749, section 6) and kept until they expire.
 
-    A known limit: if a call is cancelled, or the connection breaks, while it fetches one, the reply is lost, and with it
-    the new refresh token of a service that replaces it. The next refresh is refused then: the connection needs a new
-    one.
+    A known limit: a service that replaces the refresh token, and whose reply is lost, refuses the next refresh. The
+    connection needs a new refresh token then.
     """
 
     token_url: str
