@@ -104,13 +104,18 @@ async def arun(
 
     The caller chooses the threads in which ``in_thread`` runs a blocking action.
     """
-    result: list[T] = []
-    async for _ in _drive(flow, send, sleep, in_thread, result.append):
-        pass
-    return result[0]
+    last: Any = None
+    async for item in astream(_with_result_last(flow), send, sleep, in_thread=in_thread):
+        last = item
+    result: T = last
+    return result
 
 
-def astream(
+def _with_result_last(flow: CallFlow[T]) -> CallFlow[None]:
+    yield Emit((yield from flow))
+
+
+async def astream(
     flow: CallFlow[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
@@ -122,16 +127,7 @@ def astream(
 
     ``aclose`` closes the call flow at its current step.
     """
-    return _drive(flow, send, sleep, in_thread, lambda _: None)
 
-
-async def _drive(
-    flow: CallFlow[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep,
-    in_thread: InThread,
-    finished: Callable[[T], None],
-) -> AsyncGenerator[object, None]:
     async def outcome_of(step: Request | Wait | Blocking[Any] | Beside[Any]) -> Any:
         if isinstance(step, Request):
             return await send(step)
@@ -154,7 +150,6 @@ async def _drive(
                 step = advance(flow, error=error)
             else:
                 step = advance(flow, reply)
-        finished(step.value)
     finally:
         flow.close()
 
