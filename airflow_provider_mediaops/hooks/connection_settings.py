@@ -43,8 +43,10 @@ _TRANSPORT_HEADERS = frozenset(
         "content-length",
         "expect",
         "host",
+        "keep-alive",
         "range",
         "te",
+        "trailer",
         "transfer-encoding",
         "upgrade",
     }
