@@ -19,7 +19,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.exceptions import (
+    ConnectionFailedError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    ReplyTimeoutError,
+    TemporaryError,
+)
 from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
@@ -160,18 +166,38 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
 
 
 class Failure(Enum):
-    """Why no whole reply was received."""
+    """Why no whole reply was received: the error that it is for the caller, and what to do."""
 
     # The connection or the environment cannot be used, so no request could be made.
-    CONFIGURATION = "configuration"
-    NOT_SENT = "not_sent"  # no connection could be made
-    TLS = "tls"  # the handshake failed, for example because the port speaks no TLS
-    UNTRUSTED = "untrusted"  # the certificate was refused
+    CONFIGURATION = (
+        InvalidConnectionError,
+        "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
+    )
+    # No connection could be made.
+    NOT_SENT = ConnectionFailedError, "Check host and port in the connection, and that the service is up."
+    # The handshake failed, for example because the port speaks no TLS.
+    TLS = ConnectionFailedError, "Check the scheme (http or https) and the port in the connection."
+    # The certificate was refused.
+    UNTRUSTED = (
+        InvalidConnectionError,
+        "Nothing was sent. Check the host, ca_cert and verify in the connection, or REQUESTS_CA_BUNDLE.",
+    )
     # From here on, the service may have acted on the request.
-    BROKEN = "broken"  # the connection broke, or the reply is not HTTP
-    TIMEOUT = "timeout"  # the reply did not arrive in time
-    TOO_LARGE = "too_large"  # the reply is larger than the request allows, or its headers are too large
-    UNREADABLE = "unreadable"  # the reply's compression is unknown, applied twice, or not what the header says
+    # The connection broke, or the reply is not HTTP.
+    BROKEN = (
+        ConnectionFailedError,
+        "The connection broke before the reply was whole; if it always does, check scheme (http or https) and port.",
+    )
+    # The reply did not arrive in time.
+    TIMEOUT = ReplyTimeoutError, "Raise the read time limit in the connection if the service needs longer."
+    # The reply is larger than the request allows, or its headers are too large.
+    TOO_LARGE = InvalidReplyError, "Ask for less at a time."
+    # The reply's compression is unknown, applied twice, or not what the header says.
+    UNREADABLE = InvalidReplyError, "Check what stands between here and the service, for example a proxy."
+
+    def __init__(self, error: type[MediaOpsError], advice: str) -> None:
+        self.error = error
+        self.advice = advice
 
 
 _NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})

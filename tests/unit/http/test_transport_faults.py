@@ -92,7 +92,7 @@ UNREADABLE_REPLIES = {
 @pytest.mark.parametrize(
     ("serve", "failure"),
     [
-        pytest.param(serve, failure, id=f"{failure.value}: {name}")
+        pytest.param(serve, failure, id=f"{failure.name}: {name}")
         for failure, table in (
             (Failure.BROKEN, BROKEN_REPLIES),
             (Failure.TOO_LARGE, TOO_LARGE_REPLIES),
