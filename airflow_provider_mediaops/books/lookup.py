@@ -31,6 +31,7 @@ from airflow_provider_mediaops.exceptions import (
     PermanentError,
 )
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait, observed
+from airflow_provider_mediaops.http.retry import Attempts
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
@@ -162,7 +163,7 @@ class Finder:
 
     def find(self, isbn13: str) -> CallFlow[Book]:
         """Find a book."""
-        attempts = self.client.retry.start(self.client.clock)
+        attempts = Attempts(self.client.retry, self.client.clock)
         held = self._hold()
         count = RequestCount(held.send)
         while True:

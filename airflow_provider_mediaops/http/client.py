@@ -34,7 +34,7 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
 )
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.retry import Attempts, RetryPolicy
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
@@ -77,7 +77,7 @@ class Client:
         :class:`NotCarriedOut` is emitted. Otherwise ``UncertainDeliveryError`` is raised. A quota that is known to be
         used up, and a rate store that fails, end the call without another request.
         """
-        attempts = self.retry.start(self.clock)
+        attempts = Attempts(self.retry, self.clock)
         may_invalidate = True
         while True:
             signed: Request | None = None

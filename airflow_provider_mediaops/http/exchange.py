@@ -63,8 +63,8 @@ class Request:
     kind: str = "other"  # in the names of metrics
     is_retried: bool = True  # whether a temporary failure is retried; False for a reply that is worth no wait
     read_timeout: float = 0.0  # seconds to wait for the reply; the connection's limit applies if that is longer
-    max_bytes: int = MAX_REPLY_BYTES  # of the reply, after decompression
-    large_reply: bool = False  # whether the connection's limit for large replies applies instead of ``max_bytes``
+    # Of the reply, after decompression; None for the connection's limit of large replies.
+    max_bytes: int | None = MAX_REPLY_BYTES
     max_seconds: float | None = None  # for the whole exchange, if its reply is worth no longer wait than this
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)

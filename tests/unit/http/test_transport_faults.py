@@ -422,7 +422,7 @@ def test_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, sta
 
 def test_large_reply_is_limited_by_the_connection(opened: Open) -> None:
     with Loopback(answering(http_reply(200, b"x" * 3000))) as server:
-        large = Request("GET", "/", base=server.base, max_bytes=10, large_reply=True)
+        large = Request("GET", "/", base=server.base, max_bytes=None)
         assert len(opened(replace(PATIENT, max_large_reply_bytes=3000))(large).body) == 3000
         error = failure_of(opened(replace(PATIENT, max_large_reply_bytes=2999)), large)
     assert error.failure is Failure.TOO_LARGE
