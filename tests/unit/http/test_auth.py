@@ -171,6 +171,7 @@ def test_a_refused_token_is_renewed_once(*, idempotent: bool) -> None:
             [granted("t1"), refused(401), granted("t2"), refused(401)], AuthenticationError, id="refused twice"
         ),
         pytest.param([granted("t1"), refused(403)], PermissionDeniedError, id="not about the token"),
+        pytest.param([granted("t1"), refused(407)], AuthenticationError, id="of a proxy"),
         pytest.param([granted("t1"), refused(401, "noScope")], PermissionDeniedError, id="a scope that is missing"),
         pytest.param([refused(401, "invalid_client")], AuthenticationError, id="the refresh token"),
     ],

@@ -21,10 +21,11 @@ from airflow_provider_mediaops.http.exchange import (
     TransportError,
     Wait,
     observed,
+    until,
 )
 from airflow_provider_mediaops.http.runner import arun, astream, run, stream
-from tests.unit.call_flows import FakeClock, on_a_loop, text_call
-from tests.unit.http.asking import make
+from tests.unit.call_flows import FakeClock, on_a_loop, replay, text_call
+from tests.unit.http.asking import DOWN, GOOD, make
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
@@ -173,8 +174,7 @@ def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop_unless_it_needs_
 
 
 def test_an_observer_sees_every_outcome_before_the_inner_call_flow_does_and_may_end_it() -> None:
-    seen: list[object] = []
-    log: list[str] = []
+    seen: list[str] = []
 
     def see(step: Step) -> CallFlow[Step]:
         yield from ()
@@ -184,15 +184,22 @@ def test_an_observer_sees_every_outcome_before_the_inner_call_flow_does_and_may_
     def refuse(outcome: object) -> None:
         assert not isinstance(outcome, TransportError), "it was seen"
 
-    inner = observed(talk(log), see, lambda outcome: seen.append(type(outcome).__name__))
+    inner = observed(talk(seen), see, lambda outcome: seen.append(type(outcome).__name__))
     assert run(inner, Service().send, Service().sleep) == "hello"
     assert seen == [
-        *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
-        *("Request", "Response", "Emit", "NoneType"),
+        *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError", "broke"),
+        *("Request", "Response", "Emit", "NoneType", "closed"),
     ]
+    log: list[str] = []
     with pytest.raises(AssertionError, match="it was seen"):
         run(observed(talk(log), see, refuse), Service().send, Service().sleep)
-    assert log == ["broke", "closed", "closed"]
+    assert log == ["closed"]
+
+
+def test_retry_in_a_reading_gives_no_reason_for_a_line_in_the_log() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    replay(until(60.0, make(fake).ask(text_call()), fake.clock.monotonic), [DOWN, GOOD], steps=steps, clock=fake)
+    assert [step.reason for step in steps if isinstance(step, Wait)] == [""]
 
 
 # Large replies are read in a thread: on the event loop of a triggerer, everything else would have to wait.
