@@ -176,8 +176,8 @@ class CaptureSummary(SingleCapture):
     It has the values of the first capture.
     """
 
-    #: the captures after the first. If the result gets too large, they keep only the hottest node and thread, then only
-    #: paths and counts
+    #: the captures after the first. If the result gets too large, they keep only the first entries of each list, then
+    #: only paths and counts
     later_captures: list[SingleCapture]
     failures: list[CaptureFailure]  #: the last 20 captures that failed
     failure_count: int  #: how many failed

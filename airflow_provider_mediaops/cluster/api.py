@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from airflow_provider_mediaops.cluster.plain_values import mapping_of
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
 from airflow_provider_mediaops.cluster.refusals import WRONG_ADDRESS, advice, error_class
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
@@ -37,8 +37,6 @@ EMPTY_REPORT = "emptyReport"
 _SERVICE = "search cluster"
 # The maximum number of failed nodes in a message.
 _MOST_FAILURES = 20
-# No report begins so, and damaged JSON does: an object with a first key, or a list with a first value.
-_JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 # Each node's section of a report begins so, in every version.
 _SECTION = b":::"
 #: The pause between two readings of counters: the servers measure once a second, and return the same until then.
@@ -82,7 +80,7 @@ def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> 
         raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
     raise NotFoundError(
         f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
-        f"{_names(node_list(query.nodes))}, or they cannot measure their threads.",
+        f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
         reason=EMPTY_REPORT,
         **_about(request, response),
     )
@@ -92,10 +90,8 @@ def _read_report(response: Response) -> str:
     # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
-    if _JSON_START.match(response.body):
-        raise InvalidReplyError("The reply is JSON where a plain-text report was expected.")
     if _SECTION not in response.body:
-        raise InvalidReplyError("The reply is a text, but no report of hot threads: no line begins a node's section.")
+        raise InvalidReplyError("The reply is no report of hot threads: no line begins a node's section.")
     return response.text
 
 
@@ -181,7 +177,9 @@ def _read_version(response: Response, body: Mapping[str, Any]) -> str | None:
 
 def _checked(stats: NodeStats, selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:
     if stats.failures:
-        stats = replace(stats, failures=_shown(stats.failures, response.secrets))
+        # They are logged even if other nodes have answered, and may quote a credential.
+        failures = (plain_text(failure, response.secrets) for failure in stats.failures[:_MOST_FAILURES])
+        stats = replace(stats, failures=tuple(failures))
     if not stats.nodes:
         raise no_node_error(stats, selectors, **_about(request, response))
     return stats
@@ -193,20 +191,13 @@ def no_node_error(stats: NodeStats, selectors: tuple[str, ...] | None, **about: 
         why = f"({stats.failed:,} failed): {plain_text(stats.reasons)}"
         return ServiceUnavailableError(f"No node of the {_SERVICE} gave its statistics {why}.", **about)
     if selectors:
-        message = f"The {_SERVICE} knows no node {_names(selectors)}: check nodes, which takes names and ids."
+        message = f"The {_SERVICE} knows no node {_named(selectors)}: check nodes, which takes names and ids."
         return NotFoundError(message, **about)
     return InvalidReplyError("The reply names no node.")
 
 
-def _names(selectors: Sequence[str] | None) -> str:
-    return " or ".join(repr(selector) for selector in selectors or ())
-
-
-def _shown(failures: tuple[str, ...], secrets: tuple[str, ...]) -> tuple[str, ...]:
-    # They are logged even if other nodes have answered, and may quote a credential.
-    shown = [plain_text(failure, secrets) for failure in failures[:_MOST_FAILURES]]
-    rest = len(failures) - len(shown)
-    return (*shown, *([f"{rest} more"] if rest > 0 else []))
+def _named(selectors: Sequence[str] | None) -> str:
+    return listed(list(map(repr, selectors or ())), 20)
 
 
 def _about(request: Request, response: Response) -> dict[str, Any]:

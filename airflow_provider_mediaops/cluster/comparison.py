@@ -8,43 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.folded import (
-    NO_NAME,
-    kind_of,
-    measures,
-    node_label,
-    pool_label,
-    stacks,
-)
+from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, measures, node_label, pool_label, stacks
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
 
 NO_STACK = "(no stack)"
-
-#: Methods in which a thread waits rather than works, as the JDK and Netty have them.
-WAITING = frozenset(
-    {
-        "io.netty.channel.epoll.Native.epollWait",
-        "io.netty.channel.epoll.Native.epollWait0",
-        "java.lang.Object.wait",
-        "java.lang.Object.wait0",
-        "java.lang.Thread.sleep",
-        "java.lang.Thread.sleep0",
-        "java.lang.Thread.sleepNanos0",
-        "java.lang.ref.Reference.waitForReferencePendingList",
-        "jdk.internal.misc.Unsafe.park",
-        "sun.misc.Unsafe.park",
-        "sun.nio.ch.EPoll.wait",
-        "sun.nio.ch.EPollArrayWrapper.epollWait",
-        "sun.nio.ch.KQueue.poll",
-        "sun.nio.ch.KQueueArrayWrapper.kevent0",
-        "sun.nio.ch.Net.accept",
-        "sun.nio.ch.Net.poll",
-        "sun.nio.ch.WEPoll.wait",
-    }
-)
 
 _HIDDEN_CLASS = re.compile(r"/0x[0-9a-f]{1,16}")
 _LAMBDA = re.compile(r"\$\$Lambda\$[0-9]{1,9}")
@@ -89,7 +59,6 @@ class HotOne:
     """One thread."""
 
     heat: Heat  # its only node is the thread's
-    pool: str  # from :func:`~airflow_provider_mediaops.cluster.folded.pool_label`
     method: str  # in which its most frequent stack ends, in the report in which it was hottest
     other_percent: float | None  # time off the processor in that report; None if the server prints no split
     idle_percent: float | None  # in that report; None if the server prints none
@@ -127,8 +96,8 @@ class ComparisonSums:
         self._measure = measure
         self._added = 0
         self._pools, self._methods, self._nodes, self._ones = (_Sums(reports) for _ in range(4))
-        # What is kept of a thread: its amount, pool, method, and the other and idle percent.
-        self._hottest: dict[tuple[str, str], tuple[float, str, str, float | None, float | None]] = {}
+        # What is kept of a thread: its amount, method, and the other and idle percent.
+        self._hottest: dict[tuple[str, str], tuple[float, str, float | None, float | None]] = {}
         self._without_figure = self._left_out = 0
 
     def add(self, report: HotThreadsReport) -> None:
@@ -154,8 +123,7 @@ class ComparisonSums:
         self._pools.add(number, pool_label(thread), amount, *key)
         self._ones.add(number, key, amount, *key)
         if key not in self._hottest or amount > self._hottest[key][0]:
-            method = top_method(thread)
-            self._hottest[key] = amount, pool_label(thread), method, thread.other_percent, thread.idle_percent
+            self._hottest[key] = amount, top_method(thread), thread.other_percent, thread.idle_percent
 
     def comparison(self) -> Comparison:
         """Return the sums, hottest first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,6 +10,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.query import node_list
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Verdict
 
 _HIGHEST = 100
+# In seconds: no pause is shorter.
+_SHORTEST = 1e-3
 # The one streak that all nodes make together; no id of a node is that short.
 _TOGETHER = "all"
 #: Nodes that left the cluster while they were hot never cool down: of these, and in the state that is kept, the oldest
@@ -55,10 +57,9 @@ class CpuWatch(Watch):
         # A list: the row of a trigger holds it.
         object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
         object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
-        for name in ("sustained_for", "reading_interval"):
-            object.__setattr__(self, name, read_seconds(name, getattr(self, name)))
-        if not self.reading_interval:
-            raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
+        object.__setattr__(self, "sustained_for", read_seconds("sustained_for", self.sustained_for))
+        interval = read_seconds("reading_interval", self.reading_interval, minimum=_SHORTEST)
+        object.__setattr__(self, "reading_interval", interval)
         object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
 
     @classmethod
@@ -77,9 +78,9 @@ class CpuWatch(Watch):
 
         return ask(node_stats(self.nodes))
 
-    def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
+    def judge(self, monotonic: Callable[[], float]) -> Callable[[NodeStats | None], Verdict]:
         """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
-        return SpikeVerdict(Streaks(self), monotonic)
+        return Streaks(self).judge(monotonic)
 
     def result(self, value: Spike) -> list[dict[str, str | float | None]]:
         """Return the nodes of a spike and their CPU, the hottest first."""
@@ -95,11 +96,11 @@ class CpuWatch(Watch):
         which = "no node's CPU is" if self.require == "any" else "not all nodes have their CPU"
         long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
         seen = f"{which} at {self.threshold:g} % or more{long}"
-        return f"{seen}; not known of {name_some(silent)}" if silent else seen
+        return f"{seen}; not known of {listed(silent, _NAMED)}" if silent else seen
 
     def unknown(self, stats: NodeStats) -> str:
         """Return how many nodes did not answer, and which of the requested ones; empty if none is missing."""
-        unknown = name_some(stats.unknown(node_list(self.nodes)))
+        unknown = listed(stats.unknown(node_list(self.nodes)), _NAMED)
         if not stats.failed:
             return unknown and f"the cluster knows no node {unknown}"
         # One that failed has an id in its failure at best, so it looks like one that does not exist.
@@ -109,6 +110,14 @@ class CpuWatch(Watch):
     def open_question(self) -> str:
         """Return why the nodes are read again soon, in words that stay the same while nothing changes."""
         return f"the CPU is at {self.threshold:g} % or more, but not yet for {self.sustained_for:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """Nodes that have been hot for long enough."""
+
+    nodes: tuple[NodeCpu, ...]  # the hottest first
+    stats: NodeStats  # the whole reading that showed it
 
 
 @dataclass(slots=True)
@@ -135,6 +144,30 @@ class Streaks:
         self._known = {whose: self._known[whose] for whose in self._since}
         nodes = [node for whose in made for node in reading[whose]]
         return sorted(nodes, key=lambda node: -(node.percent or 0))
+
+    def judge(self, monotonic: Callable[[], float]) -> Callable[[NodeStats | None], Verdict]:
+        """
+        Return the function that judges readings, one after the other: done with a :class:`Spike`.
+
+        A reading that failed, which is None, neither breaks a streak nor makes one.
+        """
+        return lambda stats: self._verdict(stats, monotonic())
+
+    def _verdict(self, stats: NodeStats | None, now: float) -> Verdict:
+        hot, watch = self.add(stats, now), self.watch
+        within = self.pause(now) if self.running else None
+        if stats is None:
+            return Waiting(within=within)
+        unknown = watch.unknown(stats)
+        remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
+        if hot:
+            metrics.count("cluster.spikes")
+            by_name = sorted(f"{node.label} ({measure_name(node.source)})" for node in hot)
+            seen = f"CPU at {watch.threshold:g} % or more: {listed(by_name, _NAMED)}"
+            return Done(Spike(tuple(hot), stats), remark, seen)
+        # Two readings that are minutes apart would prove no streak.
+        seen = watch.seen(stats) if within is None else watch.open_question()
+        return Waiting(seen, within, remark)
 
     @property
     def running(self) -> bool:
@@ -199,7 +232,7 @@ class Hysteresis(Streaks):
         """Take up the ids that :attr:`hot` had before a restart; raise ValueError for anything else."""
         if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
             raise ValueError("What was kept is no list of nodes.")
-        self._hot.update(dict.fromkeys(hot[-MOST_NODES:]))
+        self._hot.update(dict.fromkeys(hot))
 
     def _forget_gone(self, stats: NodeStats) -> None:
         # One that is still there would be taken for hot anew by the next reading.
@@ -218,44 +251,6 @@ class Hysteresis(Streaks):
         return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
 
 
-@dataclass(frozen=True, slots=True)
-class Spike:
-    """Nodes that have been hot for long enough."""
-
-    nodes: tuple[NodeCpu, ...]  # the hottest first
-    stats: NodeStats  # the whole reading that showed it
-
-
-@dataclass(frozen=True, slots=True)
-class SpikeVerdict:
-    """
-    Judges readings of the CPU, one after the other: done with a :class:`Spike`.
-
-    A reading that failed neither breaks a streak nor makes one.
-    """
-
-    streaks: Streaks
-    monotonic: Callable[[], float] = time.monotonic
-
-    def __call__(self, stats: NodeStats | None) -> Verdict:
-        """Return the verdict of a reading; None for one that failed."""
-        now, watch = self.monotonic(), self.streaks.watch
-        hot = self.streaks.add(stats, now)
-        within = self.streaks.pause(now) if self.streaks.running else None
-        if stats is None:
-            return Waiting(within=within)
-        unknown = watch.unknown(stats)
-        remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
-        if hot:
-            metrics.count("cluster.spikes")
-            by_name = sorted(f"{node.label} ({measure_name(node.source)})" for node in hot)
-            seen = f"CPU at {watch.threshold:g} % or more: {name_some(by_name)}"
-            return Done(Spike(tuple(hot), stats), remark, seen)
-        # Two readings that are minutes apart would prove no streak.
-        seen = watch.seen(stats) if within is None else watch.open_question()
-        return Waiting(seen, within, remark)
-
-
 def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
     """Return nodes and their CPU as plain values, for XCom and events: as many as fit into 40 kB."""
     return fitting(
@@ -271,12 +266,6 @@ def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
         ],
         _DESCRIBED_BYTES,
     )
-
-
-def name_some(names: Sequence[str]) -> str:
-    """Return some names of nodes for a sentence, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def read_percentage(name: str, value: object) -> float:

@@ -15,7 +15,8 @@ Files and page use the same weights:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,13 +26,11 @@ if TYPE_CHECKING:
 Unit = Literal["percent", "bytes", "threads"]
 """The unit of an amount: percent of the interval, bytes allocated, or a number of threads."""
 
-Tally = Mapping["Kind", tuple[int, bool]]
-"""By kind, the number of threads, and whether the amount of any is above zero."""
+Tally = Counter[tuple["Kind", bool]]
+"""The number of threads by their kind, and by whether their amount is above zero."""
 
 NO_NAME = "(no name)"
 
-# Characters that need no escape.
-_PLAIN = re.compile(r"[ -:<-\[\]-~]*")
 _THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
 
 
@@ -87,23 +86,17 @@ def pool_label(thread: HotThread) -> str:
 
 
 def tally_of(report: HotThreadsReport) -> Tally:
-    """Count the threads of a report by their kinds."""
-    tally: dict[Kind, tuple[int, bool]] = {}
-    for thread in (thread for node in report.nodes for thread in node.threads):
-        threads, measured = tally.get(kind := kind_of(thread), (0, False))
-        tally[kind] = (threads + 1, measured or (thread.amount or 0) > 0)
-    return tally
+    """Count the threads of a report."""
+    return Counter((kind_of(thread), (thread.amount or 0) > 0) for node in report.nodes for thread in node.threads)
 
 
 def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
     """Return a measure for each kind of thread in the reports, that of the most threads first."""
-    total: dict[Kind, tuple[int, bool]] = {}
-    for kind, (threads, measured) in (item for tally in tallies for item in tally.items()):
-        before, measured_before = total.get(kind, (0, False))
-        total[kind] = (before + threads, measured or measured_before)
+    total = sum(tallies, Counter[tuple["Kind", bool]]())
+    threads = Counter(kind for kind, _ in total.elements())
     return tuple(
-        Measure(kind, "threads" if not measured else "bytes" if kind == "mem" else "percent")
-        for kind, (_, measured) in sorted(total.items(), key=lambda item: -item[1][0])
+        Measure(kind, "threads" if (kind, True) not in total else "bytes" if kind == "mem" else "percent")
+        for kind, _ in threads.most_common()
     ) or (Measure("cpu", "percent"),)
 
 
@@ -173,20 +166,11 @@ def on_one_line(text: str) -> str:
     Escape a name or a frame so that it can stand between semicolons.
 
     A semicolon becomes `\x3b`, a backslash two. Invisible characters (line ends, controls, marks that turn the
-    direction of writing) are written as Python writes them, and so is each byte that is not UTF-8: `\n` is `\x0a`.
+    direction of writing) are written as in a text of Python, and so is each byte that is not UTF-8: 0xff is `\udcff`.
     """
-    if _PLAIN.fullmatch(text):
-        return text
-    return "".join(rf"\x{ord(sign):02x}" if sign == ";" else visible(sign) for sign in text.replace("\\", r"\\"))
+    return "".join(map(visible, text.replace("\\", r"\\"))).replace(";", r"\x3b")
 
 
 def visible(sign: str) -> str:
-    r"""Return one character in a visible form: itself, or its number, such as `\x0a` or `\u2028`."""
-    if sign.isprintable():
-        return sign
-    number = ord(sign)
-    if 0xDC80 <= number <= 0xDCFF:  # noqa: PLR2004 - where PEP 383 puts the bytes
-        return rf"\x{number - 0xDC00:02x}"
-    if sign.isascii():
-        return rf"\x{number:02x}"
-    return rf"\u{number:04x}" if number <= 0xFFFF else rf"\U{number:08x}"  # noqa: PLR2004
+    r"""Return one character in a visible form: itself, or as in a text of Python, such as `\n` or `\u2028`."""
+    return sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 
 # Selectors of all nodes, and those that only the cluster resolves.
 _SPECIAL = ("*", "_all", "_local", "_master", "_cluster_manager")
-_LOAD_PERIODS = ("1m", "5m", "15m")
-# More nodes than this are a fault of the reply.
-_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,9 @@ class NodeCpu:
         """
         if selector in (self.node_id, *self.names) or selector in _SPECIAL or ":" in selector:
             return True
-        return "*" in selector and any(_pattern(selector).fullmatch(name) for name in self.names)
+        # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
+        pattern = ".*".join(map(re.escape, selector.split("*")))
+        return "*" in selector and any(re.fullmatch(pattern, name, re.DOTALL) for name in self.names)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +95,7 @@ class NodeStats:
             failures=failures,
             cluster_name=text_of(body.get("cluster_name")),
             # The list may be cut, or not be there.
-            failed=max(int(number_of(counts.get("failed"), _MOST_NODES) or 0), len(failures)),
+            failed=max(int(number_of(counts.get("failed")) or 0), len(failures)),
             measure=measure,
             containers={node_id: use for node_id, use in uses.items() if use is not None},
         )
@@ -144,12 +142,6 @@ class NodeStats:
         return replace(self, nodes=nodes, failures=(), failed=0)
 
 
-@lru_cache(maxsize=256)
-def _pattern(selector: str) -> re.Pattern[str]:
-    # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
-    return re.compile(".*".join(map(re.escape, selector.split("*"))), re.DOTALL)
-
-
 def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, Measure | None]) -> NodeCpu:
     percent, source = cpu
     return NodeCpu(
@@ -160,16 +152,12 @@ def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, M
         roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
         source=source,
-        load_average=_read_loads(mapping_at(node, "os")),
+        load_average=_read_loads(node),
     )
 
 
-def _read_loads(machine: Mapping[str, Any]) -> dict[str, float] | None:
-    # Elasticsearch 2 has one figure and 1 has three, both without the name of a period.
-    given = mapping_at(machine, "cpu").get("load_average", machine.get("load_average"))
-    if not isinstance(given, dict):
-        given = dict(zip(_LOAD_PERIODS, given if isinstance(given, list) else [given], strict=False))
-    loads = {period: number_of(load) for period, load in given.items()}
+def _read_loads(node: Mapping[str, Any]) -> dict[str, float] | None:
+    loads = {period: number_of(load) for period, load in mapping_at(node, "os", "cpu", "load_average").items()}
     return {period: load for period, load in loads.items() if load is not None} or None
 
 

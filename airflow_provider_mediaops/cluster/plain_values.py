@@ -8,25 +8,22 @@ from typing import Any, ClassVar, TypeVar, cast
 
 T = TypeVar("T")
 
-# A larger figure is a fault, and may not fit a float.
-_LARGEST = 1e9
-
-#: Figures of a cluster are lower; anything from here on is a fault. A container may have used cores for years, in
-#: nanoseconds; integers of databases and of metrics end a little above.
-HIGHEST_FIGURE = 9e18
+# Figures of a cluster are lower; anything from here on is a fault. A container may have used cores for years, in
+# nanoseconds; integers of databases and of metrics end a little above.
+_HIGHEST = 9e18
 
 
-def number_of(value: object, largest: float = _LARGEST) -> float | None:
+def number_of(value: object) -> float | None:
     """Return a number; None for another type, for NaN, and for one that is too large."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     # The comparison is false for NaN, too.
-    return float(value) if abs(value) < largest else None
+    return float(value) if abs(value) < _HIGHEST else None
 
 
 def figure_at(value: object, *path: str) -> float | None:
     """Return a figure of a cluster; None for no number, for one too large, and below zero, which means unknown."""
-    number = number_of(value_at(value, *path), HIGHEST_FIGURE)
+    number = number_of(value_at(value, *path))
     return number if number is not None and number >= 0 else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,8 +14,6 @@ from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 #: The size of the largest report that is read; a task takes no larger one either.
 MAX_REPORT_BYTES = MAX_LARGE_REPLY_BYTES
 
-_JSON_LIST = re.compile(r'\s*\[\s*["\[{\]]')
-_HEAD_BYTES = 4096
 _LONGEST_LINE = 80
 _STARTS = {
     b"\xff\xfe": "it is UTF-16; save it as UTF-8",
@@ -47,8 +44,6 @@ def read_reports(data: bytes) -> list[FileReport]:
     for start, kind in _STARTS.items():
         if data.startswith(start):
             raise NoReportError(kind)
-    if b"\0" in data[:_HEAD_BYTES]:
-        raise NoReportError("it is not text (it holds NUL bytes)")
     report = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape")).report
     if not report.understood:
         raise NoReportError(_other(report.render()))
@@ -64,17 +59,10 @@ def read_reports(data: bytes) -> list[FileReport]:
 
 
 def _other(text: str) -> str:
-    first = text.lstrip().partition("\n")[0].strip()
-    start = first[:15].lower()
-    # A line in the log of a server begins with a time in brackets.
     if error := _error_reply(text):
         return error
-    if first.startswith("{") or _JSON_LIST.match(text):
-        return "it is JSON, not the text of a report; a capture keeps the text in its .txt file"
-    if start.startswith(("<!doctype html", "<html")):
-        return "it is a web page, not the text of a report; a capture keeps the text in its .txt file"
-    shown = first if len(first) <= _LONGEST_LINE else f"{first[: _LONGEST_LINE - 1]}…"
-    return f"it holds no report of hot threads; its first line is {shown!r}"
+    first = readable(text.lstrip().partition("\n")[0].strip(), _LONGEST_LINE)
+    return f"it holds no report of hot threads, which a capture keeps in its .txt file; its first line is: {first}"
 
 
 def _error_reply(text: str) -> str:

@@ -133,7 +133,6 @@ def _node(node_id: str, node: Mapping[str, Any], before: Mapping[str, Any]) -> N
     # Since the start, the time that has passed is that for which the node is up.
     length_ms, collected_ms = counted["uptime_ms"], counted["collected_ms"]
     periods, throttled = counted["periods"], counted["throttled"]
-    pools_before = mapping_at(before, "thread_pool") if period else None
     return {
         "node_id": storable(node_id, _LONGEST_NAME),
         "node": storable(text_of(node.get("name")) or node_id, _LONGEST_NAME),
@@ -146,7 +145,7 @@ def _node(node_id: str, node: Mapping[str, Any], before: Mapping[str, Any]) -> N
             "milliseconds": collected_ms,
             "share_percent": round(min(100.0, 100 * collected_ms / length_ms), 1),
         },
-        "pools": _pools(mapping_at(node, "thread_pool"), pools_before),
+        "pools": _pools(mapping_at(node, "thread_pool"), counted),
         "throttling": None
         if periods is None or throttled is None
         else {"periods": int(periods), "throttled": int(throttled)},
@@ -155,7 +154,7 @@ def _node(node_id: str, node: Mapping[str, Any], before: Mapping[str, Any]) -> N
 
 def _between(before: _Counters, after: _Counters) -> _Counters | None:
     """Return the differences of two readings; None if they are of another start, or of the same moment."""
-    period = {name: _difference(after[name], before[name]) for name in after}
+    period = {name: _difference(after[name], before.get(name)) for name in after}
     return period if period["at_ms"] and period["uptime_ms"] else None
 
 
@@ -167,30 +166,22 @@ def _heap(memory: Mapping[str, Any]) -> Heap | None:
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
 
 
-def _pools(pools: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[Pool]:
+def _pools(pools: Mapping[str, Any], counted: _Counters) -> list[Pool]:
     found: list[Pool] = [
         {
             "pool": storable(name, _LONGEST_NAME),
             "active": int(figure_at(pool, "active") or 0),
             "queue": int(figure_at(pool, "queue") or 0),
-            "rejected": int(_rejected(name, pools, before)),
+            "rejected": int(counted[_rejections_of(name)] or 0),
         }
         for name, pool in pools.items()
     ]
-    shown = sorted((pool for pool in found if pool["queue"] or pool["rejected"]), key=_fullest_first)
-    return shown[:_MOST_POOLS]
+    shown = [pool for pool in found if pool["queue"] or pool["rejected"]]
+    return sorted(shown, key=lambda pool: (-pool["queue"], -pool["rejected"], pool["pool"]))[:_MOST_POOLS]
 
 
-def _rejected(name: str, pools: Mapping[str, Any], before: Mapping[str, Any] | None) -> float:
-    rejected = figure_at(pools, name, "rejected") or 0.0
-    if before is None:
-        return rejected
-    # A pool that is new has refused nothing in the period.
-    return max(0.0, rejected - (figure_at(before, name, "rejected") or 0.0)) if name in before else 0.0
-
-
-def _fullest_first(pool: Pool) -> tuple[int, int, str]:
-    return -pool["queue"], -pool["rejected"], pool["pool"]
+def _rejections_of(pool: str) -> str:
+    return f"rejected by {pool}"
 
 
 def _counters_of(node: Mapping[str, Any]) -> _Counters:
@@ -201,6 +192,7 @@ def _counters_of(node: Mapping[str, Any]) -> _Counters:
         if not name.endswith("Cycles")
     ]
     processor = mapping_at(node, "os", "cgroup", "cpu")
+    pools = mapping_at(node, "thread_pool")
     has_limit = (figure_at(processor, "cfs_quota_micros") or 0.0) > 0
     return {
         "at_ms": figure_at(node, "jvm", "timestamp"),
@@ -209,6 +201,7 @@ def _counters_of(node: Mapping[str, Any]) -> _Counters:
         "collected_ms": _sum(collectors, "collection_time_in_millis"),
         "periods": figure_at(processor, "stat", "number_of_elapsed_periods") if has_limit else None,
         "throttled": figure_at(processor, "stat", "number_of_times_throttled") if has_limit else None,
+        **{_rejections_of(name): figure_at(pool, "rejected") for name, pool in pools.items()},
     }
 
 

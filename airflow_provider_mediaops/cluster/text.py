@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.folded import visible
@@ -87,12 +88,12 @@ def in_what_was_read(percent: float) -> str:
     return "" if percent >= _NEARLY_ALL_PERCENT else f" in what was read, {share_in_words(percent)} of the text"
 
 
-def listed(names: tuple[str, ...], most: int = 3) -> str:
-    """Join names as a sentence does: `a, b and 3 more`."""
-    *rest, last = [readable(name) for name in names[:most]]
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Join names as a sentence does, `a, b and 3 more`; none is an empty text."""
+    words = [readable(name) for name in names[:most]]
     if len(names) > most:
-        return f"{', '.join([*rest, last])} and {len(names) - most} more"
-    return f"{', '.join(rest)} and {last}" if rest else last
+        words.append(f"{len(names) - most} more")
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def count(number: int, thing: str) -> str:

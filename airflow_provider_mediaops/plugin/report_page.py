@@ -90,10 +90,11 @@ def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> Runnin
         raise NothingToShowError(f"{file.name} is older than the text beside it, hence of another capture.")
     max_bytes = min(MAX_START_BYTES, MAX_PAGE_BYTES // len(fields.documents))
     head = read_head(file.read(max_bytes=max_bytes, is_whole=False))
-    if head.cut == "running_tasks":
+    tasks = head.values.get("running_tasks", "none")
+    if tasks is None:
         raise NothingToShowError(f"{file.name} says more about tasks than this page reads. Open the .html beside it.")
     try:
-        return RunningTasks.from_dict(head.values.get("running_tasks"))
+        return RunningTasks.from_dict(tasks)
     except ValueError as error:
         raise NothingToShowError(f"{file.name} holds no tasks.") from error
 

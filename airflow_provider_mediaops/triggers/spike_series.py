@@ -9,7 +9,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES, SpikeVerdict, name_some
+from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
@@ -47,7 +48,7 @@ class HotNodes:
         self._store_works = True
 
     def next(self, pause: float, deadline: float) -> CallFlow[NodeStats]:
-        """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        """Wait, then read, as a source of readings for :func:`airflow_provider_mediaops.waiting.wait`."""
         try:
             reading = yield from self._readings.next(pause, deadline)
         except MediaOpsError:
@@ -74,7 +75,7 @@ class HotNodes:
         if hot == self._kept or asyncio.get_running_loop().time() < self.arrives_at:
             return
         if cooled := [whose for whose in self._kept if whose not in hot]:
-            self._log(logging.INFO, f"Cooled down: {name_some(cooled)}.")
+            self._log(logging.INFO, f"Cooled down: {listed(cooled, 20)}.")
         self._kept = hot
         if self._store is None:
             return
@@ -102,7 +103,7 @@ async def spikes(
             log(level, sentence)
 
     loop = asyncio.get_running_loop()
-    judge = SpikeVerdict(hysteresis, loop.time)
+    judge = hysteresis.judge(loop.time)
     pace, progress = Pace(poll_interval, silent_fail=True), Progress(log_wait)
     pause, term = 0.0, Term(loop.time, loop.time())
     async with shared_cluster(conn_id) as cluster:
@@ -110,7 +111,7 @@ async def spikes(
         readings = HotNodes(hysteresis, shared, store=store, key=key, log=log)
         await readings.recall()
         while True:
-            outcome = await cluster.hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))
+            outcome = await cluster.hook.arun(wait(readings.next, judge, pace, progress, term, first_pause=pause))
             # Without a deadline and without a single poke, a wait ends in no other way.
             assert isinstance(outcome, Done)  # noqa: S101
             readings.arrives_at = loop.time() + _SECONDS_TO_ARRIVE

@@ -13,9 +13,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
-from airflow_provider_mediaops.cluster.cpu_watch import name_some
 from airflow_provider_mediaops.cluster.folded import folded, measures, tally_of
-from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery, is_plain, node_list
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
@@ -29,7 +29,7 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.folded import Tally
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport, Unparsed
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Merges of each shard are a kind of their own.
 _MOST_KINDS = 100
-_CHUNK_CHARACTERS = 1 << 20
+_MISSING = "A node that does not exist, failed, or did not answer within timeout has no section in it."
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 
@@ -83,9 +83,9 @@ class Capture:
     @property
     def missing(self) -> list[str]:
         """The nodes that were asked for, or gave their statistics, and are not in the report."""
-        present = {name for node in self.report.nodes for name in _names(node)}
+        present = {name for node in self.report.nodes for name in (node.node_id, node.name, node.host)}
         if self.stats is None:
-            return [entry for entry in _plain(self.selectors) if entry not in present]
+            return [entry for entry in _names_in(self.selectors) if entry not in present]
         silent = [node.label for node in self.stats.nodes if present.isdisjoint({node.node_id, node.name})]
         return silent + [entry for entry in self.stats.unknown(self.selectors) if entry not in present]
 
@@ -93,7 +93,7 @@ class Capture:
     def covers_no_requested_node(self) -> bool:
         """Whether the report covers none of the requested nodes. Does not parse the report."""
         if self.stats is None:
-            wanted = _plain(self.selectors)
+            wanted = _names_in(self.selectors)
         else:
             wanted = [name for node in self.stats.nodes for name in (node.node_id, node.name) if name]
         headers = (match[0] for match in _HEADER.finditer(self.text))
@@ -138,11 +138,10 @@ class Capture:
 
     @property
     def all_remarks(self) -> tuple[str, ...]:
-        """The remarks, and the missing nodes."""
-        if not self.missing:
-            return self.remarks
-        what = "A node that does not exist, failed, or did not answer within timeout has no section in it."
-        return (*self.remarks, f"Not in the report: {name_some(self.missing)}. {what}")
+        """The remarks, and the nodes that are missing in the statistics and in the report."""
+        gap = f"{self.stats.gap}." if self.stats and self.stats.gap else ""
+        missing = f"Not in the report: {listed(self.missing, 20)}. {_MISSING}" if self.missing else ""
+        return (*self.remarks, *filter(None, (gap, missing)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class PackedCapture:
     def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
         """Pack a capture."""
         return cls(
-            packed=_packed(capture.text),
+            packed=zlib.compress(capture.text.encode("utf-8", "surrogatepass"), level=1),
             tally=tally_of(capture.report),
             taken=capture.taken,
             cpu=capture.stats.nodes if capture.stats else None,
@@ -187,16 +186,6 @@ class PackedCapture:
         return parse(self.text)
 
 
-def _packed(text: str) -> bytes:
-    # In pieces, so that the bytes of a large text are not in memory as a whole.
-    compressor = zlib.compressobj(1)
-    pieces = [
-        compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogatepass"))
-        for start in range(0, len(text), _CHUNK_CHARACTERS)
-    ]
-    return b"".join([*pieces, compressor.flush()])
-
-
 def _now() -> datetime:
     return datetime.now(timezone.utc)
 
@@ -204,11 +193,10 @@ def _now() -> datetime:
 def take_capture(
     ask: Ask,
     query: HotThreadsQuery,
-    reading: Reading | None = None,
+    stats: NodeStats | None = None,
     *,
     now: Callable[[], datetime] = _now,
-    cause: str = "",
-    reason: Reason | None = None,
+    why: tuple[Reason | None, str] = (None, ""),
     sampler: TaskSampler | None = None,
 ) -> CallFlow[Capture]:
     """
@@ -216,103 +204,77 @@ def take_capture(
 
     The CPU is optional: if the cluster refuses or fails to return it, the capture is taken without it.
     """
-    if reading is None:
-        reading = yield from _read_cpu(ask, query)
+    remarks: tuple[str, ...] = ()
+    if stats is None:
+        try:
+            stats = yield from ask(node_stats(query.nodes))
+        except (AuthenticationError, ConnectionFailedError):
+            raise
+        except MediaOpsError as error:
+            remarks = (f"The capture is without the nodes' CPU: {error.message}",)
     call, taken, tasks = hot_threads(query), now(), None
     try:
         if sampler is None:
             text = yield from ask(call)
         else:
-            text, tasks = yield from sampler.beside(ask(call), query, reading.stats)
+            text, tasks = yield from sampler.beside(ask(call), query, stats)
     except (NotFoundError, InvalidReplyError) as error:
-        if error.reason != EMPTY_REPORT or reading.stats is None:
+        if error.reason != EMPTY_REPORT or stats is None:
             raise
-        raise _no_answer(query, reading.stats, error.context()) from error
-    capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken, cause, reason)
+        raise _no_answer(query, stats, error.context()) from error
+    reason, cause = why
+    capture = Capture(text, node_list(query.nodes), stats, remarks, taken, cause, reason)
     # A large report is not to be searched on an event loop.
     if capture.selectors and (yield Blocking(lambda: capture.covers_no_requested_node)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
-        raise _no_answer(query, reading.stats, about)
+        raise _no_answer(query, stats, about)
     if tasks is not None:
         yield Blocking(partial(capture.add_tasks, tasks))
     return capture
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The CPU of the nodes, read right before a capture; None if the cluster did not return it."""
-
-    stats: NodeStats | None
-    remarks: tuple[str, ...] = ()
-
-
-def _read_cpu(ask: Ask, query: HotThreadsQuery) -> CallFlow[Reading]:
-    try:
-        stats = yield from ask(node_stats(query.nodes))
-    except (AuthenticationError, ConnectionFailedError):
-        raise
-    except MediaOpsError as error:
-        return Reading(None, (f"The capture is without the nodes' CPU: {error.message}",))
-    return Reading(stats, (f"{stats.gap}.",) if stats.gap else ())
-
-
 def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str, Any]) -> ReplyTimeoutError:
     nodes = [node.label for node in stats.nodes] if stats else node_list(query.nodes) or ()
     return ReplyTimeoutError(
-        f"None of the nodes ({name_some(nodes)}) reported its hot threads within timeout={query.timeout}. Raise "
+        f"None of the nodes ({listed(nodes, 20)}) reported its hot threads within timeout={query.timeout}. Raise "
         "timeout if they are that busy.",
         **about,
     )
 
 
 def _json_of(capture: Capture) -> bytes:
-    report, tasks = capture.report, capture.running_tasks
-    # Node by node: the plain values of a whole report take several times the memory of its text.
-    written = BytesIO()
-    # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
-    circumstances = {
-        "taken": capture.taken and capture.taken.isoformat(timespec="milliseconds"),
-        "reason": capture.reason,
-        "cause": capture.cause,
-        "nodes_asked": capture.selectors and list(capture.selectors),
+    parts = {
+        # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
+        "capture": {
+            "taken": capture.taken and capture.taken.isoformat(timespec="milliseconds"),
+            "reason": capture.reason,
+            "cause": capture.cause,
+            "nodes_asked": capture.selectors and list(capture.selectors),
+        },
+        "running_tasks": capture.running_tasks and capture.running_tasks.to_dict(),
+        "statistics": capture.statistics,
+        "kinds": [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]],
+        "nodes": capture.report.nodes,
+        "unparsed": capture.report.unparsed,
     }
-    written.write(b'{\n "capture": ' + _indented(circumstances, 1) + b",\n")
-    if tasks is not None:
-        written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
-    if capture.statistics is not None:
-        written.write(b' "statistics": ' + _indented(capture.statistics, 1) + b",\n")
-    kinds = [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]]
-    written.write(b' "kinds": ' + _indented(kinds, 1) + b",\n")
-    written.write(b' "nodes": [')
-    for number, node in enumerate(report.nodes):
-        written.write(b",\n  " if number else b"\n  ")
-        written.write(_indented(_with_kinds(node), 2))
-    written.write(b'\n ],\n "unparsed": ' if report.nodes else b'],\n "unparsed": ')
-    written.write(_indented([piece.to_dict() for piece in report.unparsed], 1))
-    written.write(b"\n}")
+    known = {name: part for name, part in parts.items() if part is not None}
+    written = BytesIO()
+    # Piece by piece, and node by node: all at once take several times the memory of the text.
+    for piece in json.JSONEncoder(indent=1, allow_nan=False, default=_plain).iterencode(known):
+        written.write(piece.encode("ascii"))
     return written.getvalue()
 
 
-def _with_kinds(node: HotNode) -> dict[str, Any]:
-    """Return the values of a node, with the kinds of work of each thread."""
+def _plain(part: HotNode | Unparsed) -> dict[str, Any]:
+    """Return a part of a report in plain values, with the kinds of work of each thread."""
     from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
 
-    values = node.to_dict()
-    for thread, shown in zip(node.threads, values["threads"], strict=True):
+    values = part.to_dict()
+    for thread, shown in zip(getattr(part, "threads", ()), values.get("threads", ()), strict=True):
         shown["kinds"] = [work.to_dict() for work in works_of(thread)]
     return values
 
 
-def _indented(value: object, depth: int) -> bytes:
-    return json.dumps(value, indent=1, allow_nan=False).replace("\n", "\n" + " " * depth).encode("ascii")
-
-
-def _plain(selectors: Sequence[str] | None) -> list[str]:
+def _names_in(selectors: Sequence[str] | None) -> list[str]:
     # What only the cluster can resolve cannot be compared.
-    return [entry for entry in selectors or () if not (entry.startswith("_") or set("*?:") & set(entry))]
-
-
-def _names(node: HotNode) -> list[str]:
-    address = node.address or ""
-    names = (node.node_id, node.name, node.host, address, address.rpartition(":")[0])
-    return [name for name in names if name]
+    return [entry for entry in selectors or () if is_plain((entry,)) and "*" not in entry]

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
-from airflow_provider_mediaops.cluster.capture.model import Reading, take_capture
-from airflow_provider_mediaops.cluster.capture.plan import cause_of, reason_of
+from airflow_provider_mediaops.cluster.capture.model import take_capture
+from airflow_provider_mediaops.cluster.capture.plan import why
 from airflow_provider_mediaops.cluster.capture.summary import bounded
-from airflow_provider_mediaops.cluster.cpu_watch import SpikeVerdict, Streaks, name_some
+from airflow_provider_mediaops.cluster.cpu_watch import Streaks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Blocking, Clock, Wait
 from airflow_provider_mediaops.json_text import storable
@@ -63,27 +64,29 @@ def capture_when_hot(
     ``monotonic`` counts. A MediaOpsError means that the cluster refuses for good, an OSError that a capture cannot be
     kept. The log is called with a level of :mod:`logging` and a sentence.
     """
-    series = _Series(ask, plan, files, log, clock or Clock(), timed_out=timed_out, cause=cause)
+    clock = clock or Clock()
+    sampler = task_sampler(ask, clock, running_tasks=plan.running_tasks, show_queries=plan.show_queries)
+    series = _Series(ask, plan, files, log, clock, sampler, timed_out=timed_out, cause=cause)
     yield Blocking(files.check)
     if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
-    verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
+    streaks = Streaks(plan.watch)
     pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
-    term = Term(series.clock.monotonic, series.clock.monotonic(), deadline)
+    term = Term(clock.monotonic, clock.monotonic(), deadline)
     while True:
-        done = yield from wait(readings, verdict, pace, progress, term, first_pause=pause)
+        done = yield from wait(readings, streaks.judge(clock.monotonic), pace, progress, term, first_pause=pause)
         if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
         spike: Spike = done.value
-        query, reading = _limited(plan.query, spike)
+        query, stats = _limited(plan.query, spike, log)
         try:
-            yield from series.take(query, 1, reading)
+            yield from series.take(query, 1, stats)
         except MediaOpsError as error:
             if not _may_pass(error):
                 raise
             series.note(error, 1)
             pause = pace.after_failure(term.elapsed, error.retry_after)
-            nodes = name_some([node.label for node in spike.nodes])
+            nodes = listed([node.label for node in spike.nodes], 20)
             sentence = f"The capture of {nodes} failed, and the wait continues: {error.message}"
             progress.log_state((type(error), nodes), logging.WARNING, sentence)
             if not term.left:
@@ -105,12 +108,16 @@ def _may_pass(error: MediaOpsError) -> bool:
     return isinstance(error, TemporaryError) or error.reason == EMPTY_REPORT
 
 
-def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Reading]:
+def _limited(
+    query: HotThreadsQuery, spike: Spike, log: Callable[[int, str], None]
+) -> tuple[HotThreadsQuery, NodeStats]:
+    """Return the query of the hot nodes, unless they are too many for an address, and their reading."""
     ids = [node.node_id for node in spike.nodes]
     if len(",".join(ids)) <= _LONGEST_IDS:
-        return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=(), failed=0))
-    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
-    return query, Reading(spike.stats, (remark,))
+        return replace(query, nodes=ids), replace(spike.stats, nodes=spike.nodes, failures=(), failed=0)
+    what = "too many to be named in one request: the report is of all that were watched."
+    log(logging.WARNING, f"{len(ids)} nodes ran hot, {what}")
+    return query, spike.stats
 
 
 @dataclass(slots=True)
@@ -122,38 +129,34 @@ class _Series:
     files: CaptureFiles
     log: Callable[[int, str], None]
     clock: Clock
+    sampler: TaskSampler | None
     timed_out: bool = False
     cause: str | None = None
     _kept: list[dict[str, Any]] = field(default_factory=list)
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
     failed: int = 0
     _began: float = 0.0
-    _sampler: TaskSampler | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        running_tasks, show_queries = self.plan.running_tasks, self.plan.show_queries
-        self._sampler = task_sampler(self.ask, self.clock, running_tasks=running_tasks, show_queries=show_queries)
 
     def all_of(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
         """Take all captures; the first one is not to fail."""
         yield from self.take(query, 1)
         return (yield from self.go_on(query))
 
-    def take(self, query: HotThreadsQuery, number: int, reading: Reading | None = None) -> CallFlow[None]:
-        """Take a capture and keep it."""
+    def take(self, query: HotThreadsQuery, number: int, stats: NodeStats | None = None) -> CallFlow[None]:
+        """Take a capture, after a reading if there is one, and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
+        reason, cause = why(self.plan.watch, timed_out=self.timed_out)
         try:
             capture = yield from take_capture(
                 self.ask,
                 query,
-                reading,
+                stats,
                 now=self.clock.now,
-                cause=self.cause or cause_of(self.plan.watch, timed_out=self.timed_out),
-                reason=reason_of(self.plan.watch, timed_out=self.timed_out),
-                sampler=self._sampler,
+                why=(reason, self.cause or cause),
+                sampler=self.sampler,
             )
-            if reading:
+            if stats:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
             if self.files.shows_statistics and self._is_time_for_statistics(number):
                 capture.statistics = yield from read_statistics(self.ask, query)

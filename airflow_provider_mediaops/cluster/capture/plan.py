@@ -6,8 +6,8 @@ It loads no requests: operator and notifier check their arguments with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from airflow_provider_mediaops.arguments import (
@@ -36,19 +36,10 @@ Reason = Literal["spike", "time_limit", "at_once"]
 ON_TIMEOUT = ("skip", "fail", "capture")
 # The arguments about the wait, with their defaults.
 _WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
-_DEFAULTS = {
-    **QUERY_DEFAULTS,
-    **_WAIT,
-    "when_cpu_above": None,
-    "captures": 1,
-    "every": 10,
-    "running_tasks": False,
-    "show_queries": False,
-}
 # The values of these that fit all values of the others: they stand for templates until those are rendered.
 _STAND_INS = {"when_cpu_above": 0, "running_tasks": True}
-# Some thirty years: clocks and sockets overflow at longer times, and dates beyond are not dates.
-_LONGEST = 1e9
+# In seconds: no wait is shorter. Some thirty years: clocks and sockets overflow at longer times.
+_SHORTEST, _LONGEST = 1e-3, 1e9
 
 
 def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:
@@ -100,20 +91,13 @@ class TakenFor:
         )
 
 
-def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
-    """Return why a capture is taken, in words for the page."""
+def why(watch: CpuWatch | None, *, timed_out: bool = False) -> tuple[Reason, str]:
+    """Return why a capture is taken: in a word for programs, and in words for the page."""
     if watch is None:
-        return "at once, without waiting for high CPU"
+        return "at_once", "at once, without waiting for high CPU"
     long = f" for {watch.sustained_for:g} s" if watch.sustained_for else ""
     spike = f"CPU ≥ {watch.threshold:g} %{long}, {watch.require} of the watched nodes"
-    return f"at the time limit of the wait; not seen: {spike}" if timed_out else spike
-
-
-def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
-    """Return why a capture is taken, in a word for programs."""
-    if watch is None:
-        return "at_once"
-    return "time_limit" if timed_out else "spike"
+    return ("time_limit", f"at the time limit of the wait; not seen: {spike}") if timed_out else ("spike", spike)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +115,13 @@ class CapturePlan:
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "every"):
-            if not 0 < getattr(self, name) <= _LONGEST:
-                raise InvalidArgumentError(
-                    f"{name} is a number of seconds above 0, up to {_LONGEST:g}; not {getattr(self, name)!r}."
-                )
+            seconds = read_seconds(name, getattr(self, name), minimum=_SHORTEST, maximum=_LONGEST)
+            object.__setattr__(self, name, seconds)
+        captures = read_whole_number("captures", self.captures, minimum=1, maximum=MOST_CAPTURES)
+        object.__setattr__(self, "captures", captures)
         object.__setattr__(self, "on_timeout", read_choice("on_timeout", self.on_timeout, ON_TIMEOUT))
-        if type(self.captures) is not int or not 1 <= self.captures <= MOST_CAPTURES:
-            raise InvalidArgumentError(f"captures is a whole number, 1 to {MOST_CAPTURES}; not {self.captures!r}.")
+        for name in ("running_tasks", "show_queries"):
+            object.__setattr__(self, name, read_flag(name, getattr(self, name)))
         check_show_queries(running_tasks=self.running_tasks, show_queries=self.show_queries)
 
     @property
@@ -150,10 +134,10 @@ class CapturePlan:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> CapturePlan:
+    def from_dict(cls, values: Mapping[str, Any]) -> CapturePlan:
         """Make a plan again; ValueError for an invalid value, TypeError for the fields of another version."""
-        query, watch = HotThreadsQuery(**fields["query"]), fields["watch"]
-        return cls(**{**fields, "query": query, "watch": CpuWatch(**watch) if watch else None})
+        query, watch = HotThreadsQuery(**values["query"]), values["watch"]
+        return cls(**{**values, "query": query, "watch": CpuWatch(**watch) if watch else None})
 
 
 def check_capture(given: Mapping[str, Any], is_unknown: Callable[..., bool], default_timeout: float = 0.0) -> None:
@@ -167,32 +151,24 @@ def check_capture(given: Mapping[str, Any], is_unknown: Callable[..., bool], def
 
 def read_plan(given: Mapping[str, Any], default_timeout: float = 0.0) -> tuple[CapturePlan, float]:
     """Make the plan of the captures, and return it with the longest time to wait for a spike, in seconds."""
-    arguments = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
-    query = HotThreadsQuery(**{name: arguments[name] for name in QUERY_DEFAULTS})
+
+    def only(names: Iterable[str]) -> dict[str, Any]:
+        return {name: given[name] for name in names if name in given}
+
+    query, wait = HotThreadsQuery(**only(QUERY_DEFAULTS)), {**_WAIT, **only(_WAIT)}
     watch, limit = None, 0.0
-    if arguments["when_cpu_above"] is not None:
-        threshold = read_percentage("when_cpu_above", arguments["when_cpu_above"])
-        watch = CpuWatch(threshold, arguments["sustained_for"], query.nodes, arguments["require"])
-        limit = _limit(default_timeout if arguments["wait_timeout"] is None else arguments["wait_timeout"], watch)
-    elif waits := [name for name, default in _WAIT.items() if arguments[name] != default]:
+    if given.get("when_cpu_above") is not None:
+        threshold = read_percentage("when_cpu_above", given["when_cpu_above"])
+        watch = CpuWatch(threshold, wait["sustained_for"], query.nodes, wait["require"])
+        limit = _limit(default_timeout if wait["wait_timeout"] is None else wait["wait_timeout"], watch)
+    elif waits := [name for name, default in _WAIT.items() if wait[name] != default]:
         raise InvalidArgumentError(f"{' and '.join(waits)} are about the wait for a spike: give when_cpu_above, too.")
-    plan = CapturePlan(
-        query,
-        watch,
-        poll_interval=read_seconds("poll_interval", arguments["poll_interval"]),
-        on_timeout=arguments["on_timeout"],
-        captures=read_whole_number("captures", arguments["captures"]),
-        every=read_seconds("every", arguments["every"]),
-        running_tasks=read_flag("running_tasks", arguments["running_tasks"]),
-        show_queries=read_flag("show_queries", arguments["show_queries"]),
-    )
-    return plan, limit
+    own = only(field.name for field in fields(CapturePlan))
+    return CapturePlan(query, watch, **own), limit
 
 
 def _limit(wait_timeout: object, watch: CpuWatch) -> float:
-    limit = read_seconds("wait_timeout", wait_timeout)
-    if not 0 < limit < _LONGEST:
-        raise InvalidArgumentError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
+    limit = read_seconds("wait_timeout", wait_timeout, minimum=_SHORTEST, maximum=_LONGEST)
     if watch.sustained_for >= limit:
         raise InvalidArgumentError(
             f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the wait "

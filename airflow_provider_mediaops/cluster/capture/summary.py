@@ -24,21 +24,13 @@ MOST_BYTES = 46_000
 
 _HOTTEST = 5
 _KINDS_IN_LOG = 3
-# The maximum of entries, and of bytes as JSON, of each list in the summary of one capture.
+# The maximum of entries of each list in the summary of one capture, and of their bytes as JSON.
 _LISTED = 50
-_ROOM = {"nodes": 3_000, "cpu": 4_000, "missing": 1_500, "hottest": 2_800, "kinds": 1_800, "groups": 2_400}
+_ROOM = 2_500
+# The bytes of each list in the later captures of a series: the first of these with which the series fits in.
+_LATER_ROOMS = (_ROOM, 400, 0)
 _FAILURES_ROOM = 9_000
-# The entries that the later captures of a series keep, in the steps in which it is shortened.
-_SHORTER: tuple[dict[str, int], ...] = (
-    {},
-    {"nodes": 0, "cpu": 1, "hottest": 1, "kinds": 1, "missing": 0, "groups": 1},
-    dict.fromkeys(_ROOM, 0),
-)
 _LONGEST_NAME = 200
-# A group has three names beside that of its node, and the first one is kept whatever its size is.
-_LONGEST_GROUP_NAME = 80
-# A kind has an index and a frame.
-_LONGEST_KIND_NAME = 120
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
@@ -56,20 +48,17 @@ def summary_of(capture: Capture) -> dict[str, Any]:
         "missing": (capture.missing, name_of),
         "groups": (heaviest, _group),
     }
-    shown: dict[str, Any] = {}
-    left_out: dict[str, int] = {}
-    for name, (entries, write) in lists.items():
-        written = [write(entry) for entry in entries[:_LISTED]]
-        # The first of each list is named, however long its name is.
-        shown[name] = fitting(written, _ROOM[name]) or written[:1]
-        if len(entries) > len(shown[name]):
-            left_out[name] = len(entries) - len(shown[name])
+    summary = {
+        "bytes": len(capture.content("txt")),
+        "unparsed": len(capture.report.unparsed),
+        **{name: [write(entry) for entry in entries[:_LISTED]] for name, (entries, write) in lists.items()},
+        "left_out": {name: len(entries) - _LISTED for name, (entries, _) in lists.items() if len(entries) > _LISTED},
+    }
     if not capture.stats:
-        shown["cpu"] = None
+        summary["cpu"] = None
     if running is None:
-        del shown["groups"]
-    counts = {"bytes": len(capture.content("txt")), "unparsed": len(capture.report.unparsed)}
-    return {**counts, **shown, "left_out": left_out}
+        del summary["groups"]
+    return _shortened(summary, _ROOM)
 
 
 def hottest_sentence(capture: Capture) -> str:
@@ -93,7 +82,7 @@ def _hottest_words(capture: Capture) -> list[str]:
 
 def _share_of(kind: HotKind) -> str:
     caution = f" ({kind.caution})" if kind.caution else ""
-    return f"{kind.share_percent:.0f} % {readable(kind.label, _LONGEST_KIND_NAME)}{caution}"
+    return f"{kind.share_percent:.0f} % {readable(kind.label, _LONGEST_NAME)}{caution}"
 
 
 def _hottest(capture: Capture, most: int) -> list[tuple[HotNode, HotThread]]:
@@ -106,40 +95,38 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
     """
     Return a series of summaries that fits into an XCom: ``captures`` in order, and the newest ``failures``.
 
-    The first capture is kept whole. If the series is too large, the later captures keep their paths, their counts, the
-    hottest node and the hottest thread; then their paths and counts; and then the last captures are left out. Numbers
-    of omitted entries are in ``left_out`` of each capture, and that of omitted captures, as ``later_captures``, in
-    ``left_out`` of the first.
+    The first capture is kept whole. If the series is too large, the later captures keep the first entries of each list;
+    then their paths and counts; and then the last captures are left out. Numbers of omitted entries are in ``left_out``
+    of each capture, and that of omitted captures, as ``later_captures``, in ``left_out`` of the first.
     """
     kept = fitting(failures[::-1], _FAILURES_ROOM)[::-1]
     if not captures:
         return {"captures": [], "failures": kept}
+    first, *later = captures
     room = MOST_BYTES - json_size(kept)
-    for most in _SHORTER:
-        series = [captures[0], *(_shortened(later, most) for later in captures[1:])]
+    for list_room in _LATER_ROOMS:
+        series = [first, *(_shortened(each, list_room) for each in later)]
         if json_size(series) <= room:
             return {"captures": series, "failures": kept}
     # The number of those that are left out takes some bytes, too.
     fitted = fitting(series, room - len(', "later_captures": 99')) or series[:1]
-    left_out = {**captures[0].get("left_out", {}), "later_captures": len(series) - len(fitted)}
-    return {"captures": [{**captures[0], "left_out": left_out}, *fitted[1:]], "failures": kept}
+    left_out = {**first.get("left_out", {}), "later_captures": len(series) - len(fitted)}
+    return {"captures": [{**first, "left_out": left_out}, *fitted[1:]], "failures": kept}
 
 
-def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
+def _shortened(summary: dict[str, Any], room: int) -> dict[str, Any]:
+    """Cut each list to so many bytes as JSON."""
+    lists = {name: fitting(entries, room) for name, entries in summary.items() if isinstance(entries, list)}
     left_out = dict(summary.get("left_out", {}))
-    lists: dict[str, Any] = {}
-    for name, number in most.items():
-        # Of the CPU there may be no list.
-        if entries := summary.get(name):
-            lists[name] = entries[:number]
-            if len(entries) > number:
-                left_out[name] = left_out.get(name, 0) + len(entries) - number
+    for name, entries in lists.items():
+        if cut := len(summary[name]) - len(entries):
+            left_out[name] = left_out.get(name, 0) + cut
     return {**summary, **lists, "left_out": left_out}
 
 
-def name_of(text: str | None, longest: int = _LONGEST_NAME) -> str | None:
+def name_of(text: str | None) -> str | None:
     """Return a name as the summary holds it."""
-    return text and storable(text, longest)
+    return text and storable(text, _LONGEST_NAME)
 
 
 def _label(node: HotNode) -> str | None:
@@ -155,9 +142,9 @@ def _group(pair: tuple[NodeTasks, TaskGroup]) -> dict[str, Any]:
     # Neither the query nor its shape: an XCom is read by others than the files.
     return {
         "node": name_of(node.label),
-        "action": name_of(group.action, _LONGEST_GROUP_NAME),
-        "opaque_id": name_of(group.opaque_id, _LONGEST_GROUP_NAME),
-        "index": name_of(group.index, _LONGEST_GROUP_NAME),
+        "action": name_of(group.action),
+        "opaque_id": name_of(group.opaque_id),
+        "index": name_of(group.index),
         "seen": group.seen,
         "running": group.running,
         "longest_ms": group.longest_ms,
@@ -167,7 +154,7 @@ def _group(pair: tuple[NodeTasks, TaskGroup]) -> dict[str, Any]:
 
 def _kind(kind: HotKind) -> dict[str, Any]:
     return {
-        name: name_of(value, _LONGEST_KIND_NAME) if isinstance(value, str) else value
+        name: name_of(value) if isinstance(value, str) else value
         for name, value in kind.to_dict().items()
         # The same sentence for each capture.
         if name != "look"

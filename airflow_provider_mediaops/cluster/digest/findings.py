@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING
+from airflow_provider_mediaops.cluster.comparison import NO_STACK
 from airflow_provider_mediaops.cluster.digest.model import MOST_STACKS
 from airflow_provider_mediaops.cluster.folded import on_one_line
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
 from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
 
@@ -132,7 +133,7 @@ def _ranked(frames: Frames) -> list[tuple[str, Row]]:
 
 
 def _is_wait(name: str) -> bool:
-    return name in WAITING or name == NO_STACK
+    return name == NO_STACK or is_wait(name)
 
 
 def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[str, Any]:

@@ -8,15 +8,14 @@ deepest frame. If no frame tells one, the thread's pool does, and the label says
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from airflow_provider_mediaops.cluster.comparison import WAITING, method_of
+from airflow_provider_mediaops.cluster.comparison import method_of
 from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, node_label, pool_label
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, WAIT, kinds_of_work
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, kinds_of_work
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Measure
@@ -34,9 +33,6 @@ _REMEMBERED_FRAMES = 5_000
 _REMEMBERED_STACKS = 200
 # What is longer was made up, and its beginning counts. So the time is linear in the length of a report.
 _LONGEST_FRAME = 500
-_WORD = re.compile(r"\w+")
-# Names are found by their first characters.
-_KEY = 4
 _MERGED_SHARD = re.compile(r"\[([^\[\]]{1,255})\]\[([0-9]{1,9})\]: Lucene Merge Thread")
 
 
@@ -91,7 +87,7 @@ class HotKind:
     @property
     def look(self) -> str:
         """Return what to look at next."""
-        return self.kind.advice(knows_index=self.index is not None)
+        return self.kind.look
 
     @property
     def method(self) -> str:
@@ -196,10 +192,14 @@ def label_of(frames: Sequence[str], pool: str = "") -> Label:
     told = _told_by_frames(tuple(frame[:_LONGEST_FRAME] for frame in frames))
     if told is not None:
         return told
-    if frames and (method := method_of(frames[0][:_LONGEST_FRAME])) in WAITING:
-        return Label(WAIT, "frame", method)
-    kind = _rules().by_pool.get(pool)
+    kind = _kinds_of_pools().get(pool)
     return Label(OTHER, "nothing") if kind is None else Label(kind, "pool")
+
+
+def is_wait(method: str) -> bool:
+    """Return whether a thread waits, and does not work, if the method is on top of its stack."""
+    told, _ = _signs_in(method[:_LONGEST_FRAME])
+    return any(kind.family == "idle" for kind in told)
 
 
 def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
@@ -211,88 +211,45 @@ def merged_shard(thread: HotThread) -> tuple[str | None, int | None]:
 @lru_cache(_REMEMBERED_STACKS)
 def _told_by_frames(frames: tuple[str, ...]) -> Label | None:
     """Return the kind of the highest rank, of the deepest frame among equal ones."""
-    kinds = _rules().kinds
-    excluded: set[int] = set()
-    candidates: list[tuple[int, int, int]] = []
-    for depth, frame in enumerate(frames):
-        told, excludes = _signs_in(frame)
-        excluded.update(excludes)
-        for number in told:
-            kind = kinds[number]
-            if not kind.within or depth < kind.within:
-                candidates.append((-kind.rank, depth, number))
-    for _, depth, number in sorted(candidates):
-        if number not in excluded:
-            return Label(kinds[number], "frame", method_of(frames[depth]))
-    return None
+    signs = [_signs_in(frame) for frame in frames]
+    excluded = {kind.id for _, excludes in signs for kind in excludes}
+    told = [
+        (kind, frames[depth])
+        for depth, (tells, _) in enumerate(signs)
+        for kind in tells
+        if kind.id not in excluded and (not kind.within or depth < kind.within)
+    ]
+    if not told:
+        return None
+    # Of equal ones, the first.
+    kind, frame = max(told, key=lambda pair: pair[0].rank)
+    return Label(kind, "frame", method_of(frame))
 
 
 @lru_cache(_REMEMBERED_FRAMES)
-def _signs_in(frame: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the numbers of the kinds that a frame tells, and of those that it excludes."""
-    rules, method = _rules(), method_of(frame)
-    told: set[int] = set()
-    excluded: set[int] = set()
-    for sign in rules.signs_in(method):
-        told.update(sign.tells)
-        excluded.update(sign.excludes)
-    return tuple(sorted(told)), tuple(sorted(excluded))
+def _signs_in(frame: str) -> tuple[tuple[KindOfWork, ...], tuple[KindOfWork, ...]]:
+    """Return the kinds that a frame tells, and those that it excludes."""
+    method = method_of(frame)
+    names = {name for name, part in _names() if part in method and _pattern_of(name).search(method)}
+    if not names:
+        return (), ()
+    told = tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.frames))
+    return told, tuple(kind for kind in kinds_of_work() if not names.isdisjoint(kind.unless))
 
 
-@dataclass(slots=True)
-class _Sign:
-    """A name of the table, with the numbers of the kinds that it tells and excludes."""
-
-    name: str
-    tells: list[int] = field(default_factory=list)
-    excludes: list[int] = field(default_factory=list)
+@cache
+def _names() -> tuple[tuple[str, str], ...]:
+    """Return the names of the table, each with its longest part without an asterisk, which is found quickly."""
+    names = dict.fromkeys(name for kind in kinds_of_work() for name in (*kind.frames, *kind.unless))
+    return tuple((name, max(name.split("*"), key=len)) for name in names)
 
 
-class _Rules:
-    """The names of a table, found by their first characters at the beginning of each word."""
-
-    def __init__(self, kinds: Sequence[KindOfWork]) -> None:
-        self.kinds = kinds
-        signs: dict[str, _Sign] = {}
-        for number, kind in enumerate(kinds):
-            for name in kind.frames:
-                signs.setdefault(name, _Sign(name)).tells.append(number)
-            for name in kind.unless:
-                signs.setdefault(name, _Sign(name)).excludes.append(number)
-        self._plain: dict[str, list[tuple[str, bool, _Sign]]] = defaultdict(list)
-        self._with_gaps: list[tuple[str, re.Pattern[str], _Sign]] = []
-        for sign in signs.values():
-            beginning = sign.name.removesuffix("*")
-            if "*" in beginning or len(beginning) < _KEY:
-                self._with_gaps.append((max(sign.name.split("*"), key=len), _pattern_of(sign.name), sign))
-            else:
-                is_open = beginning != sign.name or beginning.endswith(".")
-                self._plain[beginning[:_KEY]].append((beginning, is_open, sign))
-        self.by_pool = {pool: kind for kind in kinds for pool in kind.pools}
-
-    def signs_in(self, method: str) -> Iterator[_Sign]:
-        """Yield the signs in a frame's class and method."""
-        for word in _WORD.finditer(method):
-            start = word.start()
-            for beginning, is_open, sign in self._plain.get(method[start : start + _KEY], ()):
-                if method.startswith(beginning, start):
-                    end = start + len(beginning)
-                    if is_open or not _is_of_word(method[end : end + 1]):
-                        yield sign
-        for part, pattern, sign in self._with_gaps:
-            if part in method and pattern.search(method):
-                yield sign
-
-
-def _is_of_word(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
-
-
+@cache
 def _pattern_of(name: str) -> re.Pattern[str]:
     end = "" if name.endswith((".", "*")) else r"(?!\w)"
     return re.compile(r"(?<!\w)" + r"\w*".join(map(re.escape, name.split("*"))) + end)
 
 
 @cache
-def _rules() -> _Rules:
-    return _Rules(kinds_of_work())
+def _kinds_of_pools() -> dict[str, KindOfWork]:
+    return {pool: kind for kind in kinds_of_work() for pool in kind.pools}

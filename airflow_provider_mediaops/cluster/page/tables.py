@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_mediaops.cluster.comparison import WAITING
 from airflow_provider_mediaops.cluster.cpu_measure import measure_name
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
 from airflow_provider_mediaops.cluster.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def method_cell(method: str) -> Cell:
     package, dot, name = method.rpartition(".")
     package, second_dot, cls = package.rpartition(".")
     shown = readable(f"{cls}{dot}{name}")
-    return Cell(text=shown, before=readable(f"{package}{second_dot}"), after="a wait" if method in WAITING else "")
+    return Cell(text=shown, before=readable(f"{package}{second_dot}"), after="a wait" if is_wait(method) else "")
 
 
 def _nodes_cell(nodes: Sequence[str]) -> Cell:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from airflow_provider_mediaops.cluster.cpu_watch import name_some
 from airflow_provider_mediaops.cluster.query import check_show_queries
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
     MAX_LIST_BYTES,
@@ -24,6 +23,7 @@ from airflow_provider_mediaops.cluster.running_tasks.replies import (
     task_list,
     thread_pools,
 )
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
     InvalidReplyError,
     MediaOpsError,
@@ -248,7 +248,7 @@ class _LookSeries:
                 waiting = f"{queue:,} tasks wait in its thread pools, and to list them would be a load of its own"
                 sampling.node_remarks[node] = [f"Its tasks were not listed: {waiting}."]
         if huge := [sampling.nodes[node] or node for node in sampling.node_remarks]:
-            sampling.warn(f"The tasks of {name_some(huge)} were not listed: too many wait in the thread pools.")
+            sampling.warn(f"The tasks of {listed(huge, 20)} were not listed: too many wait in the thread pools.")
         # The statistics of shards need the same permission.
         self._may_read_shards = True
         self._is_dense = all(queues[node] <= _SHORT_QUEUE for node in self.asked)

@@ -13,20 +13,18 @@ from airflow_provider_mediaops.cluster.cpu_watch import (
     CpuWatch,
     Hysteresis,
     Spike,
-    SpikeVerdict,
     Streaks,
     described,
 )
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
-from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay
+from tests.unit.call_flows import FakeClock, pauses_of, replay, replayed_readings
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Response, Step
+    from airflow_provider_mediaops.http.exchange import Response, Step, TransportError
 
 HOT, COOL, UNKNOWN = 95, 10, None
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
@@ -60,8 +58,8 @@ class Waited:
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
         flow = wait(
-            ReplayedReadings(lambda: watch.look(client.ask), monotonic),
-            SpikeVerdict(streaks or Streaks(watch), monotonic),
+            replayed_readings(lambda: watch.look(client.ask), monotonic),
+            (streaks or Streaks(watch)).judge(monotonic),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
             progress or Progress(lambda *told: self.told.append(told)),
             Term(monotonic, monotonic(), deadline),
@@ -197,18 +195,6 @@ def test_streak_outlives_a_wait_that_is_gone_on_with() -> None:
 
 
 class TestTold:
-    def test_each_change_of_state_is_told_once(self) -> None:
-        slow = TransportError(Failure.TIMEOUT, "no reply")
-        waited = Waited(CpuWatch(85), ONE_COOL, ONE_COOL, DOWN, DOWN, slow, ONE_COOL, ONE_HOT, interval=10)
-        assert [(level, sentence[:22]) for level, sentence in waited.told] == [
-            (20, "Waiting: no node's CPU"),
-            (30, "Trying again in 10 s: "),
-            (30, "Trying again in 10 s: "),
-            (20, "Waiting: no node's CPU"),
-            (20, "Seen: CPU at 85 % or m"),
-        ]
-        assert waited.pauses == [10] * 6
-
     def test_spike_seen_again_after_a_wait_is_told_again_and_else_once(self) -> None:
         told: list[str] = []
         progress = Progress(lambda _, sentence: told.append(sentence))
@@ -305,35 +291,9 @@ def test_a_spike_of_thousands_of_nodes_is_told_once(sustained_for: float) -> Non
 
 
 class TestRestart:
-    @pytest.mark.parametrize("require", ["any", "all"])
-    def test_node_that_was_hot_is_not_told_again(self, require: Any) -> None:
-        before, after = watching(require=require), watching(require=require)
-        told(before, {"a": 90})
-        after.restore(list(before.hot))
-        assert after.hot == before.hot
-        assert told(after, {"a": 90}, {"a": 5}, {"a": 90}) == ["", "", "a"]
-
-    @pytest.mark.parametrize("stored", [None, "id_a", {"hot": ["id_a"]}, [1], [["id_a"]]])
-    def test_stored_state_that_is_not_understood_changes_nothing(self, stored: object) -> None:
-        hysteresis = watching()
-        with pytest.raises(ValueError, match="no list of nodes"):
-            hysteresis.restore(stored)
-        assert told(hysteresis, {"a": 90}) == ["a"]
-
     def test_nodes_that_never_come_back_do_not_pile_up(self) -> None:
         hysteresis = watching()
         for number in range(1100):
             hysteresis.add(reading(**{f"n{number}": 90.0}), float(number))
         assert len(hysteresis.hot) == 1000
         assert hysteresis.hot[-1] == "id_n1099"
-
-    def test_stored_state_is_bounded(self) -> None:
-        hysteresis = watching()
-        hysteresis.restore([f"id_{number}" for number in range(2500)])
-        assert hysteresis.hot == tuple(f"id_{number}" for number in range(1500, 2500))
-
-
-@pytest.mark.parametrize("clear_below", [0, -1, 85.1, float("nan")])
-def test_where_it_clears_lies_below_the_threshold(clear_below: float) -> None:
-    with pytest.raises(ValueError, match=r"^clear_below is a percentage above 0 and up to the threshold \(85\)"):
-        watching(clear_below=clear_below)

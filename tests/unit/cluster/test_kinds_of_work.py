@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, label_of, merged_shard
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work, read_kinds
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of
+from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
@@ -69,19 +68,6 @@ def test_no_label_and_no_pool_is_there_twice(values: list[str]) -> None:
     assert len(set(values)) == len(values)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\nframe = c.", "The kind a.b has no field frame."),
-        ("[a.b]\nlabel = A\nrank = high\nlook = B.", "high"),
-        ("[a.b]\nlabel = A\nrank = 1\nlook = B.\n[a.b]\nlabel = A\nrank = 1\nlook = B.", "already exists"),
-    ],
-)
-def test_table_with_an_unknown_field_a_bad_number_or_a_kind_twice_is_refused(text: str, message: str) -> None:
-    with pytest.raises((ValueError, configparser.Error), match=re.escape(message)):
-        read_kinds(text)
-
-
 @pytest.mark.parametrize("kind", TELLING, ids=[kind.id for kind in TELLING])
 def test_example_frame_of_each_kind_tells_it_with_and_without_its_module(kind: KindOfWork) -> None:
     bare = kind.example.rpartition("//")[2]
@@ -137,6 +123,7 @@ STACKS: dict[str, tuple[list[str], str]] = {
         ["org.apache.lucene.search.Weight$DefaultBulkScorer.scoreAll(Weight.java:1)", QUERY_PHASE],
         "search.other",
     ),
+    "a name ends where its word does": (["java.util.concurrent.ThreadPoolExecutor.getTaskCount(T.java:1)"], "other"),
     "compressing stored fields is indexing": ([DEFLATE, f"{MODE}Compressor.compress(D.java:1)"], "index.buffer"),
     "decompressing them is fetching": ([f"{MODE}Decompressor.decompress(D.java:1)"], "fetch.stored_fields"),
     "compressing elsewhere is the network": (
@@ -165,6 +152,18 @@ def test_stack_without_a_telling_frame_is_labelled_by_its_pool_and_says_so() -> 
 def test_stack_that_only_waits_is_idle_whatever_its_pool_does() -> None:
     told = label_of([PARK, "java.base@21/java.util.concurrent.LinkedTransferQueue.xfer(L.java:1)"], "search")
     assert (told.kind.family, told.told_by) == ("idle", "frame")
+
+
+@pytest.mark.parametrize(
+    ("method", "waits"),
+    [
+        *(("jdk.internal.misc.Unsafe.park", True), ("sun.misc.Unsafe.park", True), ("java.lang.Object.wait0", True)),
+        *(("java.lang.Thread.sleep", True), ("sun.nio.ch.EPoll.wait", True), ("sun.nio.ch.Net.poll", True)),
+        *(("io.netty.channel.epoll.Native.epollWait0", True), ("java.lang.Thread.run", False), ("(no stack)", False)),
+    ],
+)
+def test_method_of_the_jdk_or_of_netty_in_which_a_thread_waits_is_known(method: str, *, waits: bool) -> None:
+    assert is_wait(method) is waits
 
 
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:
@@ -228,16 +227,6 @@ def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:
     text = section("n1", thread("elasticsearch[n1][merge][T#1]", cpu(20.0), stack(10, RUN)))
     [row] = kinds_in(text).values()
     assert (row.label, row.index, row.caution) == ("Merging segments", None, "by its thread pool only")
-
-
-def test_index_in_the_name_of_a_thread_that_does_not_merge_is_not_shown() -> None:
-    report = parse(
-        section("n1", thread("elasticsearch[n1][[logs][0]: Lucene Merge Thread #1]", cpu(9.0), stack(9, SCRIPT)))
-    )
-    [only] = report.nodes[0].threads
-    assert merged_shard(only) == ("logs", 0)
-    [row] = hot_kinds(report, measures([report])[0])
-    assert (row.kind.id, row.index) == ("search.script", None)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from tests.unit.search_cluster import error, node_id, replied, stats
 
 # As public threads show them.
 ES_1 = {
-    "os": {"load_average": [7.6, 6.1, 5.0], "cpu": {"sys": 4, "user": 17, "idle": 78, "usage": 21}},
+    "os": {"cpu": {"sys": 4, "user": 17, "idle": 78, "usage": 21}},
     "process": {"cpu": {"percent": 340, "sys_in_millis": 1, "total_in_millis": 3}},
 }
-ES_2 = {"os": {"cpu_percent": 96, "load_average": 7.6}, "process": {"cpu": {"percent": 12, "total_in_millis": 13_610}}}
+ES_2 = {"os": {"cpu_percent": 96}, "process": {"cpu": {"percent": 12, "total_in_millis": 13_610}}}
 #: The machine at rest, and the container in it at its limit.
 THROTTLED = {"os": {"cpu": {"percent": 6}}, "process": {"cpu": {"percent": 98}}}
 QUOTA, PERIOD = 200_000, 100_000
@@ -228,17 +228,6 @@ def test_a_node_without_a_name_is_called_by_its_id() -> None:
     assert only_node(name="node-1").label == "node-1"
 
 
-MEANT = ("abc", "node-1", "es1.example", "10.0.0.1:9300", "10.0.0.1", "10.0.*", "node-*", "_local", "rack:r1")
-
-
-@pytest.mark.parametrize(
-    ("selector", "meant"), [*((each, True) for each in MEANT), ("node-10", False), ("ab*", False), ("", False)]
-)
-def test_node_is_meant_by_its_names_and_by_patterns(selector: str, meant: bool) -> None:  # noqa: FBT001
-    node = only_node(name="node-1", host="es1.example", ip="10.0.0.1:9300")
-    assert node.is_meant_by(selector) is meant
-
-
 def test_entry_that_means_no_node_is_unknown() -> None:
     found = NodeStats((NodeCpu("abc", name="node-1"),))
     assert found.unknown(None) == []
@@ -274,21 +263,7 @@ def test_nodes_that_failed_are_counted_with_and_without_a_list(counts: Any, fail
     assert (found.failed, found.gap) == (failed, gap)
 
 
-@pytest.mark.parametrize(
-    ("machine", "load"),
-    [
-        ({"cpu": {"load_average": {"1m": 2.5}}}, {"1m": 2.5}),
-        ({"load_average": 7.6}, {"1m": 7.6}),
-        ({"load_average": [7.6, 6.1, 5.0]}, {"1m": 7.6, "5m": 6.1, "15m": 5.0}),
-        ({"load_average": [7.6] * 9}, {"1m": 7.6, "5m": 7.6, "15m": 7.6}),
-        ({"load_average": "high"}, None),
-        ({}, None),
-    ],
-)
-def test_the_load_is_read_in_each_version(machine: Any, load: Any) -> None:
-    assert only_node(os=machine).load_average == load
-
-
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(["nodes", "_nodes", "cluster_name"]), json_values))
 def test_any_object_is_read_and_no_cpu_is_below_zero(body: dict[str, Any]) -> None:
     for node in NodeStats.read(body).nodes:
@@ -296,7 +271,7 @@ def test_any_object_is_read_and_no_cpu_is_below_zero(body: dict[str, Any]) -> No
 
 
 NODES = (
-    NodeCpu("id_1", name="data-1", host="one.example", percent=1.0),
+    NodeCpu("id_1", name="data-1", host="one.example", ip="10.0.0.1:9300", percent=1.0),
     NodeCpu("id_2", name="data-2", host="two.example", percent=2.0),
     NodeCpu("id_3", name="Master", host="one.example", percent=3.0),
     NodeCpu("id_4", name="four", host=None, percent=4.0),
@@ -330,6 +305,8 @@ def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> Non
         ("data-2,data-2,id_2", "id_2"),
         ("id_1", "id_1"),
         ("nobody,data-1", "id_1"),
+        *((address, "id_1") for address in ("10.0.0.1", "10.0.*")),
+        *((special, "id_1 id_2 id_3 id_4 id_5 id_6") for special in ("_local", "_master", "rack:r1")),
         ("one.example", "id_1 id_3"),
         ("data-*", "id_1 id_2"),
         ("*.example", "id_1 id_2 id_3"),
@@ -338,7 +315,7 @@ def test_list_that_only_the_cluster_resolves_is_not_plain(selection: str) -> Non
         # Nothing but a star is special.
         ("od[d]?.+", "id_5"),
         ("od[d]*", "id_5"),
-        *((nobody, "") for nobody in ("nobody", "master", "data-?", "data-[12]", "x*", "DATA-*")),
+        *((nobody, "") for nobody in ("nobody", "master", "*.exampl", "data-?", "data-[12]", "x*", "DATA-*")),
     ],
 )
 def test_selection_leaves_the_nodes_that_are_meant(selection: str | None, ids: str) -> None:

@@ -109,7 +109,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"nodes": [None]}, "an entry of nodes is a text"),
     ({"require": "most"}, "require is any or all"),
     ({"require": ["any"]}, "require is any or all"),
-    ({"reading_interval": 0}, "reading_interval is a number of seconds above 0"),
+    ({"reading_interval": 0}, "reading_interval is a number of seconds, 0.001 or more"),
     ({"poll_interval": -1}, "poll_interval is a number, 0 or more"),
     ({"cluster_conn_id": ""}, "cluster_conn_id is the id of a connection"),
     ({"cluster_conn_id": None}, "cluster_conn_id is the id of a connection"),
