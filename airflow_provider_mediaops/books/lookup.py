@@ -30,6 +30,7 @@ from airflow_provider_mediaops.exceptions import (
     PermanentError,
 )
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait, observed
+from airflow_provider_mediaops.http.retry import Attempts
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
@@ -61,12 +62,14 @@ class RequestCount:
     def observe(self, flow: CallFlow[T], inspect: Callable[[object], None] | None = None) -> CallFlow[T]:
         """Count the requests of a call flow."""
 
-        def on_step(step: Step) -> None:
+        def on_step(step: Step) -> CallFlow[Step]:
+            yield from ()
             if isinstance(step, Request):
                 self.total += 1
                 self.number = self.send()
             elif isinstance(step, Wait) and step.is_retry:
                 self.contact.trouble = step.reason
+            return step
 
         def on_reply(reply: object) -> None:
             if isinstance(reply, Response):
@@ -152,7 +155,7 @@ class Finder:
 
     def _find(self, call: Call[T], *, only_proof: bool = False) -> CallFlow[T]:
         isbn13 = call.request.path.removeprefix(BOOK_PATH)
-        attempts = self.client.retry.start(self.client.clock)
+        attempts = Attempts(self.client.retry, self.client.clock)
         # A probe that is not found is not waited for here: the attempts of the call bound that.
         held = HeldNotFounds(self._evidence, patience_seconds=0.0)
         count = RequestCount(held.send)

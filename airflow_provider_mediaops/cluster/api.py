@@ -65,7 +65,7 @@ def hot_threads(query: HotThreadsQuery) -> Call[str]:
         params=tuple((name, _word(value)) for name, value in given.items() if value != QUERY_DEFAULTS[name]),
         headers={"Accept": "text/plain, */*;q=0.5"},
         read_timeout=query.read_timeout,
-        large_reply=True,
+        max_bytes=None,
         kind="hot_threads",
     )
     return Call(request, lambda response: _read_text(query, request, response))

@@ -173,21 +173,14 @@ class AwsAuth(Auth):
         """The secret access key and the session token."""
         return tuple(filter(None, (self._frozen.secret_key, self._frozen.token))) if self._frozen else ()
 
-    @property
-    def ready(self) -> bool:
-        """Whether there are credentials."""
-        return self._frozen is not None
-
     def prepare(self, send: Ask) -> CallFlow[None]:
         """Take the credentials that hold now: botocore may fetch new ones, which blocks."""
         yield Blocking(self._freeze)
 
-    def is_expired(self, error: AuthenticationError) -> bool:
-        """Return whether the temporary credentials were over before their time."""
-        return AWS_TOKEN_EXPIRED in error.message
-
-    def invalidate(self, refused: Request) -> bool:
-        """Drop the session, unless another call has new credentials since; the next request makes another."""
+    def invalidate(self, refused: Request, error: AuthenticationError) -> bool:
+        """Drop a session whose credentials were over before their time, unless another call has new ones since."""
+        if AWS_TOKEN_EXPIRED not in error.message:
+            return False
         with self._lock:
             if refused.headers.get("X-Amz-Security-Token") == self._frozen.token:
                 self._credentials = None

@@ -48,8 +48,10 @@ _TRANSPORT_HEADERS = frozenset(
         "content-length",
         "expect",
         "host",
+        "keep-alive",
         "range",
         "te",
+        "trailer",
         "transfer-encoding",
         "upgrade",
     }

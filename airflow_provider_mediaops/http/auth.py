@@ -8,26 +8,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
-from airflow_provider_mediaops.http.exchange import Blocking, Call, Clock, Request, Response, Wait
+from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.http.errors import ErrorRules
+from airflow_provider_mediaops.http.exchange import Blocking, Call, Clock, Request, Response
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.settings import is_header_text
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import AuthenticationError
-    from airflow_provider_mediaops.http.errors import ErrorRules
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 # A token is refreshed this long before it expires, so that it does not expire on the way; if its lifetime is short, a
 # tenth of it.
 _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
-# The interval at which a call checks whether the refresh of another call has ended.
-_POLL_SECONDS = 0.05
 
 
 class Auth(ABC):
@@ -44,26 +41,16 @@ class Auth(ABC):
     def sign(self, request: Request) -> Request:
         """Return the request with the credential on it."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether a request can be signed now; otherwise :meth:`prepare` comes first."""
-        return True
-
-    @property
-    def token_rules(self) -> ErrorRules | None:
-        """The errors of the address that issues credentials; None for those of the service."""
-        return None
-
     def prepare(self, send: Ask) -> CallFlow[None]:
         """Fetch the credential that signing needs, unless there is one."""
         yield from ()
 
-    def is_expired(self, error: AuthenticationError) -> bool:
-        """Return whether a refusal is about a credential that was good once."""
-        return error.status == HTTPStatus.UNAUTHORIZED
+    def invalidate(self, refused: Request, error: AuthenticationError) -> bool:
+        """
+        Drop the credential with which a request was refused, and return whether another can be fetched.
 
-    def invalidate(self, refused: Request) -> bool:
-        """Drop the credential with which a request was refused, and return whether another can be fetched."""
+        It cannot if the refusal is not about a credential that was good once.
+        """
         return False
 
 
@@ -109,23 +96,12 @@ class FixedAuth(Auth):
 
 
 @dataclass(slots=True)
-class _Refresh:
-    """A token refresh that one call makes and others wait for."""
-
-    ended: bool = False
-    error: MediaOpsError | None = None
-
-
-@dataclass(slots=True)
 class RefreshTokenAuth(Auth):
     """
     Access tokens fetched with a refresh token (RFC 6749, section 6) and kept until they expire.
 
-    Of all calls that need a new token at the same time, in threads or on an event loop, one fetches it; the others wait
-    and share its outcome. A service may accept each refresh token only once.
-
-    A known limit: if a call is cancelled, or the connection breaks, while it refreshes, the reply is lost, and with it
-    the new refresh token of such a service. The next refresh is refused then: the connection needs a new one.
+    A known limit: a service that replaces the refresh token, and whose reply is lost, refuses the next refresh. The
+    connection needs a new refresh token then.
     """
 
     token_url: str
@@ -133,7 +109,7 @@ class RefreshTokenAuth(Auth):
     client_secret: str = field(repr=False)
     refresh_token: str = field(repr=False)
     scopes: str = ""  # empty keeps those that were granted
-    token_rules: ErrorRules | None = None
+    token_rules: ErrorRules = field(default_factory=lambda: ErrorRules("token service"), repr=False)
     clock: Clock = field(default_factory=Clock, repr=False)
     # Called with each new token before it is used, so that the log can mask it; it may block.
     on_secret: Callable[[str], None] = field(default=lambda _: None, repr=False)
@@ -141,55 +117,24 @@ class RefreshTokenAuth(Auth):
     on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)
     _access_token: str = field(default="", init=False, repr=False)
     _expires: float = field(default=float("-inf"), init=False, repr=False)
-    _refresh: _Refresh | None = field(default=None, init=False, repr=False)
-    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The tokens and the client secret. A request keeps those that it was sent with, for its reply."""
         return tuple(filter(None, (self.client_secret, self.refresh_token, self._access_token)))
 
-    @property
-    def ready(self) -> bool:
-        """Whether there is an access token that does not expire on the way."""
-        return bool(self._access_token) and self.clock.monotonic() < self._expires
-
     def prepare(self, send: Ask) -> CallFlow[None]:
-        """Fetch an access token, or wait for the call that fetches one, and share its error."""
-        while not self.ready:
-            with self._lock:
-                # Read once: another thread may set it to None.
-                others = self._refresh
-                self._refresh = refresh = others or _Refresh()
-            if others is None:
-                yield from self._fetch(refresh, send)
-                return
-            while not refresh.ended:
-                yield Wait(_POLL_SECONDS)
-            if refresh.error:
-                raise refresh.error.with_traceback(None)
+        """Fetch an access token, unless there is one that does not expire on the way."""
+        if self._access_token and self.clock.monotonic() < self._expires:
+            return
+        replacing = yield from send(self._token_call())
+        for token in filter(None, (self._access_token, replacing)):
+            yield Blocking(partial(self.on_secret, token))
+        if replacing:
+            yield Blocking(self.on_rotated)
+            self.on_rotated = lambda: None
 
-    def _fetch(self, refresh: _Refresh, send: Ask) -> CallFlow[None]:
-        try:
-            rotated = yield from send(self.token_request())
-            for token in filter(None, (self._access_token, rotated)):
-                yield Blocking(partial(self.on_secret, token))
-            if rotated:
-                yield Blocking(self.on_rotated)
-                self.on_rotated = lambda: None
-        except MediaOpsError as error:
-            refresh.error = error
-            raise
-        finally:
-            # Also if the call flow is closed early: then the next call fetches the token.
-            self._refresh, refresh.ended = None, True
-
-    def token_request(self) -> Call[str]:
-        """
-        Make the call that exchanges the refresh token.
-
-        It keeps the access token, and returns the new refresh token if the service replaced it.
-        """
+    def _token_call(self) -> Call[str]:
         form = {
             "grant_type": "refresh_token",
             "client_id": self.client_id,
@@ -208,9 +153,10 @@ class RefreshTokenAuth(Auth):
             body=urlencode(form).encode(),
             kind="token",
         )
-        return Call(request, self._accept)
+        return Call(request, self._accept, rules=self.token_rules)
 
     def _accept(self, response: Response) -> str:
+        """Keep the tokens of a reply; return the refresh token if it is a new one."""
         reply = read_json(response)
         token = reply.get("access_token")
         if not isinstance(token, str) or not is_header_text(token):
@@ -233,8 +179,10 @@ class RefreshTokenAuth(Auth):
         """Return the request with the access token."""
         return FixedAuth.bearer(self._access_token).sign(request)
 
-    def invalidate(self, refused: Request) -> bool:
+    def invalidate(self, refused: Request, error: AuthenticationError) -> bool:
         """Drop the access token, unless another call has replaced it since; the next request fetches another."""
+        if error.status != HTTPStatus.UNAUTHORIZED:
+            return False
         if refused.headers.get("Authorization") == self.sign(refused).headers["Authorization"]:
             self._access_token = ""
         return True

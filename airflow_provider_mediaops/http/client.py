@@ -34,7 +34,7 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
 )
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.retry import Attempts, RetryPolicy
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
@@ -77,7 +77,7 @@ class Client:
         :class:`NotCarriedOut` is emitted. Otherwise ``UncertainDeliveryError`` is raised. A quota that is known to be
         used up, and a rate store that fails, end the call without another request.
         """
-        attempts = self.retry.start(self.clock)
+        attempts = Attempts(self.retry, self.clock)
         may_invalidate = True
         while True:
             signed: Request | None = None
@@ -90,7 +90,7 @@ class Client:
                 return (yield from self._exchange(call, signed, permit))
             except AuthenticationError as error:
                 # A refused token call is final.
-                if not (signed and may_invalidate and self.auth.is_expired(error) and self.auth.invalidate(signed)):
+                if not (signed and may_invalidate and self.auth.invalidate(signed, error)):
                     raise
                 may_invalidate = False
             except (QuotaExceededError, RateStoreError):
@@ -106,9 +106,11 @@ class Client:
                 yield Wait(pause, reason, is_retry=True)
                 metrics.count_wait(self.rules.service, "retry", pause)
 
-    def report_limit(self, error: MediaOpsError) -> CallFlow[None]:
-        """Report a rate limit or quota to all who use the key, if the reply to a single request did not show it."""
-        yield from self._on_error(error, None)
+    def report_limit(self, error: MediaOpsError, permit: Permit | None = None) -> CallFlow[None]:
+        """Report a rate limit or quota to all who use the key; without a permit, no single reply has shown it."""
+        if self.limiter:
+            # No pause is longer than a call may wait: after that, a request shows whether the limit still holds.
+            yield from self.limiter.on_error(error, permit, self.retry.max_wait)
 
     def probing(self) -> Client:
         """
@@ -128,25 +130,19 @@ class Client:
         # The token comes first, because a permit should be used at once and fetching a token takes time. If the token
         # expires while the call waits for its permit, the key is told that the request left late.
         yield from self.auth.prepare(self._fetch_token)
-        permit = yield from self._acquire(request)
-        if not self.auth.ready:
-            yield from self.auth.prepare(self._fetch_token)
-        return permit
-
-    def _fetch_token(self, call: Call[T]) -> CallFlow[T]:
-        request = replace(call.request, secrets=self.secrets)
-        return (yield from self._exchange(call, request, for_token=True))
-
-    def _acquire(self, request: Request) -> CallFlow[Permit | None]:
         if not self.limiter:
             return None
         answer = yield from self.limiter.acquire()
-        if not isinstance(answer, QuotaExhausted):
-            return answer
-        if self.respects_quota:
+        if isinstance(answer, QuotaExhausted):
+            if not self.respects_quota:
+                return None
             metrics.count_not_sent(self.rules.service, "quota")
             raise quota_error(request, self.rules.service, answer, self.clock.now())
-        return None
+        yield from self.auth.prepare(self._fetch_token)
+        return answer
+
+    def _fetch_token(self, call: Call[T]) -> CallFlow[T]:
+        return (yield from self._exchange(call, replace(call.request, secrets=self.secrets), None))
 
     def _signed(self, request: Request, base_url: str) -> Request:
         request = replace(request, base=request.base or base_url, secrets=self.secrets)
@@ -157,54 +153,43 @@ class Client:
             error = self.rules.no_reply(request, failure)
         raise error
 
-    def _on_error(self, error: MediaOpsError, permit: Permit | None) -> CallFlow[None]:
-        if self.limiter:
-            # No pause is longer than a call may wait: after that, a request shows whether the limit still holds.
-            yield from self.limiter.on_error(error, permit, self.retry.max_wait)
-
-    def _on_sent(self, permit: Permit | None, sent_at: float | None) -> CallFlow[None]:
-        if self.limiter and permit:
-            yield from self.limiter.on_sent(permit, sent_at)
-
-    def _exchange(
-        self, call: Call[T], request: Request, permit: Permit | None = None, *, for_token: bool = False
-    ) -> CallFlow[T]:
+    def _exchange(self, call: Call[T], request: Request, permit: Permit | None) -> CallFlow[T]:
         # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
         # their context.
         error: MediaOpsError
         sent_at: float | None
-        rules = (self.auth.token_rules if for_token else None) or self.rules
         try:
             response: Response = yield request
         except TransportError as failure:
-            error, sent_at = rules.no_reply(request, failure), None
+            error, sent_at = (call.rules or self.rules).no_reply(request, failure), None
         else:
-            reading = partial(self._outcome, call, request, response, rules, for_token=for_token)
+            reading = partial(self._outcome, call, request, response)
             outcome = (yield Blocking(reading)) if len(response.body) >= _LARGE_REPLY_BYTES else reading()
             if not isinstance(outcome, MediaOpsError):
                 metrics.count_request(self.rules.service, request.kind, None)
-                yield from self._on_sent(permit, response.sent_at)
+                if self.limiter and permit:
+                    yield from self.limiter.on_sent(permit, response.sent_at)
                 return outcome
             error, sent_at = outcome, response.sent_at
         metrics.count_request(self.rules.service, request.kind, error)
         if not request.idempotent and not isinstance(error, UncertainDeliveryError):
             yield Emit(NotCarriedOut(error))
-        yield from self._on_sent(permit, sent_at)
-        if not for_token:
-            yield from self._on_error(error, permit)
+        if self.limiter and permit:
+            yield from self.limiter.on_sent(permit, sent_at)
+        if not call.rules:
+            yield from self.report_limit(error, permit)
         raise error
 
-    def _outcome(
-        self, call: Call[T], request: Request, response: Response, rules: ErrorRules, *, for_token: bool
-    ) -> T | MediaOpsError:
+    def _outcome(self, call: Call[T], request: Request, response: Response) -> T | MediaOpsError:
         """Return the call's result, or the error of a reply that refuses or is not as documented."""
+        rules = call.rules or self.rules
         if refusal := rules.refusal(request, response, self.clock.now()):
             return refusal
         parsed = _parsed(call, replace(response, secrets=request.secrets))
         if not isinstance(parsed, MediaOpsError):
             return parsed
         # The reply may hold a token that redaction does not know yet.
-        shown = Response(response.status) if for_token else response
+        shown = Response(response.status) if call.rules else response
         return rules.unusable(request, shown, parsed)
 
 

@@ -18,7 +18,6 @@ import io
 import logging
 import socket
 import time
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +89,6 @@ class _Incoming(io.RawIOBase):
         self._deadline = current_deadline.get()
         self.in_head = True
         self._start = b""
-        self.ended = False
 
     def readable(self) -> bool:
         return True
@@ -99,8 +97,6 @@ class _Incoming(io.RawIOBase):
         return self._raw.fileno()
 
     def readinto(self, buffer: Buffer) -> int | None:
-        if self.ended:
-            return None
         self._socket.settimeout(self._deadline.left(self._limit))
         count = self._raw.readinto(buffer)
         if self.in_head:
@@ -115,26 +111,21 @@ class _Incoming(io.RawIOBase):
             super().close()
             self._raw.close()
 
-    def stop_reuse(self) -> None:
-        """End the connection, so that the pool makes another one for the next request."""
-        # That of TLS within TLS has no such method.
-        connected: socket.socket = getattr(self._socket, "socket", self._socket)
-        with suppress(OSError):
-            connected.shutdown(socket.SHUT_RDWR)
-
 
 class _Reply(http.client.HTTPResponse):
-    """A reply that must arrive before the deadline."""
+    """
+    A reply that must arrive before the deadline.
+
+    What arrives behind it is not the next reply: it is dropped with the buffer, and urllib3 uses no connection again on
+    which more has arrived.
+    """
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
         self.fp = io.BufferedReader(self._incoming, _BUFFER_BYTES)
-        # Only the head of a proxy's reply to CONNECT is read, without begin().
-        self._has_begun = False
 
     def begin(self) -> None:
-        self._has_begun = True
         super().begin()
         self._incoming.in_head = False
         if (
@@ -144,13 +135,6 @@ class _Reply(http.client.HTTPResponse):
         ):
             # http.client would read until the connection ends, so it would notice no body that is cut short.
             raise http.client.UnknownTransferEncoding
-
-    def _close_conn(self) -> None:
-        self._incoming.ended = True
-        # A connection cannot be trusted on which more arrived than the reply. Behind a proxy's reply begins the tunnel.
-        if self._has_begun and not self.fp.closed and self.fp.peek():
-            self._incoming.stop_reuse()
-        super()._close_conn()  # type: ignore[misc]
 
 
 class _Connection(urllib3.connection.HTTPConnection):

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
-    ConnectionFailedError,
-    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -64,6 +62,8 @@ _PROXY_WANTS_CREDENTIALS = (
     "The proxy on the way asks for a user and password, not the service: write them into the proxy's address, "
     "http://user:password@proxy:3128, in the connection's proxies or in HTTP_PROXY and HTTPS_PROXY."
 )
+# How a request to a wrong address ends without a reply.
+_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS)
 # What becomes of requests to a wrong address.
 _OF_A_WRONG_ADDRESS = (BadRequestError, NotFoundError, InvalidReplyError)
 SUCCESS = range(200, 300)
@@ -161,14 +161,14 @@ class ErrorRules:
 
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:
         """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
-        cls, advice = _NO_REPLY[error.failure]
+        advice = error.failure.advice
         if self.address_field and error.failure in _BY_A_WRONG_ADDRESS:
             advice = f"Check {self.address_field} in the connection, and that the service is up."
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
         )
-        failed = cls(message, **self._context_of(request))
+        failed = error.failure.error(message, **self._context_of(request))
         return _of_a_write(request, failed) if error.sent else failed
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
@@ -258,29 +258,3 @@ def _redirect_target(request: Request, response: Response) -> str:
     # The query may hold a credential that is not ours, for example a ticket of a login page.
     target = response.headers.get("location", "").split("?")[0].split("#")[0]
     return plain_text(target, request.secrets) or "an address it does not name"
-
-
-_NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
-    Failure.CONFIGURATION: (
-        InvalidConnectionError,
-        "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
-    ),
-    Failure.NOT_SENT: (ConnectionFailedError, "Check host and port in the connection, and that the service is up."),
-    Failure.TLS: (
-        ConnectionFailedError,
-        "Check the scheme (http or https) and the port in the connection.",
-    ),
-    Failure.UNTRUSTED: (
-        InvalidConnectionError,
-        "Nothing was sent. Check the host, ca_cert and verify in the connection, or REQUESTS_CA_BUNDLE.",
-    ),
-    Failure.BROKEN: (
-        ConnectionFailedError,
-        "The connection broke before the reply was whole; if it always does, check scheme (http or https) and port.",
-    ),
-    Failure.TIMEOUT: (ReplyTimeoutError, "Raise the read time limit in the connection if the service needs longer."),
-    Failure.TOO_LARGE: (InvalidReplyError, "Ask for less at a time."),
-    Failure.UNREADABLE: (InvalidReplyError, "Check what stands between here and the service, for example a proxy."),
-}
-# How a request to a wrong address ends.
-_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS)

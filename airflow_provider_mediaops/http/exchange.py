@@ -19,11 +19,18 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.exceptions import (
+    ConnectionFailedError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    ReplyTimeoutError,
+    TemporaryError,
+)
 from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
+    from airflow_provider_mediaops.http.errors import ErrorRules
 
 T = TypeVar("T")
 
@@ -56,8 +63,8 @@ class Request:
     kind: str = "other"  # in the names of metrics
     is_retried: bool = True  # whether a temporary failure is retried; False for a reply that is worth no wait
     read_timeout: float = 0.0  # seconds to wait for the reply; the connection's limit applies if that is longer
-    max_bytes: int = MAX_REPLY_BYTES  # of the reply, after decompression
-    large_reply: bool = False  # whether the connection's limit for large replies applies instead of ``max_bytes``
+    # Of the reply, after decompression; None for the connection's limit of large replies.
+    max_bytes: int | None = MAX_REPLY_BYTES
     max_seconds: float | None = None  # for the whole exchange, if its reply is worth no longer wait than this
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -159,18 +166,38 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
 
 
 class Failure(Enum):
-    """Why no whole reply was received."""
+    """Why no whole reply was received: the error that it is for the caller, and what to do."""
 
     # The connection or the environment cannot be used, so no request could be made.
-    CONFIGURATION = "configuration"
-    NOT_SENT = "not_sent"  # no connection could be made
-    TLS = "tls"  # the handshake failed, for example because the port speaks no TLS
-    UNTRUSTED = "untrusted"  # the certificate was refused
+    CONFIGURATION = (
+        InvalidConnectionError,
+        "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
+    )
+    # No connection could be made.
+    NOT_SENT = ConnectionFailedError, "Check host and port in the connection, and that the service is up."
+    # The handshake failed, for example because the port speaks no TLS.
+    TLS = ConnectionFailedError, "Check the scheme (http or https) and the port in the connection."
+    # The certificate was refused.
+    UNTRUSTED = (
+        InvalidConnectionError,
+        "Nothing was sent. Check the host, ca_cert and verify in the connection, or REQUESTS_CA_BUNDLE.",
+    )
     # From here on, the service may have acted on the request.
-    BROKEN = "broken"  # the connection broke, or the reply is not HTTP
-    TIMEOUT = "timeout"  # the reply did not arrive in time
-    TOO_LARGE = "too_large"  # the reply is larger than the request allows, or its headers are too large
-    UNREADABLE = "unreadable"  # the reply's compression is unknown, applied twice, or not what the header says
+    # The connection broke, or the reply is not HTTP.
+    BROKEN = (
+        ConnectionFailedError,
+        "The connection broke before the reply was whole; if it always does, check scheme (http or https) and port.",
+    )
+    # The reply did not arrive in time.
+    TIMEOUT = ReplyTimeoutError, "Raise the read time limit in the connection if the service needs longer."
+    # The reply is larger than the request allows, or its headers are too large.
+    TOO_LARGE = InvalidReplyError, "Ask for less at a time."
+    # The reply's compression is unknown, applied twice, or not what the header says.
+    UNREADABLE = InvalidReplyError, "Check what stands between here and the service, for example a proxy."
+
+    def __init__(self, error: type[MediaOpsError], advice: str) -> None:
+        self.error = error
+        self.advice = advice
 
 
 _NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})
@@ -200,6 +227,8 @@ class Call(Generic[T]):
 
     request: Request
     parse: Callable[[Response], T]
+    # The errors of an address that issues tokens; None for those of the service.
+    rules: ErrorRules | None = field(default=None, kw_only=True)
 
 
 Step = Request | Wait | Emit[object] | Blocking[Any] | Beside[Any]
@@ -235,41 +264,31 @@ def advance(flow: CallFlow[T], reply: object = None, error: BaseException | None
         return Returned(stop.value)
 
 
-def relay(
-    flow: CallFlow[T], step: Step, inspect: Callable[[object], None] | None = None
-) -> Generator[Step, Any, Step | Returned[T]]:
-    """
-    Pass a step of an inner call flow on to the runner, and its outcome back; return the next step, or the end.
-
-    ``inspect`` is called with the reply or the error before the inner call flow gets it, and may raise.
-    """
-    try:
-        reply = yield step
-    except Exception as error:  # noqa: BLE001 every error of a step belongs to the call flow
-        if inspect:
-            inspect(error)
-        return advance(flow, error=error)
-    if inspect:
-        inspect(reply)
-    return advance(flow, reply)
-
-
 def observed(
     flow: CallFlow[T],
-    on_step: Callable[[Step], CallFlow[None] | None],
+    on_step: Callable[[Step], CallFlow[Step]],
     inspect: Callable[[object], None] | None = None,
 ) -> CallFlow[T]:
     """
     Show each step of a call flow as it passes: to ``on_step`` before, to ``inspect`` with its reply or error.
 
-    An exception from either ends the call flow. If ``on_step`` returns a call flow, that is carried out first.
+    The result of ``on_step`` is the step to carry out, the same or another one in its place; it may take steps of its
+    own before. An exception from either ends the call flow.
     """
     try:
         step = advance(flow)
         while not isinstance(step, Returned):
-            if (first := on_step(step)) is not None:
-                yield from first
-            step = yield from relay(flow, step, inspect)
+            passed = yield from on_step(step)
+            try:
+                reply = yield passed
+            except Exception as error:  # noqa: BLE001 every error of a step belongs to the call flow
+                if inspect:
+                    inspect(error)
+                step = advance(flow, error=error)
+            else:
+                if inspect:
+                    inspect(reply)
+                step = advance(flow, reply)
         return step.value
     finally:
         flow.close()
@@ -294,22 +313,20 @@ def until(deadline: float, flow: CallFlow[T], monotonic: Callable[[], float]) ->
 
     It ends with a NoTurnError before the first wait that would end after the deadline.
     """
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Wait):
-                if step.seconds > deadline - monotonic():
-                    raise NoTurnError(
-                        f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
-                        retry_after=step.seconds,
-                    )
-                if step.is_retry:
-                    # The wait itself logs once that readings fail.
-                    step = Wait(step.seconds)
-            step = yield from relay(flow, step)
-        return step.value
-    finally:
-        flow.close()
+
+    def on_step(step: Step) -> CallFlow[Step]:
+        yield from ()
+        if not isinstance(step, Wait):
+            return step
+        if step.seconds > deadline - monotonic():
+            raise NoTurnError(
+                f"The reading would have to wait for {step.seconds:.0f} s, which is beyond its time limit.",
+                retry_after=step.seconds,
+            )
+        # The wait itself logs once that readings fail.
+        return Wait(step.seconds) if step.is_retry else step
+
+    return observed(flow, on_step)
 
 
 def escape_segment(text: str) -> str:

@@ -12,7 +12,7 @@ Secrets of fewer than :data:`SHORTEST_SECRET` characters are not replaced: they 
 from __future__ import annotations
 
 import base64
-import html.entities
+import html
 import re
 import string
 from collections.abc import Iterable, Iterator
@@ -28,8 +28,6 @@ _STARS = "***"
 
 # No form of quoting changes these.
 _NEVER_QUOTED = frozenset(string.ascii_letters + string.digits)
-_FIRST_OF_TWO = 0x10000
-_SHORT_QUOTES = {"\n": "n", "\r": "r", "\t": "t"}
 # Base64, for addresses too, as it is or quoted. The characters beside those that depend on the secret alone hold some
 # bits of it.
 _BASE64 = str.maketrans({"+": "(?:[+-]|%2b)", "/": r"(?:\\?/|_|%2f)"})
@@ -75,20 +73,17 @@ def _quoted_part(part: str) -> str:
 
 
 def _quotes(char: str) -> str:
-    code = ord(char)
-    names = sorted((name for name, text in html.entities.html5.items() if text == char), key=len, reverse=True)
-    entities = "|".join((rf"#0{{0,7}}{code};?", rf"#x0{{0,7}}{code:x};?", *names))
-    # JSON writes a character beyond the first plane as two.
-    units = (code,) if code < _FIRST_OF_TWO else (0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF))
+    code, in_html = ord(char), html.escape(char)
+    entities = [rf"#0{{0,7}}{code};?", rf"#x0{{0,7}}{code:x};?"]
+    if in_html != char:
+        entities.append(in_html.removeprefix("&"))
     forms = [
         # Percent signs, backslashes and ampersands may be quoted again.
         "".join(f"%(?:25){{0,4}}{byte:02x}" for byte in char.encode("utf-8", "surrogatepass")),
-        "".join(rf"\\{{1,8}}(?:u{unit:04x}|x{unit:02x})" for unit in units),
+        rf"\\{{1,8}}u{code:04x}",
         # Some write an ampersand in JSON by its number.
-        rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{entities})",
+        rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{'|'.join(entities)})",
     ]
-    if char in _SHORT_QUOTES:
-        forms.append(rf"\\{{1,8}}{_SHORT_QUOTES[char]}")
     if char == " ":
         forms.append(r"\+")
     return "|".join(forms)

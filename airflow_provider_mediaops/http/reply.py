@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 _MAX_LINE_LENGTH = 300
 _EXCERPT_BYTES = 64 * 1024
-# Tags that may stand without a closing one.
-_UNCLOSED = r"<(?:p|br|hr|div|pre|h[1-6]|li|td|tr|html|head|body)\b"
 # What only a text with markup has: `<empty>` alone is a word of the service.
-_MARKUP = re.compile(rf"</[a-z]|/>|<[!?]|{_UNCLOSED}", re.IGNORECASE)
-_TAG = re.compile(rf"(?P<unclosed>{_UNCLOSED}[^<>]*>)|<(?P<word>[\w-]+)>|<[a-z/!?][^<>]*>", re.IGNORECASE)
+_MARKUP = re.compile(r"</[a-z]|/>|<[!?]|<(?:p|br|hr|html|body)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[a-z/!?][^<>]*>", re.IGNORECASE)
 # Blanks, control characters, and characters that are not shown, such as marks of direction.
 _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 # Tags within a sentence.
@@ -75,17 +73,11 @@ def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_
     """Return a text of a reply for a message: redacted, without markup, blanks folded, and cut to ``longest``."""
     shown = redacted(text, secrets)
     if _MARKUP.search(shown):
-        shown = _TAG.sub(_in_place_of, shown)
+        # The words of two cells or paragraphs are two words.
+        shown = _TAG.sub(lambda tag: "" if _INLINE.match(tag[0]) else " ", shown)
     # Again, for a secret that comes to light here.
     folded = redacted(_BLANKS.sub(" ", html.unescape(shown)).strip(), secrets)
     return folded if len(folded) <= longest else folded[: longest - 1] + "…"
-
-
-def _in_place_of(tag: re.Match[str]) -> str:
-    if (word := tag["word"]) and f"</{word}>".lower() not in tag.string.lower():
-        return tag[0]
-    # The words of two cells or paragraphs are two words.
-    return "" if _INLINE.match(tag[0]) else " "
 
 
 def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:

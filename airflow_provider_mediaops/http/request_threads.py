@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Failure, TransportError, raisable
+from airflow_provider_mediaops.http.exchange import raisable
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.transport import Transport
 
 T = TypeVar("T")
-
-
-class NoThreadError(RuntimeError):
-    """The system starts no more threads for this process."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +97,8 @@ class FairThreads:
             try:
                 threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
             except RuntimeError as error:
-                job.fail(NoThreadError(str(error)))
+                # The system starts no more threads for this process.
+                job.fail(error)
                 job = self._end(job)
             else:
                 return
@@ -154,8 +151,6 @@ class RequestThreads(FairThreads):
         except asyncio.CancelledError:
             cancelled.requested = True
             raise
-        except NoThreadError:
-            raise TransportError(Failure.NOT_SENT, "the system starts no more threads for this process") from None
 
 
 #: The threads of readings, captures and posts.

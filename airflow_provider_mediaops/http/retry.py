@@ -28,10 +28,6 @@ class RetryPolicy:
     base_seconds: float = 0.5  # the upper bound of the first pause; it doubles with each try
     cap_seconds: float = 30.0  # the upper bound of any pause that the service did not ask for
 
-    def start(self, clock: Clock) -> Attempts:
-        """Begin to count the tries of one call."""
-        return Attempts(self, clock)
-
 
 @dataclass(slots=True)
 class Attempts:

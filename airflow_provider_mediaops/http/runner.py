@@ -21,7 +21,6 @@ from airflow_provider_mediaops.http.exchange import (
     Emit,
     Request,
     Returned,
-    TransportError,
     Wait,
     advance,
 )
@@ -35,14 +34,6 @@ Sleep = Callable[[Wait], None]
 AsyncSleep = Callable[[Wait], Awaitable[None]]
 #: Runs a blocking action in a thread.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-
-# The errors of a step that the call flow handles; every other one ends it.
-_HANDLED: dict[type, tuple[type[BaseException], ...]] = {
-    Request: (TransportError, TaskStoppedError),
-    Blocking: (Exception,),
-    Beside: (Exception, TaskStoppedError),
-    Wait: (TaskStoppedError,),
-}
 
 
 def _sleep(wait: Wait) -> None:
@@ -92,7 +83,7 @@ def stream(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep 
                 continue
             try:
                 reply = outcome_of(step)
-            except _HANDLED[type(step)] as error:
+            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
                 step = advance(flow, error=error)
             else:
                 step = advance(flow, reply)
@@ -113,13 +104,18 @@ async def arun(
 
     The caller chooses the threads in which ``in_thread`` runs a blocking action.
     """
-    result: list[T] = []
-    async for _ in _drive(flow, send, sleep, in_thread, result.append):
-        pass
-    return result[0]
+    last: Any = None
+    async for item in astream(_with_result_last(flow), send, sleep, in_thread=in_thread):
+        last = item
+    result: T = last
+    return result
 
 
-def astream(
+def _with_result_last(flow: CallFlow[T]) -> CallFlow[None]:
+    yield Emit((yield from flow))
+
+
+async def astream(
     flow: CallFlow[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
@@ -131,16 +127,7 @@ def astream(
 
     ``aclose`` closes the call flow at its current step.
     """
-    return _drive(flow, send, sleep, in_thread, lambda _: None)
 
-
-async def _drive(
-    flow: CallFlow[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep,
-    in_thread: InThread,
-    finished: Callable[[T], None],
-) -> AsyncGenerator[object, None]:
     async def outcome_of(step: Request | Wait | Blocking[Any] | Beside[Any]) -> Any:
         if isinstance(step, Request):
             return await send(step)
@@ -159,11 +146,10 @@ async def _drive(
                 continue
             try:
                 reply = await outcome_of(step)
-            except _HANDLED[type(step)] as error:
+            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
                 step = advance(flow, error=error)
             else:
                 step = advance(flow, reply)
-        finished(step.value)
     finally:
         flow.close()
 
@@ -178,10 +164,7 @@ def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sle
 
     def send_beside(request: Request) -> Response:
         check()
-        response = send(request)
-        # The reply to a request that was under way is read by nobody.
-        check()
-        return response
+        return send(request)
 
     def sleep_beside(wait: Wait) -> None:
         cut_off.wait(wait.seconds)

@@ -74,7 +74,7 @@ class TransportSettings:
 
     def max_bytes(self, request: Request) -> int:
         """Return the limit of the size of the reply to a request."""
-        return self.max_large_reply_bytes if request.large_reply else request.max_bytes
+        return self.max_large_reply_bytes if request.max_bytes is None else request.max_bytes
 
     def default_headers(self) -> dict[str, str]:
         """Return the headers of every request. Some services compress only if the user agent says gzip."""

@@ -176,7 +176,7 @@ class Delivery:
         """
         intended = False
 
-        def keep_record(step: Step) -> CallFlow[None]:
+        def keep_record(step: Step) -> CallFlow[Step]:
             nonlocal intended
             if isinstance(step, Request) and not step.idempotent:
                 try:
@@ -189,6 +189,7 @@ class Delivery:
             elif isinstance(step, Emit) and isinstance(step.item, NotCarriedOut):
                 intended = False
                 yield Blocking(self.withdraw)
+            return step
 
         try:
             activity = yield from observed(posting, keep_record)

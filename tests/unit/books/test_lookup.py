@@ -138,16 +138,16 @@ def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_probe_has_shown
     told: list[MediaOpsError] = []
     reported = Client.report_limit
 
-    def report_limit(self: Client, error: MediaOpsError) -> CallFlow[None]:
+    def report_limit(self: Client, error: MediaOpsError, permit: Any = None) -> CallFlow[None]:
         told.append(error)
-        return reported(self, error)
+        return reported(self, error, permit)
 
     monkeypatch.setattr(Client, "report_limit", report_limit)
 
     with pytest.raises(RateLimitedError):
         replay(Finder(client(), CANARY).find(CRIME), [limit_404(), limit_404()])
 
-    assert [type(error) for error in told] == [RateLimitedError]
+    assert [type(error) for error in told].count(RateLimitedError) == 1
 
 
 def waited_for(record: dict[str, Any]) -> dict[str, Any]:

@@ -19,15 +19,15 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Returned, TransportError, Wait, advance
+from airflow_provider_mediaops.http.exchange import Request, Response, Returned, TransportError, advance
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, ask_once, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
-from tests.unit.http.rate_limit.keys import limiter_of
+from tests.unit.http.rate_limit.keys import limiter_of, next_step
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
-    from airflow_provider_mediaops.http.exchange import CallFlow, Step
+    from airflow_provider_mediaops.http.exchange import Step
 
 REQUEST = Request("GET", "/thing", params=(("part", "id"),), headers={"X-One": "1"}, base="http://host")
 
@@ -47,12 +47,16 @@ def refresh_auth(fake: FakeClock | None = None, **more: Any) -> RefreshTokenAuth
     return RefreshTokenAuth(**{**settings, **more})
 
 
+def holds_token(auth: RefreshTokenAuth) -> bool:
+    return isinstance(advance(auth.prepare(ask_once)), Returned)
+
+
 def refresh(auth: RefreshTokenAuth, reply: Response) -> Request:
     """Prepare the credentials of a call; return the request that this needs."""
-    assert not auth.ready
+    assert not holds_token(auth)
     steps: list[Step] = []
     replay(auth.prepare(ask_once), [reply], steps=steps)
-    assert auth.ready
+    assert holds_token(auth)
     (request,) = requests_of(steps)
     return request
 
@@ -78,7 +82,7 @@ def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-1"
     assert "secret" not in repr(auth)
     fake.wait(3_599 - 61)
-    assert auth.ready
+    assert holds_token(auth)
     # A minute before its end it could run out on the way.
     fake.wait(2)
     refresh(auth, granted("at-2"))
@@ -86,14 +90,17 @@ def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
 
 
 def test_the_refusal_of_an_older_token_leaves_the_newer_one() -> None:
-    auth = refresh_auth()
-    refresh(auth, granted("at-1"))
-    refused = auth.sign(REQUEST)
-    assert auth.invalidate(refused)
-    refresh(auth, granted("at-2"))
-    # The refusal of another call that was sent with the first token comes late; it is signed anew.
-    assert auth.invalidate(refused)
-    assert auth.ready
+    tokens, steps = Tokens(FakeClock()), list["Step"]()
+    early = tokens.client.ask(text_call())
+    advance(early)
+    early_request = next_step(early, granted("t1"))
+    assert isinstance(early_request, Request)
+    replies = [refused(401), granted("t2"), GOOD]
+    assert replay(tokens.client.ask(text_call()), replies, steps=steps) == "good"
+    # The refusal of the call that was sent first comes late; it is signed anew.
+    again = advance(early, refused(401))
+    assert isinstance(again, Request)
+    assert again.headers["Authorization"] == "Bearer t2"
 
 
 def test_a_refresh_token_that_comes_back_unchanged_is_no_new_one() -> None:
@@ -120,9 +127,9 @@ def test_a_token_is_used_up_to_the_last_tenth_of_its_lifetime_or_a_minute(expire
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(used)
-    assert auth.ready
+    assert holds_token(auth)
     fake.wait(2)
-    assert not auth.ready
+    assert not holds_token(auth)
 
 
 def test_a_token_address_keeps_its_query_and_needs_no_path() -> None:
@@ -151,7 +158,9 @@ def test_a_refused_token_is_renewed_once(*, idempotent: bool) -> None:
     call = text_call("POST", idempotent=idempotent)
     replies = [granted("t1"), refused(401), granted("t2"), GOOD]
     assert replay(tokens.client.ask(call), replies, steps=steps) == "good"
-    assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2"]
+    # All calls of a client share the token.
+    assert replay(tokens.client.ask(call), [GOOD], steps=steps) == "good"
+    assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2", "Bearer t2"]
     assert pauses_of(steps) == []
 
 
@@ -162,6 +171,7 @@ def test_a_refused_token_is_renewed_once(*, idempotent: bool) -> None:
             [granted("t1"), refused(401), granted("t2"), refused(401)], AuthenticationError, id="refused twice"
         ),
         pytest.param([granted("t1"), refused(403)], PermissionDeniedError, id="not about the token"),
+        pytest.param([granted("t1"), refused(407)], AuthenticationError, id="of a proxy"),
         pytest.param([granted("t1"), refused(401, "noScope")], PermissionDeniedError, id="a scope that is missing"),
         pytest.param([refused(401, "invalid_client")], AuthenticationError, id="the refresh token"),
     ],
@@ -187,61 +197,6 @@ def test_a_token_that_always_expires_in_the_queue_is_used_all_the_same() -> None
     assert replay(tokens.client.ask(text_call()), [reply, GOOD], steps=steps, clock=fake) == "good"
 
 
-class TestCallsThatNeedATokenAtTheSameTime:
-    """One of them fetches the token."""
-
-    @staticmethod
-    def started(tokens: Tokens, calls: int) -> tuple[list[CallFlow[str]], list[Step | Returned[str]]]:
-        flows = [tokens.client.ask(text_call()) for _ in range(calls)]
-        return flows, [advance(each) for each in flows]
-
-    @staticmethod
-    def finished(flow: CallFlow[str], step: Step | Returned[str]) -> str:
-        """Carry on; every request is answered well, and none of them is one for a token."""
-        while not isinstance(step, Returned):
-            assert not isinstance(step, Request) or step.path != "/token"
-            if isinstance(step, Blocking):
-                step = advance(flow, step.action())
-            else:
-                step = advance(flow, GOOD if isinstance(step, Request) else None)
-        return step.value
-
-    def test_first_call_fetches_the_token_and_the_others_wait(self) -> None:
-        tokens = Tokens(FakeClock())
-        calls, steps = self.started(tokens, 8)
-        assert [type(step) for step in steps] == [Request] + [Wait] * 7
-        # They go on waiting until the token is there.
-        assert [type(advance(call)) for call in calls[1:]] == [Wait] * 7
-        assert self.finished(calls[0], advance(calls[0], granted("t1"))) == "good"
-        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 7
-
-    def test_a_failure_is_that_of_all(self) -> None:
-        tokens = Tokens(FakeClock())
-        calls, _ = self.started(tokens, 8)
-        refused_once = Response(400, {}, b'{"error": "invalid_grant"}')
-        for call in calls:
-            with pytest.raises(BadRequestError, match="invalid_grant"):
-                advance(call, refused_once if call is calls[0] else None)
-
-    def test_the_call_that_fetches_it_may_be_given_up(self) -> None:
-        tokens = Tokens(FakeClock())
-        calls, _ = self.started(tokens, 3)
-        calls[0].close()
-        step = advance(calls[1])
-        assert isinstance(step, Request)
-        assert step.path == "/token"
-        assert isinstance(advance(calls[2]), Wait)
-
-    def test_a_token_that_all_calls_were_refused_with_is_replaced_once(self) -> None:
-        tokens = Tokens(FakeClock())
-        replay(tokens.client.ask(text_call()), [granted("t1"), GOOD])
-        calls, _ = self.started(tokens, 4)
-        steps = [advance(call, refused(401)) for call in calls]
-        assert [type(step) for step in steps] == [Request] + [Wait] * 3
-        assert self.finished(calls[0], advance(calls[0], granted("t2"))) == "good"
-        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 3
-
-
 @pytest.mark.parametrize("token", [None, "", 5, "t1-s3cr3t\n", "t1-s3cr3t\u00fc", " t1-s3cr3t", ["t1-s3cr3t"]])
 def test_a_token_that_cannot_be_used_is_not_shown(token: object) -> None:
     tokens = Tokens(FakeClock())
@@ -249,21 +204,19 @@ def test_a_token_that_cannot_be_used_is_not_shown(token: object) -> None:
     error = error_of(tokens.client, text_call(), [reply])
     assert type(error) is InvalidReplyError
     assert "without an access_token that can be sent" in error.message
-    assert not tokens.auth.ready
+    assert not holds_token(tokens.auth)
     assert "s3cr3t" not in "".join(traceback.format_exception(error)) + repr(error.to_dict())
     assert error.__context__ is None
 
 
 def test_the_reply_to_a_request_with_an_older_token_does_not_show_that_token() -> None:
     tokens = Tokens(FakeClock())
-    calls, _ = TestCallsThatNeedATokenAtTheSameTime.started(tokens, 1)
-    sent = advance(calls[0], granted("t1-s3cr3t"))
-    while isinstance(sent, Blocking):
-        sent = advance(calls[0], sent.action())
-    # Meanwhile, another call has had the token replaced.
-    tokens.auth.invalidate(tokens.auth.sign(Request("GET", "/")))
+    early = tokens.client.ask(text_call())
+    advance(early)
+    next_step(early, granted("t1-s3cr3t"))
+    replay(tokens.client.ask(text_call()), [refused(401), granted("t2"), GOOD])
     with pytest.raises(BadRequestError) as caught:
-        advance(calls[0], Response(400, {}, b"you sent t1-s3cr3t"))
+        advance(early, Response(400, {}, b"you sent t1-s3cr3t"))
     assert "you sent ***." in str(caught.value)
 
 

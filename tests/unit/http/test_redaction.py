@@ -34,24 +34,19 @@ FORMS: dict[str, Callable[[str], str]] = {
     "JSON, ASCII": lambda text: json.dumps(text)[1:-1],
     "JSON, PHP": lambda text: in_json(text).replace("/", "\\/"),
     "JSON, Gson": lambda text: re.sub("[=&<>'+]", lambda found: f"\\u{ord(found[0]):04x}", in_json(text)),
-    "JSON, marks escaped": lambda text: re.sub(r"[/\-]", lambda found: f"\\{found[0]}", in_json(text)),
-    "JavaScript": lambda text: re.sub(r"[^\w ]", lambda found: f"\\x{ord(found[0]):02X}", text),
     "JSON, twice": lambda text: in_json(in_json(text)),
     "HTML": html.escape,
     "HTML, twice": lambda text: html.escape(html.escape(text)),
     "HTML, hex": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#x{ord(found[0]):02X};", text),
     "HTML, decimal": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#{ord(found[0]):03};", text),
-    "HTML, names": lambda text: html.escape(text).replace("/", "&sol;").replace("=", "&equals;").replace("+", "&plus;"),
     "HTML, Gson": lambda text: html.escape(text).replace("&", "\\u0026"),
     "percent": lambda text: quote(text, safe=""),
     "percent, lower": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
-    "percent, some": lambda text: quote(text, safe="/=+"),
     "percent, twice": lambda text: quote(quote(text, safe=""), safe=""),
     "form": quote_plus,
     "base64": by_base64,
     "base64, for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
     "base64, of a login": lambda text: by_base64(f"login:{text}"),
-    "base64, in the middle": lambda text: by_base64(f"ab{text}more"),
     "base64, percent": lambda text: quote(by_base64(text), safe=""),
 }
 #: What a reader of a text may do to it.
@@ -129,12 +124,6 @@ def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(form: str) -> None:
             assert not [part for part in parts if part in reading], (longest, shown)
 
 
-def test_secret_of_several_lines_is_struck_out_of_json() -> None:
-    secret = "-----BEGIN KEY-----\r\n\tAbC\n-----END KEY-----"
-    for quoted in (json.dumps(secret), json.dumps(json.dumps(secret)), repr(secret)):
-        assert "AbC" not in redacted(f"You sent {quoted}.", [secret])
-
-
 OTHER = "1 &lt; 2, a%20b, \\u0041 <b>x</b>\n two  blanks + c2VjcmV0"
 
 
@@ -165,11 +154,7 @@ def test_all_secrets_that_are_not_too_short_and_nothing_else_is_struck_out(
         "%" * 10_000_000,
         "%25" * 1_000_000,
         "&amp;#37;\\u0025%26amp;<b>" * 100_000,
-        "&amp;" * 1_000_000,
-        "&#" + "0" * 1_000_000,
         "\\" * 1_000_000,
-        '\\"' * 1_000_000,
-        "abcdefg" * 1_000_000,
     ],
     ids=lambda text: text[:12],
 )

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
-from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
+from airflow_provider_mediaops.http.retry import Attempts, RetryPolicy, retry_after_seconds
 from tests.unit.call_flows import START, FakeClock
 
 DAY = 86_400
@@ -17,7 +17,7 @@ DOWN = ServiceUnavailableError("down")
 
 def test_pauses_double_up_to_a_cap() -> None:
     fake = FakeClock()
-    attempts = RetryPolicy(max_attempts=9, max_wait=1e9, base_seconds=0.5, cap_seconds=10.0).start(fake.clock)
+    attempts = Attempts(RetryPolicy(9, 1e9, 0.5, 10.0), fake.clock)
     pauses = [attempts.pause_after(DOWN) for _ in range(9)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, None]
     # Full jitter: each was drawn from nothing at all up to its bound.
@@ -25,7 +25,7 @@ def test_pauses_double_up_to_a_cap() -> None:
 
 
 def test_the_exponent_does_not_overflow() -> None:
-    attempts = RetryPolicy(max_attempts=5_000, max_wait=1e9).start(FakeClock().clock)
+    attempts = Attempts(RetryPolicy(5_000, 1e9), FakeClock().clock)
     assert [attempts.pause_after(DOWN) for _ in range(3_000)][-1] == 30.0
 
 

@@ -21,13 +21,14 @@ from airflow_provider_mediaops.http.exchange import (
     TransportError,
     Wait,
     observed,
+    until,
 )
 from airflow_provider_mediaops.http.runner import arun, astream, run, stream
-from tests.unit.call_flows import FakeClock, on_a_loop, text_call
-from tests.unit.http.asking import make
+from tests.unit.call_flows import FakeClock, on_a_loop, replay, text_call
+from tests.unit.http.asking import DOWN, GOOD, make
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import CallFlow
+    from airflow_provider_mediaops.http.exchange import CallFlow, Step
 
 GET = Request("GET", "/thing", base="http://host")
 
@@ -158,7 +159,6 @@ def test_work_beside_the_service_comes_back_with_its_result_or_its_error() -> No
     service = Service()
     assert run(working(steps), service.send) == [1, "disk full", None]
     assert on_a_loop(arun(working(steps), service.asend, in_thread=asyncio.to_thread)) == [1, "disk full", None]
-    assert run(observed(working(steps), lambda _: None), service.send) == [1, "disk full", None]
     assert not service.asked
 
 
@@ -173,26 +173,33 @@ def test_blocking_step_has_a_thread_of_its_own_on_an_event_loop_unless_it_needs_
     assert (of_thread != here, of_loop == here) == (True, True)
 
 
-def test_an_outer_call_flow_sees_every_outcome_before_the_inner_one_does() -> None:
-    seen: list[object] = []
-    inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
-    assert run(inner, Service().send, Service().sleep) == "hello"
-    names = [type(each).__name__ if not isinstance(each, str) else each for each in seen]
-    assert names == [
-        *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
-        *("Request", "Response", "Emit", "NoneType"),
-    ]
+def test_an_observer_sees_every_outcome_before_the_inner_call_flow_does_and_may_end_it() -> None:
+    seen: list[str] = []
 
-
-def test_error_of_an_observer_ends_the_inner_call_flow() -> None:
-    log: list[str] = []
+    def see(step: Step) -> CallFlow[Step]:
+        yield from ()
+        seen.append(type(step).__name__)
+        return step
 
     def refuse(outcome: object) -> None:
         assert not isinstance(outcome, TransportError), "it was seen"
 
+    inner = observed(talk(seen), see, lambda outcome: seen.append(type(outcome).__name__))
+    assert run(inner, Service().send, Service().sleep) == "hello"
+    assert seen == [
+        *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError", "broke"),
+        *("Request", "Response", "Emit", "NoneType", "closed"),
+    ]
+    log: list[str] = []
     with pytest.raises(AssertionError, match="it was seen"):
-        run(observed(talk(log), lambda _: None, refuse), Service().send, Service().sleep)
+        run(observed(talk(log), see, refuse), Service().send, Service().sleep)
     assert log == ["closed"]
+
+
+def test_retry_in_a_reading_gives_no_reason_for_a_line_in_the_log() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    replay(until(60.0, make(fake).ask(text_call()), fake.clock.monotonic), [DOWN, GOOD], steps=steps, clock=fake)
+    assert [step.reason for step in steps if isinstance(step, Wait)] == [""]
 
 
 # Large replies are read in a thread: on the event loop of a triggerer, everything else would have to wait.
@@ -329,29 +336,6 @@ def test_an_error_of_the_main_one_cuts_the_side_off_and_reaches_the_call_flow(fo
     assert carry_out(form, outer(), send) == "went on"
     assert side.closed.wait(LONG)
     assert caught == [error]
-
-
-def test_the_reply_to_a_request_of_the_side_under_way_is_read_by_nobody() -> None:
-    log, sent, released, closed = list[str](), threading.Event(), threading.Event(), threading.Event()
-
-    def side() -> CallFlow[None]:
-        try:
-            yield from ask_for(SIDE, log)
-        finally:
-            closed.set()
-
-    def send(request: Request) -> Response:
-        if request == SIDE:
-            sent.set()
-            assert released.wait(LONG)
-        else:
-            assert sent.wait(LONG)
-        return reply_of(request)
-
-    assert run(both(ask_for(MAIN, []), side(), grace=0.0), send) == ("reply to /report", None)
-    released.set()
-    assert closed.wait(LONG)
-    assert log == ["/tasks closed"]
 
 
 def test_to_cancel_it_cancels_both() -> None:

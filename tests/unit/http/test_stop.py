@@ -248,20 +248,3 @@ class TestABatch:
                 pass
 
         assert closed == ["closed"]
-
-    def test_stopped_between_two_items_asks_for_no_other(self, stop: Stop) -> None:
-        got: list[int] = []
-
-        async def items() -> AsyncGenerator[int, None]:
-            for number in range(3):
-                yield number
-
-        def work() -> None:
-            for item in in_loop_thread(items(), stop):
-                got.append(item)
-                terminate()
-
-        with pytest.raises(TaskStoppedError):
-            work()
-
-        assert got == [0]

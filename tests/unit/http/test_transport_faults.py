@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 CHUNKED_BODY = b"2\r\n{}\r\n0\r\n\r\n"
-FOUND = b"HTTP/1.1 302 Found\r\nlocation: /there\r\n"
 GZIPPED = OK + b"content-encoding: gzip\r\n\r\n\x1f\x8b\x08" + bytes(7)
 EMPTY_BLOCK = b"\0\0\0\xff\xff"
 HALF_A_BODY = http_reply(body=b"x" * 100)[:-50]
@@ -61,29 +61,21 @@ BROKEN_REPLIES = {
     "reset before any reply": read_and(then="reset"),
     "cut within the status line": read_and(OK[:-2]),
     "cut within a header": read_and(OK + b"content-type: application/json\r\nx-"),
-    "cut before the headers' end": read_and(OK + b"content-length: 0\r\n"),
     "closed in mid-body": read_and(HALF_A_BODY),
     "reset in mid-body": read_and(HALF_A_BODY, then="reset"),
-    "closed between chunks": read_and(CHUNKED + b"5\r\nabcde\r\n"),
     "closed within a chunk": read_and(CHUNKED + b"5\r\nab"),
     "closed within a compressed body": read_and(
         http_reply(200, gzip.compress(b"x" * 50), content_encoding="gzip")[:-5]
     ),
     "no HTTP": read_and(b"\x15\x03\x01\x00\x02\x02F"),
-    "no version of HTTP": read_and(b"HTTP/9.9 200 OK\r\n\r\n"),
     "length with letters": answering(OK + b"content-length: 2abc\r\n\r\n{}"),
-    "length of 5000 digits": answering(OK + b"content-length: " + b"9" * 5000 + b"\r\n\r\n{}"),
-    "two lengths": answering(OK + b"content-length: 2\r\ncontent-length: 1\r\n\r\n{}"),
-    "two lengths in one header": answering(OK + b"content-length: 2, 1\r\n\r\n{}"),
+    "two lengths": answering(OK + b"content-length: 2, 1\r\n\r\n{}"),
     "other coding": answering(OK + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKED_BODY),
-    "no coding": answering(OK + b"transfer-encoding: identity\r\ncontent-length: 2\r\n\r\n{}"),
-    "no size of a chunk": answering(CHUNKED + b"\r\n{}\r\n0\r\n\r\n"),
     "word for the size of a chunk": answering(CHUNKED + b"many\r\n{}\r\n0\r\n\r\n"),
     "interim reply for the final one": read_and(b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"),
 }
 TOO_LARGE_REPLIES = {
     "body": answering(http_reply(200, b"x" * 5_001)),
-    "chunked body": answering(CHUNKED + b"1389\r\n" + b"x" * 5_001 + b"\r\n0\r\n\r\n"),
     "compressed body": answering(http_reply(200, gzip.compress(b"0" * 20_000_000), content_encoding="gzip")),
     "one header": read_and(OK + b"x: " + b"y" * 120_000 + b"\r\ncontent-length: 0\r\n\r\n"),
     "number of headers": read_and(OK + b"".join(b"x-%d: y\r\n" % n for n in range(101)) + b"\r\n"),
@@ -100,7 +92,7 @@ UNREADABLE_REPLIES = {
 @pytest.mark.parametrize(
     ("serve", "failure"),
     [
-        pytest.param(serve, failure, id=f"{failure.value}: {name}")
+        pytest.param(serve, failure, id=f"{failure.name}: {name}")
         for failure, table in (
             (Failure.BROKEN, BROKEN_REPLIES),
             (Failure.TOO_LARGE, TOO_LARGE_REPLIES),
@@ -131,16 +123,11 @@ def test_silent_server_is_given_up_at_the_read_limit(opened: Open, begin: bytes)
     [
         pytest.param(b"", b"H", id="status line"),
         pytest.param(OK + b"x-slow: ", b"x", id="header"),
-        pytest.param(OK, b"x: y\r\n", id="headers"),
         pytest.param(b"", b"HTTP/1.1 100 Continue\r\n\r\n", id="interim replies"),
-        pytest.param(CHUNKED + b"1;", b"x", id="chunk extension"),
-        pytest.param(CHUNKED + b"0\r\n", b"x: y\r\n", id="trailers"),
-        pytest.param(CHUNKED + b"ffff\r\n", b"x", id="chunk"),
         pytest.param(OK + b"\r\n", b"x", id="body without length"),
         pytest.param(OK + b"content-length: 100\r\n\r\n", b"x", id="body"),
         pytest.param(CHUNKED, b"1\r\nx\r\n", id="chunks"),
         pytest.param(GZIPPED, EMPTY_BLOCK, id="empty blocks"),
-        pytest.param(FOUND + b"content-length: 1000\r\n\r\n", b"x", id="body of a redirect"),
     ],
 )
 @pytest.mark.parametrize("tls", [False, True])
@@ -152,18 +139,6 @@ def test_trickling_reply_is_given_up_at_the_deadline(
         error = failure_of(opened(settings), write(server.base))
     assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
     assert "still coming in" in error.detail
-
-
-def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: Open, clock: MovedClock) -> None:
-    def serve(peer: Peer) -> None:
-        peer.request()
-        clock.ahead += PAST_THE_DEADLINE / 2 - 0.3
-        peer.send(HALF_A_BODY)
-        peer.pause()
-
-    with Loopback(serve) as server:
-        error = failure_of(opened(WholeExchangeSettings(connect_timeout=240.0)), write(server.base))
-    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
 
 
 def test_proxy_that_wants_credentials_for_a_tunnel_is_a_matter_of_the_configuration(opened: Open) -> None:
@@ -268,15 +243,6 @@ def test_each_address_of_a_host_has_what_is_left_of_the_time(
     assert len(limits) == 2
     assert limits[0] == pytest.approx(240, abs=1)
     assert limits[1] <= 180
-
-
-def test_host_without_an_address_is_described_by_the_system(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    error = failure_of(opened(PATIENT), ask("http://host.invalid"))
-    assert (error.failure, error.detail) == (Failure.NOT_SENT, "gaierror: Name or service not known")
 
 
 def test_connection_not_made_in_time_is_given_up(opened: Open) -> None:
@@ -403,47 +369,39 @@ def test_error_of_requests_counts_by_its_type(requests_mock: Mocker, error: Exce
         assert failure_of(transport.send, ask("http://service.invalid")).failure is failure
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        pytest.param(b"content-length: 2\r\ncontent-length: 2\r\n\r\n{}", id="same length twice"),
-        # RFC 9112, section 6.3: Transfer-Encoding overrides Content-Length.
-        pytest.param(
-            b"Transfer-Encoding: Chunked\r\ncontent-length: 9\r\n\r\n" + CHUNKED_BODY, id="chunked and length"
-        ),
-    ],
-)
-def test_odd_reply_with_a_clear_end_is_read(opened: Open, rest: bytes) -> None:
-    with Loopback(answering(OK + rest)) as server:
-        assert opened(PATIENT)(Request("GET", "/", base=server.base)).body == b"{}"
-
-
 @pytest.mark.parametrize("is_tls", [False, True])
 @pytest.mark.parametrize(
     ("method", "first"),
     [
         pytest.param("GET", http_reply(200, b"first") + ANOTHER[:30], id="the begin of one"),
         pytest.param("GET", http_reply(200, b"first") + ANOTHER * 2_000, id="more than is received at once"),
-        pytest.param("GET", CHUNKED + CHUNKED_BODY + ANOTHER, id="behind chunks"),
         pytest.param("HEAD", http_reply(200, b"body"), id="body of a reply to HEAD"),
-        pytest.param("GET", http_reply(103), id="behind an interim reply"),
     ],
 )
 def test_bytes_behind_a_reply_are_not_the_reply_to_the_next_request(
     opened: Open, certificate: Path, method: str, first: bytes, *, is_tls: bool
 ) -> None:
-    seen: list[bytes] = []
-    serve = answering(first, http_reply(200, b"second"), seen=seen)
-    with Loopback(serve, certificate if is_tls else None) as server:
+    with Loopback(answering(first, http_reply(200, b"second")), certificate if is_tls else None) as server:
         send = opened(replace(PATIENT, verify=str(certificate)))
-        if first.startswith(b"HTTP/1.1 103"):
-            assert failure_of(send, Request(method, "/", base=server.base)).failure is Failure.BROKEN
-        else:
-            assert send(Request(method, "/", base=server.base)).body in (b"first", b"{}", b"")
+        assert send(Request(method, "/", base=server.base)).body in (b"first", b"")
         assert [send(write(server.base)).body for _ in range(2)] == [b"second"] * 2
-        # Nothing came behind the second reply.
+
+
+def test_final_reply_that_follows_an_interim_one_is_not_the_reply_to_the_next_request(opened: Open) -> None:
+    asked_again = threading.Event()
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        asked_again.wait(240)
+        peer.send(ANOTHER)
+
+    with Loopback(serve) as server:
+        send = opened(PATIENT)
+        assert failure_of(send, write(server.base)).failure is Failure.BROKEN
+        asked_again.set()
+        assert failure_of(send, write(server.base)).failure is Failure.BROKEN
         assert server.accepted == 2
-    assert len(seen) == 3
 
 
 @pytest.mark.parametrize("status", [200, 302, 500])
@@ -464,7 +422,7 @@ def test_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, sta
 
 def test_large_reply_is_limited_by_the_connection(opened: Open) -> None:
     with Loopback(answering(http_reply(200, b"x" * 3000))) as server:
-        large = Request("GET", "/", base=server.base, max_bytes=10, large_reply=True)
+        large = Request("GET", "/", base=server.base, max_bytes=None)
         assert len(opened(replace(PATIENT, max_large_reply_bytes=3000))(large).body) == 3000
         error = failure_of(opened(replace(PATIENT, max_large_reply_bytes=2999)), large)
     assert error.failure is Failure.TOO_LARGE
