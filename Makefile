@@ -11,7 +11,7 @@
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
 #   make floor, long, faults, models, clusters, stores, floor-stores, system, browser, newcomer, install, distributed,
-#   soak, ratios
+#   soak
 #   SOAK_SECONDS=3600 make soak lasts an hour instead of some minutes
 
 PYTHON ?= python3
@@ -34,7 +34,7 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 # What `make test-all` adds to `make test`, the longest first, so that those beside each other end together.
 SUITES := system floor stores clusters long newcomer browser distributed soak models faults install floor-stores
 
-.PHONY: help demo test test-all lint docs links unit coverage $(SUITES) ratios pictures benchmarks sbom lock clean
+.PHONY: help demo test test-all lint docs links unit coverage $(SUITES) pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
 
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -43,8 +43,6 @@ ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=3 --output-sync=target
 unit: | lint docs demo
 $(SUITES): | unit
-# They compare processor times, so nothing else runs.
-ratios: | $(SUITES)
 endif
 
 help:
@@ -148,11 +146,7 @@ soak: .venv/ready
 	@echo "== Everything at once, for minutes, while its services fail"
 	@.venv/bin/$(PYTEST) tests/soak
 
-ratios: .venv/ready
-	@echo "== Processor time beside that of peers"
-	@.venv/bin/python -m tests.benchmarks.ratios
-
-test-all: test $(SUITES) ratios
+test-all: test $(SUITES)
 
 # Look at each before you commit it.
 pictures: .venv/ready

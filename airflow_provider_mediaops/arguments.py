@@ -37,8 +37,6 @@ _PASSWORD = re.compile(r"(\w:/{1,3}[^/:]*):(?!\d{1,5}/).*@", re.DOTALL)
 _QUERY = re.compile(r"\?[^?=]*=.*", re.DOTALL)
 # The schemes of paths on the local disk.
 _LOCAL = ("file://", "local://")
-# Python writes and reads no integer of more than 4,300 digits, neither in JSON nor in a message.
-_MAX_DIGITS = 100
 
 
 def optional(read: Callable[..., T], name: str, value: object, **bounds: Any) -> T | None:
@@ -73,8 +71,7 @@ def read_text(name: str, value: object) -> str:
 
 def _text(name: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        with suppress(ValueError):  # thousands of digits
-            return str(value)
+        return str(value)
     if not isinstance(value, str):
         hint = " A template with native objects needs quotes inside: \"'{{ … }}'\"." if value is not None else ""
         raise InvalidArgumentError(f"{name} is a text; not {shown(value)}.{hint}")
@@ -169,12 +166,10 @@ def read_choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 
 def read_whole_number(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> int:
-    """Read a whole number of at most 100 digits: an integer, a float without a fraction, or the text of either."""
+    """Read a whole number: an integer, a float without a fraction, or the text of either."""
     number = _whole(value)
     if number is None or not _is_within(number, minimum, maximum):
         raise refused(name, value, f"is a whole number{_bounds(minimum, maximum)}")
-    if abs(number) >= 10**_MAX_DIGITS:
-        raise refused(name, value, f"is a whole number of at most {_MAX_DIGITS} digits")
     return number
 
 
@@ -222,10 +217,7 @@ def unsigned(path: str) -> str:
 
 def shown(value: object) -> str:
     """Return the representation of a value for a message, cut if it is long."""
-    try:
-        text = repr(value[: _MAX_SHOWN_LENGTH + 1] if isinstance(value, str) else value)
-    except ValueError:
-        text = f"a value of thousands of digits ({type(value).__name__})"
+    text = repr(value[: _MAX_SHOWN_LENGTH + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[: _MAX_SHOWN_LENGTH - 1]}…"
 
 

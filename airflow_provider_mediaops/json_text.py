@@ -1,4 +1,4 @@
-"""Parse JSON, measure and bound it, and convert values to text."""
+"""Parse JSON, measure it, and convert values to text."""
 
 from __future__ import annotations
 
@@ -12,62 +12,32 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# The standard library writes values of nearly 1,000 levels, less those of Python's stack at that time.
-_MAX_DEPTH = 700
-_TOO_DEEP = "it is nested too deep"
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-
-
-class LargeNumberError(ValueError):
-    """A number in a JSON document is too large for a float."""
 
 
 def parse_json(data: bytes) -> Any:
     """
     Parse a JSON document in UTF-8; raise ValueError if it is not valid, or is nested too deep.
 
-    A number that is too large for a float, such as 1e999, is a LargeNumberError. NaN and Infinity are read where they
-    are written as such.
+    So is a number that is too large for a float, such as 1e999. NaN and Infinity are read where they are written as
+    such.
     """
     decode, errors = _decoder()
     try:
-        value = decode(data)
+        return decode(data)
     except errors:
         # It refuses large numbers, but also NaN and lone surrogates, which truncated texts may end with. The standard
         # library reads those.
         try:
-            value = json.loads(data.decode(), parse_float=_finite)
+            return json.loads(data.decode(), parse_float=_finite)
         except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
-    check_depth(value, data.count(b"{") + data.count(b"["))
-    return value
+            raise ValueError("it is nested too deep") from None
 
 
 def _finite(digits: str) -> float:
     if math.isinf(number := float(digits)):
-        raise LargeNumberError(f"holds a number that is too large: {digits[:20]}")
+        raise ValueError(f"it holds a number that is too large: {digits[:20]}")
     return number
-
-
-def check_depth(value: object, brackets: int) -> None:
-    """
-    Make sure that a value can be written again, also within another value.
-
-    That takes more of Python's stack than to parse it. To count the brackets that its text opens takes less time than
-    to visit all of the value.
-    """
-    if brackets <= _MAX_DEPTH:
-        return
-    level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            each
-            for outer in level
-            for each in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
-            if isinstance(each, (dict, list))
-        ]
-    if level:
-        raise ValueError(_TOO_DEEP)
 
 
 @cache

@@ -1,49 +1,52 @@
-"""Hand counts to the sink that the hooks set; without one, they are dropped."""
+"""Count and time what happens, in Airflow's own Stats for StatsD and OpenTelemetry; without them, nothing is kept."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from datetime import timedelta
 from http import HTTPStatus
-from typing import Literal
+from typing import Any
 
 _log = logging.getLogger(__name__)
-
-Kind = Literal["counter", "timer", "gauge"]
 
 _SERVICES = {"video platform": "video", "search cluster": "cluster", "book database": "books"}
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
+# Airflow's Stats, once a hook or the pages use them. The services are called without Airflow, too.
+_stats: Any = None
 
-_sink: Callable[[Kind, str, float], None] | None = None
 
+def use_airflow_metrics() -> None:
+    """Let the counts of this process go to Airflow's Stats from now on."""
+    global _stats  # noqa: PLW0603 there is one of it in a process
+    if _stats is None:
+        try:
+            from airflow_provider_mediaops.version_compat import airflow_stats
 
-def hand_to(sink: Callable[[Kind, str, float], None] | None) -> None:
-    """
-    Set the sink of this process.
-
-    :param sink: takes the kind, the name after ``mediaops.`` and the value of a metric, a timer's in seconds; None to
-        drop all.
-    """
-    global _sink  # noqa: PLW0603 there is one of it, as there is one Stats
-    _sink = sink
+            stats = airflow_stats()
+            # Without a name it sends nothing, and Airflow makes its client: that looks up the name of a host.
+            stats.timer()
+        except Exception:  # noqa: BLE001 no metric backend is worth a task
+            return
+        _stats = stats
 
 
 def count(name: str, number: int = 1) -> None:
-    """Add to a counter."""
+    """Add to a counter, whose name follows ``mediaops.``."""
     if number:
-        _hand("counter", name, number)
+        _hand("incr", name, number)
 
 
 def timing(name: str, seconds: float) -> None:
     """Give a timer a value."""
-    _hand("timer", name, seconds)
+    _hand("timing", name, timedelta(seconds=seconds))
 
 
 def gauge(name: str, value: float) -> None:
     """Set a gauge."""
-    _hand("gauge", name, value)
+    # OpenTelemetry refuses all metrics of a process for one integer of more than 64 bits.
+    _hand("gauge", name, float(value))
 
 
 def count_request(service: str, request: str, error: Exception | None) -> None:
@@ -73,10 +76,10 @@ def outcome_of(error: Exception | None) -> str:
     return _WORD_START.sub("_", type(error).__name__.removesuffix("Error")).lower()
 
 
-def _hand(kind: Kind, name: str, value: float) -> None:
-    if _sink is None:
+def _hand(method: str, name: str, value: float | timedelta) -> None:
+    if _stats is None:
         return
     try:
-        _sink(kind, name, value)
+        getattr(_stats, method)(f"mediaops.{name}", value)
     except Exception:  # noqa: BLE001 whatever a metric backend does, the task goes on
         _log.debug("The metric %s was not taken.", name, exc_info=True)

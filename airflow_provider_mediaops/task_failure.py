@@ -127,16 +127,3 @@ def _is_templated(value: Any) -> bool:
         # Its method resolve() is not that of the result of another task.
         return _is_templated(str(value))
     return callable(value) or hasattr(value, "operator") or hasattr(value, "resolve")
-
-
-def is_end_templated(path: object) -> bool:
-    """
-    Return whether the suffix of a path is known only when the task runs.
-
-    A template stands in the last part of the path, and no suffix behind it; or Airflow makes the whole path.
-    """
-    if not (isinstance(path, str) or is_path(path)):
-        return is_templated(path)
-    text = str(path)
-    end = max(text.rfind("}}"), text.rfind("%}"))
-    return is_templated(text) and not {".", "/"} & set(text[end + 2 :])

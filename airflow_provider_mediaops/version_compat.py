@@ -5,8 +5,8 @@ No other module tries an import of Airflow's to find out its version, but ``plug
 Airflow loads it, so it imports next to nothing. Each name here says with which minimum version it
 can go. Some differences of Airflow 3.1 are handled in their place, and can go with the minimum version 3.2:
 
-- ``hooks/connection.py``: it asks the hook class for the connection form; later versions read the metadata.
-- ``hooks/connection_settings.py``: it may not know the defaults of a provider's options where a task runs.
+- ``hooks/connection.py``: it asks the hook class for the connection form; later versions read the metadata. It may not
+  know the defaults of a provider's options where a task runs.
 - ``plugin/airflow_plugin.py``: the API server of 3.1.0 does not know the reader of a page within Airflow's own.
 - ``storage/files.py``: its universal_pathlib lets relative paths begin at the root.
 - ``hooks/threads.py`` and the shared readings of the triggers: its triggerer reads the answers of its supervisor out of
@@ -15,7 +15,6 @@ can go. Some differences of Airflow 3.1 are handled in their place, and can go w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,25 +68,9 @@ __all__ = [
     "TaskDeferralError",
     "TaskDeferralTimeout",
     "airflow_stats",
-    "asset_state_store",
     "conf",
     "conn_id_of",
-    "task_state_store",
 ]
-
-
-def task_state_store(context: Mapping[str, Any]) -> Any:
-    """Return the task's state store (AIP-103); None if Airflow has none, which can go with 3.3."""
-    return context.get("task_state_store")
-
-
-def asset_state_store(trigger: object) -> Any:
-    """
-    Return the state store of the asset that a running trigger watches (AIP-103); None if there is none.
-
-    It can go with 3.3, which sets the attribute to None for a trigger that watches no asset.
-    """
-    return getattr(trigger, "asset_state_store", None)
 
 
 def airflow_stats() -> Any:

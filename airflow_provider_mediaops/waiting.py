@@ -5,7 +5,7 @@ There is one wait, :func:`wait`, for every form: the sensors in ``poke``, ``resc
 at detection, and the triggers that start DAGs. What it waits for is a :class:`Watch`. :data:`RULES` is the table of the
 errors that end it.
 
-It loads no call flows, and has few dataclasses, whose import takes a millisecond each: constructors check with watches.
+It loads no call flows, and has no dataclasses, whose import takes a millisecond each: constructors check with watches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+
+if TYPE_CHECKING:
+    # Waits for a pause in seconds, then makes a reading; raises a MediaOpsError if the service fails, a TemporaryError
+    # if the reading would come more than LATE_SECONDS after the deadline, on the clock of whoever waits.
+    Readings = Callable[[float, float], CallFlow[T]]
 
 #: The longest time for which a wait uses a connection without reading it again, and follows a ``Retry-After``.
 LONGEST_WITHOUT_NEWS_SECONDS = 300.0
@@ -36,8 +39,7 @@ LATE_SECONDS = 30.0
 _TOLERANCE_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """The verdict that the condition is not met yet."""
 
     seen: str = ""  # the observed state, for the log; the text stays the same while nothing changes
@@ -45,8 +47,7 @@ class Waiting:
     remark: str = ""  # a part of the condition that cannot be observed, for a warning in the log
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """The verdict that the condition is met."""
 
     value: Any
@@ -98,19 +99,6 @@ class Later(NamedTuple):
     seconds: float
 
 
-class Readings(Protocol[T_co]):
-    """The source of a wait's readings."""
-
-    def next(self, pause: float, deadline: float) -> CallFlow[T_co]:
-        """
-        Wait for so many seconds, then make a reading; raise a MediaOpsError if the service fails.
-
-        It raises a TemporaryError if the reading would come more than :data:`LATE_SECONDS` after the deadline, on the
-        clock of whoever waits.
-        """
-        ...
-
-
 class Term(NamedTuple):
     """The time of a wait, by a monotonic clock: no pause goes beyond its end, and the last reading begins then."""
 
@@ -157,8 +145,7 @@ RULES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """The pauses between readings, and the errors that differ between waits."""
 
     interval_seconds: float  # the usual pause
@@ -244,7 +231,7 @@ def wait(
     pause = first_pause
     while True:
         try:
-            reading = yield from readings.next(min(pause, term.left), term.deadline)
+            reading = yield from readings(min(pause, term.left), term.deadline)
             outcome = judge(reading)
         except NoTurnError as error:
             within = None

@@ -24,7 +24,6 @@ from scripts.shown_code import code_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "airflow_provider_mediaops"
-PUBLIC = ROOT / "docs" / "reference" / "public.md"
 # From a guide.
 _VALUES = "arguments.md#accepted-values"
 _MARK = re.compile(r"^<!-- (?P<kind>\w+): (?P<name>[\w., /]+) -->$", re.MULTILINE)
@@ -33,8 +32,6 @@ _COMMENTED = re.compile(r"^((?: +#: .*\n)*) +(\w+): [^#\n]+?(?:  #: (.*))?$", re
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
 _TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", list: "list", dict: "object"}
 _TYPES[type(None)] = "null"
-# Names that another module defines, and that this one only imports for others.
-_IMPORTED = {"version_compat": ["RetryDecision", "RetryPolicy", "TaskDeferralError", "TaskDeferralTimeout"]}
 
 #: The headings of the families of kinds of work.
 FAMILIES = {
@@ -152,39 +149,6 @@ def _columns(name: str) -> str:
     return _table(["column", "type"], ([f"`{column}`", type_in_words(kind)] for column, kind in columns.items()))
 
 
-def defining_modules() -> list[str]:
-    """Return the modules below the package that define a class or a function, the sandbox's left out."""
-    package = ROOT / PACKAGE
-    files = {
-        file.relative_to(package).with_suffix("").as_posix().replace("/", "."): file for file in package.rglob("*.py")
-    }
-    return sorted(
-        name.removesuffix(".__init__")
-        for name, file in files.items()
-        if re.search("^(class|def|async def) ", file.read_text(encoding="utf-8"), re.MULTILINE)
-        and not name.startswith("sandbox.")
-    )
-
-
-def _modules(name: str) -> str:
-    """Return the reference of the internal modules of some packages; `other` are those that no other page names."""
-    public = PUBLIC.read_text(encoding="utf-8")
-    whole = re.findall(rf"automodule:: {PACKAGE}\.(\S+)", public)
-    parts = [each.rpartition(".") for each in re.findall(rf"autoclass:: {PACKAGE}\.(\S+)", public)]
-    text, package = "", ""
-    for module in defining_modules():
-        first = module.partition(".")[0] if "." in module else "other"
-        if module in whole or first not in name.split(", "):
-            continue
-        if first != package:
-            package = first
-            text += f"## {package}\n\n"
-        left_out = _IMPORTED.get(module, []) + [cls for of, _, cls in parts if of == module]
-        text += f"### {module}\n\n```{{eval-rst}}\n.. automodule:: {PACKAGE}.{module}\n"
-        text += f"   :exclude-members: {', '.join(left_out)}\n```\n\n" if left_out else "```\n\n"
-    return text
-
-
 def _sandbox(name: str) -> str:
     """Return the options of the sandbox, or what is odd about some of its books."""
     from airflow_provider_mediaops.sandbox.books.catalogue import ODDITIES
@@ -281,7 +245,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "parameters": _parameters,
     "fields": _fields,
     "columns": _columns,
-    "modules": _modules,
     "code": _code,
     "sandbox": _sandbox,
     "faults": _faults,

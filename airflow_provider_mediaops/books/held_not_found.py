@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
     CALM_SECONDS,
+    CLEAR,
+    LIMIT,
     LONGEST_PAUSE_SECONDS,
     MAX_HELD_SECONDS,
     MISSING,
@@ -24,7 +26,6 @@ from airflow_provider_mediaops.books.not_found import (
     Action,
     Meaning,
     Probe,
-    Words,
     believed,
     limited,
     unconfirmed,
@@ -50,7 +51,7 @@ class Evidence:
     #: Whether the service has said in clear words of some book that it is not there.
     speaks_clearly: bool = field(default=False, init=False)
     #: The words of 404s that books have got which exist.
-    disproved: set[Words] = field(default_factory=set, init=False)
+    disproved: set[type[MediaOpsError]] = field(default_factory=set, init=False)
     #: How many probes were found.
     probes_found: int = field(default=0, init=False)
     #: The probes that turned out not to exist.
@@ -69,9 +70,9 @@ class Evidence:
         """Return whether key and address were proved to work in the last ten minutes."""
         return now - self.found_at < PROOF_SECONDS
 
-    def is_clear(self, words: Words) -> bool:
+    def is_clear(self, error: MediaOpsError) -> bool:
         """Return whether a 404 in these words can only be about the book."""
-        return words is Words.CLEAR and words not in self.disproved
+        return isinstance(error, CLEAR) and CLEAR not in self.disproved
 
     def kind_of(self, probe: str) -> Probe:
         """Return why a probe is known to exist."""
@@ -110,10 +111,6 @@ class _Held:
     since: float
     first: float
     repeats: int
-
-    @property
-    def words(self) -> Words:
-        return Words.of(self.error)
 
 
 @dataclass(slots=True)
@@ -193,7 +190,7 @@ class HeldNotFounds:
     def take_up(self, doubts: Mapping[str, Any]) -> None:
         """Take up the doubts of an earlier attempt, unless they are about another address."""
         if doubts.get("address") == self.address:
-            self.evidence.disproved.update(map(Words, doubts["disproved"]))
+            self.evidence.disproved.update(words for words in MISSING if words.__name__ in doubts["disproved"])
             self.evidence.speaks_clearly = doubts["speaks_clearly"]
             self._left = dict(doubts["undecided"])
 
@@ -215,7 +212,7 @@ class HeldNotFounds:
         return {
             "address": self.address,
             "undecided": self._left | held,
-            "disproved": sorted(words.value for words in self.evidence.disproved),
+            "disproved": sorted(words.__name__ for words in self.evidence.disproved),
             "speaks_clearly": self.evidence.speaks_clearly,
         }
 
@@ -281,14 +278,14 @@ class HeldNotFounds:
     def _needs_no_probe(self, now: float) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.
         all_held = list(self._held.values())
-        return len(all_held) == 1 and self.evidence.is_clear(all_held[0].words) and self.evidence.is_proved(now)
+        return len(all_held) == 1 and self.evidence.is_clear(all_held[0].error) and self.evidence.is_proved(now)
 
     def _choose(self) -> str | None:
         return next((isbn13 for isbn13 in self.evidence.probes() if isbn13 not in self._held), None)
 
     def _probe_missing(self, probe: str, error: MediaOpsError, now: float) -> None:
         kind = self._kind
-        meaning = MISSING_PROBE[kind][Words.of(error)]
+        meaning = MISSING_PROBE[kind][type(error)]
         if meaning is Meaning.NO_PROBE:
             self.evidence.useless.add(probe)
         elif meaning is Meaning.WRONG_CONNECTION:
@@ -303,9 +300,8 @@ class HeldNotFounds:
 
     def _disprove(self, error: MediaOpsError, now: float) -> None:
         """Take note of the 404 of a book that exists."""
-        words = Words.of(error)
-        self.evidence.disproved.add(words)
-        if words in (Words.CLEAR, Words.LIMIT):
+        self.evidence.disproved.add(type(error))
+        if isinstance(error, (CLEAR, LIMIT)):
             self._see_limit_in(error, now)
 
     def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
@@ -320,19 +316,19 @@ class HeldNotFounds:
         self._failed_probes += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
-        evidence, words = self.evidence, held.words
-        if evidence.speaks_clearly and words is not Words.CLEAR:
-            if words is Words.LIMIT:
+        evidence, error = self.evidence, held.error
+        if evidence.speaks_clearly and not isinstance(error, CLEAR):
+            if isinstance(error, LIMIT):
                 self._see_limit_in(held.error, now)
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if held.sent >= self._last_finding_request:
             waited = idle or now - held.since >= MAX_HELD_SECONDS
             by_itself = waited and self._needs_no_probe(now) and not self.doubts_key
             return Decision(isbn13, "not_found", held.error) if by_itself else None
-        if evidence.is_clear(words):
+        if evidence.is_clear(error):
             evidence.speaks_clearly = True
             return Decision(isbn13, "not_found", held.error)
-        actions = AFTER_PROBE[Words.LIMIT if words is Words.CLEAR else words]
+        actions = AFTER_PROBE[LIMIT if isinstance(error, CLEAR) else type(error)]
         action = actions[min(held.repeats, len(actions) - 1)]
         if why := self._why_later(held, action):
             return self._put_off(isbn13, held, why)
@@ -358,7 +354,7 @@ class HeldNotFounds:
         """Have all books asked for again later: one of them may be found."""
         decisions = [
             self._put_off(isbn13, held, why)
-            if self._failure or held.words is Words.LIMIT
+            if self._failure or isinstance(held.error, LIMIT)
             else Decision(isbn13, "later", unconfirmed(held.error))
             for isbn13, held in self._held.items()
         ]

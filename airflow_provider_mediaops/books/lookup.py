@@ -19,7 +19,6 @@ from airflow_provider_mediaops.books.not_found import (
     WELL_KNOWN,
     Meaning,
     Probe,
-    Words,
     unconfirmed,
     wrong_connection,
 )
@@ -112,7 +111,7 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     try:
         yield from ask(get_book(canary or WELL_KNOWN))
     except MISSING as error:
-        meaning = MISSING_PROBE[kind][Words.of(error)]
+        meaning = MISSING_PROBE[kind][type(error)]
         if meaning is Meaning.WRONG_CONNECTION:
             raise wrong_connection(error, kind) from None
         if meaning is Meaning.NO_PROBE:
@@ -143,34 +142,30 @@ class Finder:
 
     def ask(self, call: Call[T]) -> CallFlow[T]:
         """Make a call; before a 404 is raised, prove the connection, unless it was proved a short time ago."""
-        path = call.request.path
-        if not path.startswith(BOOK_PATH):
-            return (yield from self.client.ask(call))
-        isbn13, held = path.removeprefix(BOOK_PATH), self._hold()
-        count = RequestCount(held.send)
-        try:
-            result = yield from count.observe(self.client.ask(call))
-        except MISSING as missing:
-            held.missing(isbn13, missing, self._now())
-            proved = self._evidence.is_proved(self._now())
-            error = None if proved else (yield from self._decide(held, count, only_proof=True))
-            raise error or missing from None
-        held.found(isbn13, count.number, self._now())
-        return result
+        if call.request.path.startswith(BOOK_PATH):
+            return (yield from self._find(call, only_proof=True))
+        return (yield from self.client.ask(call))
 
     def find(self, isbn13: str) -> CallFlow[Book]:
         """Find a book."""
+        return (yield from self._find(get_book(isbn13)))
+
+    def _find(self, call: Call[T], *, only_proof: bool = False) -> CallFlow[T]:
+        isbn13 = call.request.path.removeprefix(BOOK_PATH)
         attempts = self.client.retry.start(self.client.clock)
-        held = self._hold()
+        # A probe that is not found is not waited for here: the attempts of the call bound that.
+        held = HeldNotFounds(self._evidence, patience_seconds=0.0)
         count = RequestCount(held.send)
         while True:
             try:
-                book = yield from count.observe(self.client.ask(get_book(isbn13)))
+                book = yield from count.observe(self.client.ask(call))
             except MISSING as missing:
                 held.missing(isbn13, missing, self._now())
                 if count.limited:
                     held.see_limit(self._now())
-                error = yield from self._decide(held, count)
+                error = yield from self._decide(held, count, only_proof=only_proof)
+                if only_proof:
+                    raise error or missing from None
                 if error is None:
                     continue
                 pause = attempts.pause_after(error)
@@ -194,26 +189,19 @@ class Finder:
             return Lookup(text, isbn13, "not_found", requests=count.total)
         return Lookup(text, isbn13, "found", book=book, requests=count.total)
 
-    def _decide(
-        self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool = False
-    ) -> CallFlow[MediaOpsError | None]:
+    def _decide(self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool) -> CallFlow[MediaOpsError | None]:
         """Ask for probes until the one 404 that is held is decided on; return an error, or None to ask again."""
-        decisions = held.decisions(self._now(), idle=True)
-        while not decisions and (probe := held.check(self._now(), idle=True)):
+        while not (only_proof and self._evidence.is_proved(self._now())):
+            if decisions := held.decisions(self._now(), idle=True):
+                if news := held.take_news():
+                    yield from self.client.report_limit(news)
+                return None if decisions[0].action == "again" else decisions[0].error
+            probe = str(held.check(self._now(), idle=True))
             error = yield from count.observe(send_probe(self.client.ask, probe))
             held.checked(probe, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
-            if only_proof and self._evidence.is_proved(self._now()):
-                return None
-            decisions = held.decisions(self._now(), idle=True)
-        if news := held.take_news():
-            yield from self.client.report_limit(news)
-        return None if decisions[0].action == "again" else decisions[0].error
-
-    def _hold(self) -> HeldNotFounds:
-        # A probe that is not found is not waited for here: the attempts of the call bound that.
-        return HeldNotFounds(self._evidence, patience_seconds=0.0)
+        return None
 
     def _now(self) -> float:
         return self.client.clock.monotonic()

@@ -30,6 +30,15 @@ from airflow_provider_mediaops.exceptions import (
 
 E = TypeVar("E", bound=MediaOpsError)
 
+#: The words of a 404, which the class of its error says: the service's clear ones for a missing book, the documented
+#: ones for the limit, any others, and a web page, which the service never sends.
+CLEAR, LIMIT, FOREIGN, WEB_PAGE = MISSING = (
+    NotFoundError,
+    DoubtfulNotFoundError,
+    ForeignNotFoundError,
+    WebPageNotFoundError,
+)
+
 #: The probe if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
 
@@ -52,34 +61,6 @@ class UnvouchedNotFoundError(InvalidConnectionError):
     """Nothing confirms a 404: no book could be read with this connection."""
 
 
-class Words(Enum):
-    """The words of a 404."""
-
-    CLEAR = "clear"
-    """The documented body for a missing book: a JSON object with ``error_message``."""
-    LIMIT = "limit"
-    """The documented body for the limit: a JSON object with ``errorMessage``. Some services use it for both."""
-    FOREIGN = "foreign"
-    """Any other body, or none."""
-    WEB_PAGE = "web page"
-    """HTML, which the service never sends."""
-
-    @classmethod
-    def of(cls, error: MediaOpsError) -> Words:
-        """Return the words of a 404 by the class of its error."""
-        return next(words for error_class, words in _WORDS_BY_CLASS.items() if isinstance(error, error_class))
-
-
-_WORDS_BY_CLASS: Mapping[type[MediaOpsError], Words] = {
-    NotFoundError: Words.CLEAR,
-    DoubtfulNotFoundError: Words.LIMIT,
-    WebPageNotFoundError: Words.WEB_PAGE,
-    ForeignNotFoundError: Words.FOREIGN,
-}
-#: The errors of a 404, in whichever words.
-MISSING = tuple(_WORDS_BY_CLASS)
-
-
 class Probe(Enum):
     """Why a probe is known to exist."""
 
@@ -99,31 +80,31 @@ class Meaning(Enum):
 
 
 #: What becomes of a 404 after a probe was found, by its words: when it came first, again, and for the third time.
-AFTER_PROBE: Mapping[Words, tuple[Action, Action, Action]] = {
-    Words.CLEAR: ("not_found", "not_found", "not_found"),
-    Words.LIMIT: ("again", "again", "not_found"),
-    Words.FOREIGN: ("again", "again", "not_found"),
-    Words.WEB_PAGE: ("again", "later", "later"),
+AFTER_PROBE: Mapping[type[MediaOpsError], tuple[Action, Action, Action]] = {
+    CLEAR: ("not_found", "not_found", "not_found"),
+    LIMIT: ("again", "again", "not_found"),
+    FOREIGN: ("again", "again", "not_found"),
+    WEB_PAGE: ("again", "later", "later"),
 }
 
 # Of a probe that this run has not found itself. A smaller catalogue may lack it; but that it says so in
 # other words than a book database is not a catalogue.
-_NOT_FOUND_IN_THIS_RUN: Mapping[Words, Meaning] = {
-    Words.CLEAR: Meaning.NO_PROBE,
-    Words.LIMIT: Meaning.LIMIT,
-    Words.FOREIGN: Meaning.WRONG_CONNECTION,
-    Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+_NOT_FOUND_IN_THIS_RUN: Mapping[type[MediaOpsError], Meaning] = {
+    CLEAR: Meaning.NO_PROBE,
+    LIMIT: Meaning.LIMIT,
+    FOREIGN: Meaning.WRONG_CONNECTION,
+    WEB_PAGE: Meaning.WRONG_CONNECTION,
 }
 #: What it means that a probe is not found: by what it is, and by the words of its 404.
-MISSING_PROBE: Mapping[Probe, Mapping[Words, Meaning]] = {
+MISSING_PROBE: Mapping[Probe, Mapping[type[MediaOpsError], Meaning]] = {
     Probe.FOUND_NOW: {
-        Words.CLEAR: Meaning.LIMIT,
-        Words.LIMIT: Meaning.LIMIT,
-        Words.FOREIGN: Meaning.OUTAGE,
-        Words.WEB_PAGE: Meaning.OUTAGE,
+        CLEAR: Meaning.LIMIT,
+        LIMIT: Meaning.LIMIT,
+        FOREIGN: Meaning.OUTAGE,
+        WEB_PAGE: Meaning.OUTAGE,
     },
     Probe.FOUND_BEFORE: _NOT_FOUND_IN_THIS_RUN,
-    Probe.CANARY: {**_NOT_FOUND_IN_THIS_RUN, Words.CLEAR: Meaning.WRONG_CONNECTION},
+    Probe.CANARY: {**_NOT_FOUND_IN_THIS_RUN, CLEAR: Meaning.WRONG_CONNECTION},
     Probe.WELL_KNOWN: _NOT_FOUND_IN_THIS_RUN,
 }
 
@@ -170,8 +151,7 @@ def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
 
 def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
     """Make the error of a book whose 404 could not be decided on."""
-    words = Words.of(doubt)
-    if words in (Words.CLEAR, Words.LIMIT):
+    if isinstance(doubt, (CLEAR, LIMIT)):
         return limited(doubt, why)
-    page = words is Words.WEB_PAGE and failure is None
+    page = isinstance(doubt, WEB_PAGE) and failure is None
     return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

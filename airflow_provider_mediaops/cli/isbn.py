@@ -6,7 +6,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -20,8 +20,8 @@ from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result,
 from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.source_file import InvalidSourceError
-from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions
+from airflow_provider_mediaops.storage.source_list import encoding_warning, find_files, read_list
 
 if TYPE_CHECKING:
     import argparse
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
-    from airflow_provider_mediaops.storage.source_file import SourceRow
-    from airflow_provider_mediaops.storage.source_list import ListReading
+    from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
 
 _PROGRESS_ROWS = 250_000
 _LISTED_FILES = 20
@@ -49,23 +48,22 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     delimiter, encoding = read_delimiter("delimiter", options.delimiter), read_encoding("encoding", options.encoding)
     with _sources(options, terminal) as sources:
         try:
-            listed = ListSource(sources, options.column, delimiter, encoding)
-            reading = listed.read(keep=False)
-            check = check_list(_rows(reading, options, terminal), options.limit)
+            files = find_files(sources, ReadOptions(options.column, delimiter, encoding))
+            check = check_list(_rows(files, options, terminal), options.limit)
         except InvalidSourceError as error:
             # What is wrong is in the file, not in how the command is used.
             raise StorageError(_named(str(error), sources, options.files)) from error
-        warnings = [_named(warning, sources, options.files) for warning in reading.warnings()]
+        warnings = [_named(warning, sources, options.files) for warning in filter(None, [encoding_warning(files)])]
     plans = [options.plan] if options.plan else list(PLANS)
     costs = [
         lookup_cost(check.books, plan, bulk=bulk, daily_quota=options.quota) for plan in plans for bulk in (False, True)
     ]
     figures = check.figures
-    names = [_named(facts.path, sources, options.files) for facts in reading.facts]
+    names = [_named(file.path, sources, options.files) for file in files]
     document = {
         "files": [
-            {"file": name, **{key: getattr(facts, key) for key in _FACTS}}
-            for name, facts in zip(names, reading.facts, strict=True)
+            {"file": name, **{key: getattr(file, key) for key in _FACTS}}
+            for name, file in zip(names, files, strict=True)
         ],
         **{key: getattr(figures, key) for key in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
@@ -76,7 +74,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
-    parts = [*_file_parts(names, reading), *(Line(warning, "bad") for warning in warnings), *_parts(check, costs)]
+    parts = [*_file_parts(names, files), *(Line(warning, "bad") for warning in warnings), *_parts(check, costs)]
     return Result(document, parts, problem=bool(figures.invalid) or not figures.rows)
 
 
@@ -103,26 +101,28 @@ def _named(message: str, sources: list[str], files: list[str]) -> str:
     return message
 
 
-def _rows(reading: ListReading, options: argparse.Namespace, terminal: Terminal) -> Iterator[tuple[int | str, IsbnRow]]:
-    several = len(reading.files) > 1
-    line = 0
+def _rows(
+    files: Sequence[SourceFile], options: argparse.Namespace, terminal: Terminal
+) -> Iterator[tuple[int | str, IsbnRow]]:
+    place: int | str = 0
 
     def noting() -> Iterator[SourceRow]:
-        nonlocal line
-        for number, row in enumerate(reading, 1):
-            line = row.line or number
+        nonlocal place
+        for number, row in enumerate(read_list(files), 1):
+            place = row.line or number
+            if row.file:
+                place = f"{row.file}:{place}"
             if number % _PROGRESS_ROWS == 0:
                 terminal.say(f"{number:,} rows read")
             yield row
 
     for row in rows_of_source(noting(), options.several, repair_zeros=options.repair_zeros):
-        name = reading.facts[-1].path.rpartition("/")[2] if several else ""
-        yield f"{name}:{line}" if several else line, row
+        yield place, row
 
 
-def _file_parts(names: list[str], reading: ListReading) -> list[Part]:
-    shown = list(zip(names, reading.facts, strict=True))[:_LISTED_FILES]
-    parts: list[Part] = [Line(f"{name}: {facts.described}; {counted(facts.rows, 'row')}") for name, facts in shown]
+def _file_parts(names: list[str], files: Sequence[SourceFile]) -> list[Part]:
+    shown = list(zip(names, files, strict=True))[:_LISTED_FILES]
+    parts: list[Part] = [Line(f"{name}: {file.described}; {counted(file.rows, 'row')}") for name, file in shown]
     more = len(names) - len(shown)
     return [*parts, Line(f"{more:,} more files")] if more else parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
-from airflow_provider_mediaops.enrichment.progress import STATUSES, Progress
+from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     MediaOpsError,
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
-    from airflow_provider_mediaops.storage.source_file import SourceRow
-    from airflow_provider_mediaops.storage.source_list import ListSource
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
 _MIN_ROWS_FOR_USAGE = 100
@@ -58,7 +57,6 @@ class Enrichment(DatasetWork):
     total: int = 0  # the number of rows of the list
     source: Sequence[str] | None = None
     version: str | None = None  # that of the source when the task began
-    list_is_kept: bool = False  # whether the source is a list that the task was given and keeps for the triggerer
     # The columns that the table gets from the source, with their types.
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     reuse: Sequence[str] = ()
@@ -91,27 +89,28 @@ class Enrichment(DatasetWork):
         """Look at the datasets that are reused."""
         from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
 
-        return [EarlierDataset.at(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
+        return [EarlierDataset(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
 
     @property
     def named(self) -> str:
         """The paths of the list in one text; empty if it is in no file."""
         return ", ".join(self.source or ())
 
-    def listed(self) -> ListSource | None:
-        """Return the list that is in files; None if it is in none."""
-        from airflow_provider_mediaops.storage.source_list import ListSource
+    def files(self) -> list[SourceFile]:
+        """Find the files of the list; there are none if it is in no file."""
+        from airflow_provider_mediaops.storage.source_file import ReadOptions
+        from airflow_provider_mediaops.storage.source_list import find_files
 
-        if self.source is None:
-            return None
-        return ListSource(self.source, self.isbn_column, self.delimiter, self.encoding)
+        options = ReadOptions(self.isbn_column, self.delimiter, self.encoding, self.keep_columns)
+        return find_files(self.source or (), options)
 
-    def rows(self, isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
-        """Read the rows of the list, without the other columns."""
+    def rows(self, files: Sequence[SourceFile], isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
+        """Read the rows of the list, which is in files or in memory."""
         from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
+        from airflow_provider_mediaops.storage.source_list import read_list
 
-        if listed := self.listed():
-            return rows_of_source(listed.read(keep=False), self.several, repair_zeros=self.repair_zeros)
+        if files:
+            return rows_of_source(read_list(files), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
 
 
@@ -162,24 +161,16 @@ class EnrichmentAttempt:
             self._plan(self._earlier)
         self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
         self._rate = "its rate"
-        self._has_met_limit = False
         self._requests_before: int = state.get("requests", 0)
-        # The rows of the next commit, and what stood in the progress at the last one.
+        # The rows of the next commit.
         self._rows: list[dict[str, Any]] = []
-        self._counted = dict(self._progress.figures)
         self._changed = False
         self._last: BatchUpdate | None = None
         # What earlier attempts were told out of order stays saved until the turn of its row comes.
         self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
-        self._kept_before = self._progress.figures["refresh_failed"]
-        self._kept: Lookup | None = None
+        self._has_kept_row = False
         # The rows that are read and not done.
         self._read: deque[IsbnRow] = deque()
-        # The rows of the source once more, one by one with their columns: those of all that wait for an answer would
-        # fill the memory. The number of the last one, and itself.
-        listed = enrichment.listed() if enrichment.keep_columns else None
-        self._source_rows = iter(listed.read(enrichment.keep_columns) if listed else ())
-        self._source_row: tuple[int, SourceRow | None] = (0, None)
 
     def _plan(self, earlier: EarlierIndex) -> None:
         # Those that were answered before their turn cost nothing.
@@ -202,12 +193,9 @@ class EnrichmentAttempt:
         self._rate = f"plan {plan}"
         if client.limiter:
             self._rate += f", {client.limiter.per_second:g} requests a second"
-        source = "" if self._enrichment.list_is_kept else self._enrichment.named
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
-        self._log(
-            f"Enriching {counted(left, 'ISBN')} of {source or 'a list'} into {self._enrichment.destination}: "
-            f"{self._rate}{quota}."
-        )
+        source, destination = self._enrichment.named or "a list", self._enrichment.destination
+        self._log(f"Enriching {counted(left, 'ISBN')} of {source} into {destination}: {self._rate}{quota}.")
 
     def options(self) -> BatchOptions:
         """Return how the list is looked up."""
@@ -226,7 +214,8 @@ class EnrichmentAttempt:
             yield row
 
     def _rows_left(self) -> Iterator[IsbnRow]:
-        return islice(self._enrichment.rows(self._isbns), self._staging.rows, None)
+        rows = self._enrichment.rows(self._enrichment.files(), self._isbns)
+        return islice(rows, self._staging.rows, None)
 
     def save(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
@@ -234,38 +223,31 @@ class EnrichmentAttempt:
 
         is_numbered = self._enrichment.several == "rows"
         for lookup in update.done:
-            row = self._read.popleft()
-            self._rows.append(row_of(lookup, row, self._columns_of(row), numbered=is_numbered))
+            self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
             self._count(lookup)
+        for status, rows in Counter(lookup.status for lookup in update.done).items():
+            metrics.count(f"books.rows.{status}", rows)
+        if update.limited and not (self._last and self._last.limited):
+            self._warn_of_limit()
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
         self._progress.log_if_due(update.trouble)
-        if update.limited and not self._has_met_limit:
-            self._has_met_limit = True
-            self._warn_of_limit()
-
-    def _columns_of(self, row: IsbnRow) -> Mapping[str, Any] | None:
-        if self._enrichment.source is None or not self._enrichment.keep_columns:
-            return None
-        # A row of several books comes again for each.
-        number, found = self._source_row
-        while number < row.number:
-            number, found = self._source_row = number + 1, next(self._source_rows, None)
-        if found is None or found.text != row.text:
-            what = f"source {self._enrichment.named} has changed while it was read; its next attempt starts anew"
-            raise OSError(errno.ESTALE, what)
-        return found.columns
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
-        if lookup.reused:
-            failed = lookup.cause is not None
-            figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
-            self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
-            self._kept = lookup if failed else self._kept
-        else:
+        if not lookup.reused:
             self._progress.count(lookup.status)
+            return
+        failed = lookup.cause is not None
+        figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
+        self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
+        if failed and not self._has_kept_row:
+            self._has_kept_row = True
+            self._warn(
+                "Rows that are too old stay as they are in an earlier dataset if the new look-up fails. They count as "
+                f"stale, and against max_failures. The first error, about {lookup.isbn13}: {lookup.cause}"
+            )
 
     def _warn_of_limit(self) -> None:
         self._warn(
@@ -302,13 +284,6 @@ class EnrichmentAttempt:
     def _close(self) -> None:
         if self._earlier:
             self._earlier.close()
-        if self._kept:
-            kept = self._progress.figures["refresh_failed"] - self._kept_before
-            self._warn(
-                "Kept from an earlier dataset although too old, because the new look-up failed: "
-                f"{counted(kept, 'row')}. Such rows count as stale, and against max_failures. "
-                f"The last error, about {self._kept.isbn13}: {self._kept.cause}"
-            )
 
     def _commit_news(self) -> None:
         """Commit what has come since the last commit, if anything has; the requests of a bound count."""
@@ -319,10 +294,6 @@ class EnrichmentAttempt:
         self._spent = spent
         self._rows = []
         self._changed = False
-        figures, before = self._progress.figures, self._counted
-        for status in STATUSES:
-            metrics.count(f"books.rows.{status}", figures[status] - before[status])
-        self._counted = dict(figures)
 
     def _state(self, spent: int) -> dict[str, Any]:
         """Return what the next attempt would have to ask for again, and the figures, as plain values."""
@@ -352,7 +323,8 @@ def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
 
 def _check_version(enrichment: Enrichment) -> None:
     """Raise if the source is not the one whose first rows were read before."""
-    listed = enrichment.listed()
-    if listed and enrichment.version and listed.version() != enrichment.version:
+    from airflow_provider_mediaops.storage.source_list import version_of
+
+    if enrichment.version and version_of(enrichment.files()) != enrichment.version:
         what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
         raise OSError(errno.ESTALE, what)

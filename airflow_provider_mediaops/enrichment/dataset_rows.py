@@ -9,7 +9,6 @@ from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.formats import FlatView, json_line, json_lines
-from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -25,14 +24,8 @@ def list_lines(isbns: Iterable[Any]) -> bytes:
     return json_lines({"isbn": text_of(isbn)} for isbn in isbns)
 
 
-def row_of(
-    lookup: Lookup,
-    row: IsbnRow | None = None,
-    columns: Mapping[str, Any] | None = None,
-    *,
-    numbered: bool = False,
-) -> dict[str, Any]:
-    """Return the row of a look-up, for a row of the list and the columns that are kept of it."""
+def row_of(lookup: Lookup, row: IsbnRow | None = None, *, numbered: bool = False) -> dict[str, Any]:
+    """Return the row of a look-up, with what is kept of its row of the list."""
     return {
         **({INPUT_ROW: row.number} if row and numbered else {}),
         "input": lookup.input,
@@ -43,7 +36,7 @@ def row_of(
         "fetched_at": lookup.fetched_at,
         "reused": lookup.reused,
         "book": lookup.book.record if lookup.book else None,
-        **({} if columns is None else {"source": columns}),
+        **({} if row is None or row.columns is None else {"source": row.columns}),
     }
 
 
@@ -94,10 +87,17 @@ def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) 
     kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
 
     def flatten(row: Mapping[str, Any]) -> dict[str, object]:
-        cells = cells_of(row.get("source"), columns)
-        return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
+        source = row.get("source") or {}
+        return {**_flatten(row), **{f"{_PREFIX}{name}": _cell(source.get(name)) for name in columns}}
 
     return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten)
+
+
+def _cell(value: Any) -> str | int | float | None:
+    """Return a value of a list as a cell: texts and numbers as they are, others as JSON."""
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
+        return value
+    return json_line(value).decode()
 
 
 def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any]) -> ResumePoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
-from airflow_provider_mediaops.storage.source_lines import GZIP
-from airflow_provider_mediaops.storage.source_list import file_info, read_rows, version_in
+from airflow_provider_mediaops.storage.source_list import read_rows
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import SourceRow
@@ -40,24 +38,15 @@ class EarlierRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierDataset:
-    """A dataset of an earlier enrichment; its version changes when the file does, and is None if there is none."""
+    """A dataset of an earlier enrichment."""
 
     path: str
     format: Format
-    version: str | None
-
-    @classmethod
-    def at(cls, path: str, format: Format) -> EarlierDataset:
-        """Look at a dataset, without reading it."""
-        try:
-            info = file_info(path, "reuse")
-        except FileNotFoundError:
-            return cls(path, format, None)
-        return cls(path, format, version_in(info))
 
     def check(self) -> None:
         """Make sure that the file, if there is one, is a dataset of an enrichment; only its beginning is read."""
-        next(self._read(), None)
+        with suppress(FileNotFoundError):
+            next(self._read(), None)
 
     def rows(self) -> Iterator[EarlierRow]:
         """Read the rows whose look-ups can be used: of books that were found, or are certain not to be there."""
@@ -66,25 +55,16 @@ class EarlierDataset:
                 yield earlier
 
     def _read(self) -> Iterator[SourceRow]:
-        if self.version is None:
-            return
         # A dataset is known by these columns.
         keep = ("input", "status", "error", "book" if self.format == "jsonl" else "record", "fetched_at")
         try:
             yield from read_rows(path_of(self.path), "isbn13", self.format, keep=keep)
         except InvalidSourceError as error:
-            self._check_unchanged()
             reason = str(error).removeprefix(f"{DATASET.name} ")
             raise InvalidArgumentError(
                 f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
                 "operator has written, or leave reuse out."
             ) from error
-
-    def _check_unchanged(self) -> None:
-        """Raise if the file was replaced while it was read: parts of both may have come, so it may be whole."""
-        if version_in(file_info(self.path, "reuse")) != self.version:
-            what = f"reuse {unsigned(self.path)} was replaced while it was read; the next attempt reads the new one"
-            raise OSError(errno.ESTALE, what)
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
@@ -95,9 +75,8 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
         if path.lower().endswith(f".{known}"):
             return known
     suffixes = ", ".join(f".{known}" for known in FORMATS)
-    packed = " Decompress it first: this operator writes no compressed file." if path.lower().endswith(GZIP) else ""
     raise InvalidArgumentError(
-        f"reuse {unsigned(path)!r} ends in none of {suffixes}: name a dataset of this operator.{packed}"
+        f"reuse {unsigned(path)!r} ends in none of {suffixes}: name a dataset as this operator writes it."
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.books.batch.options import EarlierLookup
-from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.models import Book, Lookup, Status
 from airflow_provider_mediaops.enrichment.earlier_datasets import (
     EarlierDataset,
     EarlierRow,
@@ -30,15 +30,12 @@ _PUT = (
 # One statement looks for so many books.
 _AT_ONCE = 50
 _FIND = "SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN"
-_STALE = "FROM listed JOIN earlier USING (isbn) WHERE NOT is_fresh(fetched, start)"
+_STALE = "FROM listed JOIN earlier USING (isbn) WHERE NOT is_fresh(size IS NOT NULL, fetched)"
 _ROWS_AT_A_TIME = 5_000
 _CLOCKS_DIFFER_SECONDS = 86_400
 
 # The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
 _Place = tuple[int, int]
-# A row of the table.
-_Stored = tuple[int, int | None, int | None, int | None]
-
 _LAST_PLACE: _Place = (2**63, 0)
 
 
@@ -50,24 +47,15 @@ class ReuseRule:
     found_seconds: float
     not_found_seconds: float
 
-    def is_fresh(self, *, found: bool, fetched: int | None) -> bool:
+    def is_fresh(self, found: bool, fetched: int | None) -> bool:  # noqa: FBT001 SQLite calls it by position
         """Return whether a look-up is taken without a request."""
         limit = self.found_seconds if found else self.not_found_seconds
         # Clocks differ: a look-up of the next minutes is as young as one of this moment.
         return fetched is not None and max(self.at - fetched, 0) < limit
 
-    def trusted_time(self, fetched: int | None) -> int | None:
-        """
-        Return the time of a look-up; None if it is more than a day ahead, because a clock was wrong.
-
-        It would stay fresh until then.
-        """
-        return None if fetched is not None and fetched > self.at + _CLOCKS_DIFFER_SECONDS else fetched
-
     def is_stale(self, lookup: Lookup) -> bool:
         """Return whether the look-up of a row was reused although it is too old."""
-        fetched = fetched_seconds(lookup.fetched_at)
-        return lookup.reused and not self.is_fresh(found=lookup.status == "found", fetched=fetched)
+        return lookup.reused and not self.is_fresh(lookup.status == "found", fetched_seconds(lookup.fetched_at))
 
 
 class EarlierIndex:
@@ -81,7 +69,7 @@ class EarlierIndex:
         self._rule = rule
         self._records = ScratchFile()
         self._database = scratch_database(_CREATE_TABLE)
-        self._database.create_function("is_fresh", 2, self._is_fresh)
+        self._database.create_function("is_fresh", 2, rule.is_fresh)
         # Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
         self._refreshed_to: _Place | None = _LAST_PLACE
 
@@ -93,6 +81,15 @@ class EarlierIndex:
             with naming_folder():
                 self._database.executemany(_PUT, batch)
 
+    def _stored(self, row: EarlierRow) -> tuple[int, int | None, int | None, int | None]:
+        fetched, record = row.fetched, row.record
+        if fetched is not None and fetched > self._rule.at + _CLOCKS_DIFFER_SECONDS:
+            # A clock was wrong: it would stay fresh until then.
+            fetched = None
+        if record is None:
+            return int(row.isbn13), fetched, None, None
+        return int(row.isbn13), fetched, self._records.append(record), len(record)
+
     def count(self) -> int:
         """Return the number of books, by counting them."""
         with naming_folder():
@@ -100,20 +97,20 @@ class EarlierIndex:
 
     def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
         """Return the look-ups of books."""
-        return {str(isbn): self._lookup(isbn, fetched, start, size) for isbn, fetched, start, size in self._rows(isbns)}
+        found: dict[str, EarlierLookup] = {}
+        for first in range(0, len(isbns), _AT_ONCE):
+            numbers = list(map(int, isbns[first : first + _AT_ONCE]))
+            with naming_folder():
+                rows = self._database.execute(f"{_FIND} ({', '.join('?' * len(numbers))})", numbers).fetchall()
+            found |= {str(isbn): self._lookup(isbn, fetched, start, size) for isbn, fetched, start, size in rows}
+        return found
 
     def _lookup(self, isbn: int, fetched: int | None, start: int | None, size: int | None) -> EarlierLookup:
-        isbn13, when = str(isbn), fetched_text(fetched)
-        if start is None or size is None:
-            lookup = Lookup(isbn13, isbn13, "not_found", fetched_at=when, reused=True)
-        else:
-            book = Book(parse_json(self._records.read(start, size)))
-            lookup = Lookup(isbn13, isbn13, "found", book=book, fetched_at=when, reused=True)
+        book = None if start is None or size is None else Book(parse_json(self._records.read(start, size)))
+        status: Status = "not_found" if book is None else "found"
+        lookup = Lookup(str(isbn), str(isbn), status, book=book, fetched_at=fetched_text(fetched), reused=True)
         may_refresh = self._refreshed_to is not None and (fetched or 0, isbn) <= self._refreshed_to
-        return EarlierLookup(lookup, self._is_fresh(fetched, start), may_refresh)
-
-    def _is_fresh(self, fetched: int | None, start: int | None) -> bool:
-        return self._rule.is_fresh(found=start is not None, fetched=fetched)
+        return EarlierLookup(lookup, self._rule.is_fresh(book is not None, fetched), may_refresh)
 
     def plan(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
         """
@@ -145,20 +142,6 @@ class EarlierIndex:
         self._database.close()
         self._records.close()
 
-    def _stored(self, row: EarlierRow) -> _Stored:
-        fetched, record = self._rule.trusted_time(row.fetched), row.record
-        if record is None:
-            return int(row.isbn13), fetched, None, None
-        return int(row.isbn13), fetched, self._records.append(record), len(record)
-
-    def _rows(self, isbns: Sequence[str]) -> Iterator[_Stored]:
-        for start in range(0, len(isbns), _AT_ONCE):
-            numbers = [int(isbn13) for isbn13 in isbns[start : start + _AT_ONCE]]
-            marks = ", ".join("?" * len(numbers))
-            with naming_folder():
-                found: list[_Stored] = self._database.execute(f"{_FIND} ({marks})", numbers).fetchall()
-            yield from found
-
 
 def read_index(
     datasets: Iterable[EarlierDataset], rule: ReuseRule, log: Callable[[str], None], warn: Callable[[str], None]
@@ -167,11 +150,11 @@ def read_index(
     index = EarlierIndex(rule)
     try:
         for dataset in datasets:
-            if dataset.version is None:
+            log(f"Reading earlier look-ups from {unsigned(dataset.path)}.")
+            try:
+                index.fill(dataset.rows())
+            except FileNotFoundError:
                 warn(f"There is no dataset at {unsigned(dataset.path)}: nothing is reused from it.")
-            else:
-                log(f"Reading earlier look-ups from {unsigned(dataset.path)}.")
-            index.fill(dataset.rows())
     except BaseException:
         index.close()
         raise

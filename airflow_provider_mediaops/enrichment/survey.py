@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import ListFigures
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import format_of
+from airflow_provider_mediaops.storage.source_columns import MAX_COLUMNS
+from airflow_provider_mediaops.storage.source_list import encoding_warning, kept_columns
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.source_columns import ColumnType
-    from airflow_provider_mediaops.storage.source_list import ListReading
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 # The files that the log names one by one.
 _NAMED_FILES = 5
@@ -26,42 +27,38 @@ def survey(
     enrichment: Enrichment, isbns: Iterable[Any] | None, log: Callable[[str], None], warn: Callable[[str], None]
 ) -> Enrichment:
     """Read the list of an enrichment; return it with the number of the rows, and with the columns of the table."""
-    figures = ListFigures()
-    listed = enrichment.listed()
-    if listed is None:
-        rows = enrichment.rows(isbns)
-    else:
-        reading = listed.read(enrichment.keep_columns)
-        rows = rows_of_source(reading, enrichment.several, repair_zeros=enrichment.repair_zeros)
-    for row in rows:
+    figures, files = ListFigures(), enrichment.files()
+    for row in enrichment.rows(files, isbns):
         if row.error and enrichment.on_invalid == "fail":
             raise InvalidArgumentError(f"Row {row.number}: {row.error}")
         figures.add(row)
-    if listed is not None:
-        enrichment = replace(enrichment, columns=_columns_of(reading, enrichment))
-        _describe(reading, log, warn)
+    columns = _columns_of(files, enrichment)
+    _describe(files, log, warn)
     log(f"The list has {figures.line()}.")
     _check_invalid(figures, enrichment, warn)
-    return replace(enrichment, total=figures.rows)
+    return replace(enrichment, columns=columns, total=figures.rows)
 
 
-def _columns_of(reading: ListReading, enrichment: Enrichment) -> Mapping[str, ColumnType]:
-    keep, kept = enrichment.keep_columns, reading.kept
-    if not isinstance(keep, bool) and not kept and any(facts.rows for facts in reading.facts):
+def _columns_of(files: Sequence[SourceFile], enrichment: Enrichment) -> Mapping[str, ColumnType]:
+    keep, kept = enrichment.keep_columns, kept_columns(files)
+    if not isinstance(keep, bool) and not kept and any(file.rows for file in files):
         raise InvalidArgumentError(f"keep_columns is {keep!r}, but {enrichment.named} has one text a line.")
     if format_of(enrichment.destination, enrichment.format) == "jsonl":
         return {}
-    if error := reading.too_many_columns:
-        raise InvalidArgumentError(error)
+    if len(kept) > MAX_COLUMNS:
+        raise InvalidArgumentError(
+            f"source {unsigned(enrichment.named)}: there are more than {MAX_COLUMNS:,} columns; name in keep_columns "
+            "those that the table is to have, or write .jsonl."
+        )
     return kept
 
 
-def _describe(reading: ListReading, log: Callable[[str], None], warn: Callable[[str], None]) -> None:
-    for facts in reading.facts[:_NAMED_FILES]:
-        log(f"{unsigned(facts.path)}: {facts.described}; {facts.rows:,} rows.")
-    if (more := len(reading.facts) - _NAMED_FILES) > 0:
+def _describe(files: Sequence[SourceFile], log: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    for file in files[:_NAMED_FILES]:
+        log(f"{unsigned(file.path)}: {file.described}; {file.rows:,} rows.")
+    if (more := len(files) - _NAMED_FILES) > 0:
         log(f"{more:,} more files were read.")
-    for warning in reading.warnings():
+    if warning := encoding_warning(files):
         warn(warning)
 
 

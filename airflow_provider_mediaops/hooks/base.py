@@ -11,18 +11,19 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, unknown_fields
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, form_widget, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
@@ -65,6 +66,13 @@ class Service:
     # that by itself, such as a list of books, asks the client.
     ask: Ask
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every credential of the connection that is held now, for the masks of logs."""
+        limiter, certificate = self.client.limiter, self.transport.client_certificate
+        others = (*(limiter.backend.secrets if limiter else ()), certificate.password if certificate else "")
+        return tuple(filter(None, (*self.client.secrets, *others)))
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
@@ -93,6 +101,25 @@ class ServiceHook(BaseHook):
     conn_name_attr: ClassVar[str]
     default_conn_name: ClassVar[str]
     hook_name: ClassVar[str]
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.hook_name = CONNECTION_TYPES[cls.conn_type]["hook-name"]
+        # Airflow 3.1 looks for the form in the hook class itself; later versions read the provider's metadata.
+        for name in ("get_connection_form_widgets", "get_ui_field_behaviour"):
+            setattr(cls, name, ServiceHook.__dict__[name])
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """Return the form's own fields, as Airflow 3.1 expects them."""
+        fields = CONNECTION_TYPES[cls.conn_type]["conn-fields"]
+        return {name: form_widget(field) for name, field in fields.items()}
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
+        behaviour = CONNECTION_TYPES[cls.conn_type]["ui-field-behaviour"]
+        return {key.replace("-", "_"): value for key, value in behaviour.items()}
 
     def __init__(self, conn_id: str) -> None:
         super().__init__()
@@ -168,12 +195,11 @@ class ServiceHook(BaseHook):
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
-        service = self._service
-        if service is None:
+        if self._service is None:
             await import_in_thread(_TRANSPORT, self.service_package)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
-            service = await to_its_end(lambda: self.service)
-        return service
+            return await to_its_end(lambda: self.service)
+        return self._service
 
     def get_conn(self) -> Self:
         """
@@ -197,13 +223,7 @@ class ServiceHook(BaseHook):
         return self.run(self.asking(call))
 
     def asking(self, call: Call[T]) -> CallFlow[T]:
-        """Return :meth:`ask` as a call flow; if it fails, and a reading has replaced the connection, it asks again."""
-        service = yield from self.current_service()
-        try:
-            return (yield from service.ask(call))
-        except TemporaryError:
-            if self._service is service or not call.request.is_retried:
-                raise
+        """Return :meth:`ask` as a call flow."""
         service = yield from self.current_service()
         return (yield from service.ask(call))
 
@@ -232,24 +252,42 @@ class ServiceHook(BaseHook):
         Until the deadline, the reading may wait, for example for its turn in the key's rate; a longer wait is an error.
         """
         if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
-            yield from self._is_replaced(self._service, monotonic)
+            self._read_at = monotonic()
+            yield Blocking(partial(self._replace_if_edited, self._service))
         service = yield from self.current_service()
         try:
             return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
-            if not (yield from self._is_replaced(service, monotonic)):
+            self._read_at = monotonic()
+            yield Blocking(partial(self._replace_if_edited, service))
+            if self._service is service:
                 raise
         service = yield from self.current_service()
         return (yield from until(deadline, look(service.ask), monotonic))
 
-    def _is_replaced(self, service: Service | None, monotonic: Callable[[], float]) -> CallFlow[bool]:
-        """Read the connection again, and return whether there is another service by now."""
-        self._read_at = monotonic()
-        if service is not None:
-            yield Blocking(partial(self._replace_if_edited, service))
-        return self._service is not service
+    def next_reading(
+        self,
+        look: Callable[[Ask], CallFlow[T]],
+        monotonic: Callable[[], float],
+        pause: float,
+        deadline: float,
+        *,
+        longest_wait: float = float("inf"),
+    ) -> CallFlow[T]:
+        """
+        Wait, then make a reading, for a wait that shares its readings with no other.
 
-    def _replace_if_edited(self, service: Service) -> None:
+        The reading itself may have to wait for ``longest_wait`` seconds at most.
+        """
+        if pause:
+            # No reason: a line in the log for each pause of a long wait would hide the changes.
+            yield Wait(pause)
+        limit = min(deadline + LATE_SECONDS, monotonic() + longest_wait)
+        return (yield from self.reading(look, monotonic, limit))
+
+    def _replace_if_edited(self, service: Service | None) -> None:
+        if service is None:
+            return
         try:
             connection = self.get_connection(self.conn_id)
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
@@ -281,7 +319,7 @@ class ServiceHook(BaseHook):
 
     def stream(self, flow: CallFlow[Any]) -> Iterator[Any]:
         """Carry out a call flow over this hook's session; yield its items as they come."""
-        yield from runner.stream(flow, self.send, self.sleep)
+        return runner.stream(flow, self.send, self.sleep)
 
     async def arun(self, flow: CallFlow[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
@@ -292,12 +330,9 @@ class ServiceHook(BaseHook):
         send = partial(self._send_in, threads)
         return await runner.arun(flow, send, self._asleep, in_thread=to_its_end)
 
-    async def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
+    def astream(self, flow: CallFlow[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a call flow on the event loop; yield its items as they come."""
-        send = partial(self._send_in, LONG_JOBS)
-        async with aclosing(runner.astream(flow, send, self._asleep, in_thread=to_its_end)) as items:
-            async for item in items:
-                yield item
+        return runner.astream(flow, partial(self._send_in, LONG_JOBS), self._asleep, in_thread=to_its_end)
 
     async def _send_in(self, threads: RequestThreads, request: Request) -> Response:
         return await threads.send(self._session(), self.conn_id, request)
@@ -374,10 +409,7 @@ class ServiceHook(BaseHook):
             return self._transport
 
     def _service_of(self, connection: Any) -> Service:
-        from airflow_provider_mediaops.hooks.connection_settings import credentials_of
-        from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
-
-        use_airflow_metrics()
+        metrics.use_airflow_metrics()
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(
@@ -394,40 +426,13 @@ class ServiceHook(BaseHook):
         self._transport_settings = service.transport
         # In place: what the service was configured with, such as the finder of books, holds the same client.
         service.client.other_secrets = credentials_of(service.transport)
-        self._mask_all(service)
-        return service
-
-    def _mask_all(self, service: Service) -> None:
-        """Let Airflow's log mask the secrets of a connection that it does not mask by itself."""
-        limiter, certificate = service.client.limiter, service.transport.client_certificate
-        secrets = [*service.client.secrets]
-        if limiter:
-            secrets += limiter.backend.secrets
-        if certificate:
-            secrets.append(certificate.password)
-        for secret in secrets:
-            if secret and self._fields and secret != self._fields.password:
+        for secret in service.secrets:
+            # That one Airflow masks by itself.
+            if secret != fields.password:
                 self._mask(secret)
+        return service
 
     @staticmethod
     def _mask(secret: str) -> None:
         # This may send a message to the supervisor, and so block.
         mask_secret(secret)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnReadings(Generic[T]):
-    """The readings of a wait that shares them with no other; see :meth:`ServiceHook.reading`."""
-
-    hook: ServiceHook  # it carries out the wait, too
-    look: Callable[[Ask], CallFlow[T]]
-    monotonic: Callable[[], float]
-    longest_wait: float = float("inf")  # for which a reading may wait, in seconds
-
-    def next(self, pause: float, deadline: float) -> CallFlow[T]:
-        """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
-        if pause:
-            # No reason: a line in the log for each pause of a long wait would hide the changes.
-            yield Wait(pause)
-        limit = min(deadline + LATE_SECONDS, self.monotonic() + self.longest_wait)
-        return (yield from self.hook.reading(self.look, self.monotonic, limit))

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.arguments import ordered
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection import connection_form
-from airflow_provider_mediaops.hooks.connection_settings import (
-    base_urls,
-    rate_limiter,
-    retry_policy,
-    transport_settings,
-)
+from airflow_provider_mediaops.hooks.connection import base_urls, rate_limiter, retry_policy, transport_settings
 from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread
 from airflow_provider_mediaops.http.auth import FixedAuth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
 _WINDOW = 100
 
 
-@connection_form
 class BookDatabaseHook(ServiceHook):
     """
     Look up books by ISBN, at the rate of the connection's plan.
@@ -49,7 +42,6 @@ class BookDatabaseHook(ServiceHook):
     conn_type = BOOKS
     conn_name_attr = "books_conn_id"
     default_conn_name = "mediaops_books_default"
-    hook_name = "MediaOps book database"
 
     def __init__(self, books_conn_id: str = default_conn_name) -> None:
         super().__init__(books_conn_id)
@@ -57,7 +49,6 @@ class BookDatabaseHook(ServiceHook):
         #: The plan of the connection.
         self.plan = "default"
         self._canary: str | None = None
-        self._bulk_size = 1
         self._finder_of_service: Finder
 
     def book(self, isbn: str) -> Book:
@@ -160,13 +151,14 @@ class BookDatabaseHook(ServiceHook):
         client = (await self.aservice()).client
         from airflow_provider_mediaops.books.batch.options import BatchOptions
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
+        from airflow_provider_mediaops.books.plans import PLANS
 
         options = options or BatchOptions()
         batch = lookup_batch(
             client,
             rows,
             partial(self.arun, threads=threads),
-            options=options.with_bulk(self._bulk_size) if bulk else options,
+            options=options.with_bulk(PLANS[self.plan].bulk_size) if bulk else options,
             resume=resume,
             canary=self._canary,
             in_thread=in_thread,
@@ -190,7 +182,6 @@ class BookDatabaseHook(ServiceHook):
         key = fields.credential("the REST key")
         self.plan = plan = fields.choice("plan")
         self._canary = _canary_of(fields)
-        self._bulk_size = PLANS[plan].bulk_size
         limiter = rate_limiter(fields, BOOK_RULES.service, key, PLANS[plan].requests_per_second)
         client = Client(
             base_urls(fields),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -18,8 +18,7 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     refuse_serverless,
     with_cloud_address,
 )
-from airflow_provider_mediaops.hooks.connection import connection_form
-from airflow_provider_mediaops.hooks.connection_settings import base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.connection import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, FixedAuth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
@@ -50,7 +49,6 @@ class HotThreadsArguments(TypedDict, total=False):
     timeout: str
 
 
-@connection_form
 class SearchClusterHook(ServiceHook):
     """
     Read the hot threads and the CPU of a search cluster's nodes.
@@ -62,7 +60,6 @@ class SearchClusterHook(ServiceHook):
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"
     default_conn_name = "mediaops_cluster_default"
-    hook_name = "MediaOps search cluster"
 
     def __init__(self, cluster_conn_id: str = default_conn_name) -> None:
         super().__init__(cluster_conn_id)
@@ -187,24 +184,15 @@ class SearchClusterHook(ServiceHook):
 
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
-        auth = self._auth(fields)
         self._measure = cast("CpuMeasure", fields.choice("cpu_measure"))
-        client = Client(urls, CLUSTER_RULES, auth=auth, retry=retry_policy(fields))
+        client = Client(urls, CLUSTER_RULES, auth=_auth_of(fields, self._mask), retry=retry_policy(fields))
         limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
         transport = replace(
-            transport_settings(fields, verify=_verify(fields)),
+            transport_settings(fields, verify=fields.flag("verify") and (fields.text("ca_cert") or True)),
             client_certificate=client_certificate(fields),
             max_large_reply_bytes=int(limit) * _MEGABYTE,
         )
         return Service(client, transport, measuring(client.ask, self._measure))
-
-    def _auth(self, fields: ConnectionFields) -> Auth:
-        if fields.text("auth").lower() == "aws":
-            return AwsAuth(fields, self._mask)
-        for name in ("aws_conn_id", "region"):
-            if fields.text(name):
-                raise fields.error(name, "it has an effect with auth=aws only: write that, or leave it empty.")
-        return _plain_auth(fields)
 
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.cluster.api import measuring, probe
@@ -232,7 +220,7 @@ class SearchClusterHook(ServiceHook):
         return None
 
 
-def _plain_auth(fields: ConnectionFields) -> Auth:
+def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
     if fields.password and not fields.login and not fields.text("auth"):
         raise fields.error(
             "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."
@@ -240,6 +228,8 @@ def _plain_auth(fields: ConnectionFields) -> Auth:
     kind = fields.choice("auth", "basic" if fields.login else "none")
     if kind == "none":
         return FixedAuth()
+    if kind == "aws":
+        return AwsAuth(fields, mask)
     if kind == "api_key":
         return FixedAuth.api_key(api_key(fields))
     if kind == "bearer":
@@ -249,7 +239,3 @@ def _plain_auth(fields: ConnectionFields) -> Auth:
     if not fields.login:
         raise fields.error("login", f"it is empty; with auth=basic it holds the user name.{_NO_USERS}")
     return FixedAuth.basic(fields.login, fields.password)
-
-
-def _verify(fields: ConnectionFields) -> bool | str:
-    return fields.flag("verify") and (fields.text("ca_cert") or True)

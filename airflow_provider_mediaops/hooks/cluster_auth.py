@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 # A pattern of the end of each host name of Amazon's.
 _OF_AMAZON = r"\.(?:amazonaws\.com|on\.aws|amazonaws\.com\.cn|on\.amazonwebservices\.com\.cn)"
-_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})")
-_PORTS = 65_536
-_PORT = re.compile("[0-9]{1,5}")
 _SERVERLESS = re.compile(rf".*\.aoss(?:\.[a-z0-9-]+)?{_OF_AMAZON}")
+_CLOUD_ID = re.compile(
+    r"(?P<domain>[\w.-]+)(:(?P<port>\d{1,5}))?\$(?P<cluster>[\w.-]+)(:(?P<own_port>\d{1,5}))?(\$|$)", re.ASCII
+)
 _API_KEY = "the API key, as encoded or as id:api_key, with auth=api_key"
 # The signing name of the service: also that of domains with OpenSearch.
 _SERVICE = "es"
@@ -54,29 +54,23 @@ def with_cloud_address(fields: ConnectionFields) -> ConnectionFields:
         return fields
     if fields.host:
         raise fields.error("cloud_id", "host is filled in, too, and both name the cluster: leave one of them empty.")
-    address = _address_in(cloud_id)
-    if not address:
+    found = _CLOUD_ID.match(_decoded(cloud_id.rpartition(":")[2]))
+    if not found:
         raise fields.error(
             "cloud_id",
             "it is damaged: copy it whole from the deployment's page of Elastic Cloud, for example "
             "'my-deployment:ZXVyb3BlLXdlc3QxLmdjcC5jbG91ZC5lcy5pbyRhYmM…'.",
         )
-    return replace(fields, host=address)
+    # The port of the cluster itself wins.
+    port = found["own_port"] or found["port"] or "443"
+    return replace(fields, host=f"https://{found['cluster']}.{found['domain']}:{port}")
 
 
-def _address_in(cloud_id: str) -> str:
-    """Return the address of the cluster in a cloud id; empty if it is damaged."""
+def _decoded(text: str) -> str:
     try:
-        text = base64.b64decode(cloud_id.rpartition(":")[2], validate=True).decode("ascii")
+        return base64.b64decode(text, validate=True).decode("ascii")
     except ValueError:
         return ""
-    domain, _, rest = text.partition("$")
-    domain, _, port = domain.partition(":")
-    # That of the cluster itself wins.
-    cluster, _, own_port = rest.partition("$")[0].partition(":")
-    port = own_port or port or "443"
-    is_whole = cluster and _HOST_NAME.fullmatch(f"{cluster}.{domain}") and _PORT.fullmatch(port) and domain
-    return f"https://{cluster}.{domain}:{port}" if is_whole and 0 < int(port) < _PORTS else ""
 
 
 def refuse_serverless(fields: ConnectionFields, urls: tuple[str, ...]) -> None:
@@ -135,9 +129,6 @@ def client_certificate(fields: ConnectionFields) -> ClientCertificate | None:
     certificate, key = fields.text("client_cert"), fields.text("client_key")
     password = str(fields.extra.get("client_key_password") or "")
     if not certificate:
-        for name, value in (("client_key", key), ("client_key_password", password)):
-            if value:
-                raise fields.error(name, "without client_cert it has no use: fill both in, or leave both empty.")
         return None
     shown = ClientCertificate(certificate, key or certificate, password)
     try:

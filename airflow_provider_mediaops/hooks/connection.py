@@ -1,27 +1,66 @@
-"""An Airflow connection: its fields as typed values, those that have no effect, and its form on Airflow 3.1."""
+"""
+An Airflow connection: its fields as typed values, the settings made of them, and its form on Airflow 3.1.
+
+Whatever reads a field raises InvalidConnectionError for one that cannot be used.
+"""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies
 
-from airflow_provider_mediaops.arguments import shown
-from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
-from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.http.settings import is_header_text
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import TransportSettings, check_trust, is_header_name, is_header_text
 
-H = TypeVar("H", bound=type)
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
-_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-# The share of common characters from which on an unknown field is taken for a misspelt one.
-_SIMILARITY = 0.75
-# What the clusters' own clients call a field.
-_OTHER_NAMES = {"verify_certs": "verify"}
+    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
+    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+
+T = TypeVar("T")
+
 # The unknown fields that are named one by one.
 _MAX_NAMED = 5
+# No socket takes a time limit of any length.
+_LONGEST_TIME_LIMIT_SECONDS = 86_400.0
+_SCHEMES = ("http", "https")
+# With more than one @, or a slash in the password, a part of the password would be taken for the host.
+_PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@]+/?")
+_CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
+# These frame the request, or change the form of the reply, on which the transport relies.
+_TRANSPORT_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "range",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
+_CREDENTIAL_NAME = re.compile(
+    r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
+    re.IGNORECASE,
+)
+# A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
+_WITH_SCHEME = re.compile(r"(?:basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +113,26 @@ class ConnectionFields:
     def choice(self, name: str, default: str = "") -> str:
         """Return a field of extra that is one of a few words; if it is empty, ``default``, or that of the form."""
         schema = self._schema(name)
-        words: list[str] = schema["enum"]
-        value = self.text(name, default or schema.get("default", "")).lower()
-        if value not in words:
-            raise self.error(name, f"it is one of {', '.join(words)}.")
-        return value
+        word = self.text(name, default or schema.get("default", "")).lower()
+        return self._read(read_choice, name, word, choices=schema["enum"])
 
     def number(self, name: str, default: float) -> float:
         """Return a field of extra that holds a number within the bounds of the form, or the text of one."""
-        value = self.extra.get(name)
-        if value is None or value == "":
+        if not self.text(name):
             return default
         schema = self._schema(name)
-        whole, minimum, maximum = "integer" in schema["type"], schema["minimum"], schema.get("maximum")
-        try:
-            number = float(value) if not isinstance(value, bool) else float("nan")
-        except (TypeError, ValueError, OverflowError):
-            number = float("nan")
-        if not minimum <= number <= (maximum or sys.float_info.max) or (whole and number != int(number)):
-            kind = "a whole number" if whole else "a number"
-            bounds = f"{minimum:g} to {maximum:g}" if maximum else f"{minimum:g} or more"
-            raise self.error(name, f"it must be {kind}, {bounds}.")
-        return number
+        read = read_whole_number if "integer" in schema["type"] else read_number
+        return self._read(read, name, self.extra[name], minimum=schema["minimum"], maximum=schema.get("maximum"))
 
     def flag(self, name: str) -> bool:
         """Return a field of extra as true or false."""
-        value = self.extra.get(name)
-        if value is None or value == "":
-            return bool(self._schema(name)["default"])
-        word = str(value).strip().lower()
-        if word not in _WORDS:
-            raise self.error(name, "it must be true or false.")
-        return _WORDS[word]
+        return self._read(read_flag, name, self.extra[name]) if self.text(name) else self._schema(name)["default"]
+
+    def _read(self, read: Callable[..., T], name: str, value: object, **bounds: Any) -> T:
+        try:
+            return read("it", value, **bounds)
+        except InvalidArgumentError as error:
+            raise self.error(name, str(error)) from None
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return a field of extra that holds an object of texts, or the JSON text of one."""
@@ -153,51 +180,217 @@ def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
 
     Those that resemble no known field may be somebody's notes.
     """
+    from difflib import get_close_matches
+
     known = list(CONNECTION_TYPES[fields.conn_type]["conn-fields"])
-    mistakes, others = [], []
-    for name in fields.extra:
-        if name in known:
-            continue
-        if nearest := _nearest(name, known):
-            mistakes.append(f"Extra field {shown(name)} is unknown and has no effect: write {nearest!r}.")
-        else:
-            others.append(shown(name))
+    unknown = {name: get_close_matches(name.lower(), known, n=1) for name in fields.extra if name not in known}
+    mistakes = [
+        f"Extra field {shown(name)} is unknown and has no effect: write {nearest[0]!r}."
+        for name, nearest in unknown.items()
+        if nearest
+    ]
+    others = [shown(name) for name, nearest in unknown.items() if not nearest]
     if not others:
         return mistakes, []
     names = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
     return mistakes, [f"Extra without effect: {names}. Known fields are {', '.join(known)}."]
 
 
-def _nearest(name: str, known: list[str]) -> str | None:
-    from difflib import get_close_matches
+def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
+    """Build the base addresses of host, scheme and port: ``scheme://host[:port][/path]``, with no slash at the end."""
+    hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
+    if not hosts:
+        raise fields.error("host", "it is empty; write the service's base address, for example https://host.example.")
+    return tuple(_base_url(fields, host) for host in hosts)
 
-    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
-    plain = _OTHER_NAMES.get(plain, plain)
-    return next(iter(get_close_matches(plain, known, n=1, cutoff=_SIMILARITY)), None)
+
+def _without_json(host: str) -> str:
+    """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
+    try:
+        hosts = json.loads(host) if host.startswith("[") else host
+    except ValueError:
+        return host
+    return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
 
-def connection_form(hook_class: H) -> H:
+def _base_url(fields: ConnectionFields, host: str) -> str:
+    if fields.schema and fields.schema not in _SCHEMES:
+        raise fields.error("schema", "it must be http or https.")
+    if host.count(":") > 1 and not {"[", "/"} & set(host):
+        # Airflow takes the brackets off an IPv6 address in a URI.
+        host = f"[{host}]"
+    parts = split_address(fields, "host", host if "://" in host else f"{fields.schema or 'https'}://{host}")
+    if parts.query or parts.fragment:
+        raise fields.error("host", "it holds more than an address; write scheme://host[:port][/path].")
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or fields.port
+    address = f"{name}:{port}" if port else name
+    return f"{parts.scheme}://{address}{parts.path.rstrip('/')}"
+
+
+def split_address(fields: ConnectionFields, name: str, address: str) -> SplitResult:
+    """Parse the address that a field holds: it is ``http`` or ``https``, names a host and holds no credentials."""
+    form = "write scheme://host[:port][/path]."
+    parts = _parts_of(address)
+    if parts is None:
+        raise fields.error(name, f"it is not an address; {form}")
+    if parts.scheme not in _SCHEMES:
+        raise fields.error(name, "its scheme must be http or https.")
+    if not parts.hostname or parts.netloc.split() != [parts.netloc]:
+        raise fields.error(name, f"it names no host; {form}")
+    if parts.username is not None:
+        raise fields.error(name, "it holds more than an address; credentials belong in login and password.")
+    return parts
+
+
+def _parts_of(address: str) -> SplitResult | None:
+    """Return the parts of an address; None if its host or port can be none."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -> TransportSettings:
+    """Read time limits, proxies and headers; ``verify`` may be the path of the certificates to trust."""
+    if isinstance(verify, str):
+        try:
+            check_trust(verify)
+        except OSError as error:
+            # OpenSSL's own words about the content of a file help nobody.
+            problem = "it holds no certificates (PEM)" if isinstance(error, ssl.SSLError) else error.strerror
+            raise fields.error("ca_cert", f"{verify} cannot be used on this machine: {problem}.") from None
+    connect, read = _time_limits(fields)
+    return TransportSettings(connect, read, proxies=_proxies(fields), headers=_headers(fields), verify=verify)
+
+
+def _time_limits(fields: ConnectionFields) -> tuple[float, float]:
+    value = fields.extra.get("timeout")
+    if value is None or value == "":
+        default = TransportSettings()
+        return default.connect_timeout, default.read_timeout
+    parts = value if isinstance(value, (list, tuple)) else str(value).strip("[]() ").split(",")
+    try:
+        limits = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        limits = []
+    if len(limits) not in (1, 2) or not all(0 < limit <= _LONGEST_TIME_LIMIT_SECONDS for limit in limits):
+        raise fields.error(
+            "timeout", "it must be seconds, as 'connect, read' or one figure for both, above 0 and a day at most."
+        )
+    return limits[0], limits[-1]
+
+
+def _proxies(fields: ConnectionFields) -> dict[str, str]:
+    value = fields.text("proxies") if isinstance(fields.extra.get("proxies"), str) else ""
+    proxies = dict.fromkeys(_SCHEMES, value) if "://" in value and value[0] != "{" else fields.mapping("proxies")
+    if not all(scheme in _SCHEMES and _is_proxy(address) for scheme, address in proxies.items()):
+        # The address is not shown: it may hold the proxy's password.
+        raise fields.error(
+            "proxies",
+            'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
+            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
+        )
+    return proxies
+
+
+def _is_proxy(address: str) -> bool:
+    parts = _parts_of(address) if _PROXY.fullmatch(address) else None
+    return bool(parts and parts.hostname)
+
+
+def _headers(fields: ConnectionFields) -> dict[str, str]:
+    headers = fields.mapping("headers")
+    for name, value in headers.items():
+        lower = name.strip().lower()
+        if lower in _CREDENTIAL_HEADERS:
+            raise fields.error("headers", f"{name.strip()} holds credentials: write them in password or proxies.")
+        if lower in _TRANSPORT_HEADERS:
+            raise fields.error("headers", f"{name.strip()} cannot be set: the HTTP library sets it.")
+        if not is_header_name(name) or not is_header_text(value):
+            raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
+    return headers
+
+
+def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
     """
-    Add the two methods with the form of a connection that Airflow 3.1 looks for in the hook class itself.
+    Return the credentials in the settings of a transport, which a reply or an error may echo.
 
-    Later versions read the provider's metadata.
+    They are the passwords of proxies, those of the environment included, and the values of headers whose name or value
+    looks like a credential.
     """
-    described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
-
-    def get_connection_form_widgets() -> dict[str, Any]:
-        """Return the form's own fields, as Airflow 3.1 expects them."""
-        return {name: _widget(field) for name, field in described["conn-fields"].items()}
-
-    def get_ui_field_behaviour() -> dict[str, Any]:
-        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
-        return {key.replace("-", "_"): value for key, value in described["ui-field-behaviour"].items()}
-
-    hook_class.get_connection_form_widgets = staticmethod(get_connection_form_widgets)  # type: ignore[attr-defined]
-    hook_class.get_ui_field_behaviour = staticmethod(get_ui_field_behaviour)  # type: ignore[attr-defined]
-    return hook_class
+    found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
+    for name, value in settings.headers.items():
+        if scheme := _WITH_SCHEME.fullmatch(value):
+            found.append(scheme[1])
+        elif _CREDENTIAL_NAME.search(name):
+            found.append(value)
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
-def _widget(field: dict[str, Any]) -> Any:
+def _password_in(address: str) -> str:
+    parts = _parts_of(address)
+    return unquote(parts.password or "") if parts else ""
+
+
+def retry_policy(fields: ConnectionFields) -> RetryPolicy:
+    """Read the limits of retries."""
+    default = RetryPolicy()
+    return RetryPolicy(
+        max_attempts=int(fields.number("max_attempts", default.max_attempts)),
+        max_wait=fields.number("max_wait", default.max_wait),
+    )
+
+
+def rate_limiter(
+    fields: ConnectionFields, service: str, key: str, default_per_second: float = 0.0
+) -> RateLimiter | None:
+    """
+    Make the limiter of a key, which is shared by all who use the key and the back end; that is opened at first use.
+
+    There is none if neither the connection nor a default states the rate. The connection may name a back end of its own
+    instead of the one in Airflow's configuration.
+    """
+    from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+
+    per_second = fields.number("requests_per_second", default_per_second)
+    if per_second:
+        return limiter_for(service, key, per_second, _rate_backend(fields))
+    if fields.text("rate_limit_store"):
+        raise fields.error(
+            "rate_limit_store", "without a rate it has no use: set requests_per_second as well, or leave both empty."
+        )
+    return None
+
+
+def _rate_backend(fields: ConnectionFields) -> RateBackend:
+    from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+    from airflow_provider_mediaops.version_compat import conf
+
+    own = fields.text("rate_limit_store")
+    # In a worker, Airflow 3.1 may not know a provider's defaults.
+    address = own or conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE).strip()
+    home = os.path.expandvars(os.environ.get("AIRFLOW_HOME", "~/airflow"))
+    try:
+        backend = backend_at(address.replace("{AIRFLOW_HOME}", str(Path(home).expanduser().absolute())))
+    except ValueError as error:
+        problem = str(error)
+    else:
+        if not (own and backend.secrets):
+            return backend
+        problem = (
+            "it holds a password, and Airflow shows this field. An address with a password belongs in the option "
+            "rate_limit_store of Airflow's section [mediaops]."
+        )
+    if own:
+        raise fields.error("rate_limit_store", problem)
+    raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {problem}")
+
+
+def form_widget(field: dict[str, Any]) -> Any:
+    """Return a field of the form as Airflow 3.1 expects it."""
     # Airflow 3.1 brings wtforms only with its classic user interface; it catches the ImportError of the rest.
     from wtforms import BooleanField, IntegerField, PasswordField, StringField
     from wtforms.validators import Optional, any_of

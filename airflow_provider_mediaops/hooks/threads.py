@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +18,6 @@ T = TypeVar("T")
 _END = object()
 # The time for which tasks that were cancelled are waited for.
 _GRACE_SECONDS = 10.0
-# What was imported in a thread to its end. sys.modules also holds what a thread is still importing: the event loop
-# would stand still until that thread is done.
-_imported: set[str] = set()
 
 
 async def in_thread(action: Callable[[], T]) -> T:
@@ -81,17 +77,14 @@ async def import_in_thread(*names: str) -> None:
 
     From then on, an ``import`` of them on the event loop takes no time.
     """
-    missing = set(names) - _imported
-    if missing:
-        await asyncio.get_running_loop().run_in_executor(None, partial(_import, sorted(missing)))
 
+    def load() -> None:
+        for name in names:
+            module = import_module(name)
+            for each in walk_packages(getattr(module, "__path__", []), f"{name}."):
+                import_module(each.name)
 
-def _import(names: Iterable[str]) -> None:
-    for name in names:
-        module = import_module(name)
-        for each in walk_packages(getattr(module, "__path__", []), f"{name}."):
-            import_module(each.name)
-        _imported.add(name)
+    await asyncio.get_running_loop().run_in_executor(None, load)
 
 
 def in_loop_thread(items: AsyncGenerator[T, None], stop: Stop, grace_seconds: float = _GRACE_SECONDS) -> Iterator[T]:

@@ -10,8 +10,7 @@ from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection import connection_form
-from airflow_provider_mediaops.hooks.connection_settings import (
+from airflow_provider_mediaops.hooks.connection import (
     base_urls,
     rate_limiter,
     retry_policy,
@@ -60,7 +59,6 @@ class ListingArguments(SubscriptionArguments, total=False):
     require_complete: bool
 
 
-@connection_form
 class VideoPlatformHook(ServiceHook):
     """
     Post bulletins and list subscriptions.
@@ -72,7 +70,6 @@ class VideoPlatformHook(ServiceHook):
     conn_type = VIDEO
     conn_name_attr = "video_conn_id"
     default_conn_name = "mediaops_video_default"
-    hook_name = "MediaOps video platform"
 
     def __init__(self, video_conn_id: str = default_conn_name) -> None:
         super().__init__(video_conn_id)

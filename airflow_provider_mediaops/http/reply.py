@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.redaction import redacted
-from airflow_provider_mediaops.json_text import LargeNumberError, parse_json
+from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
@@ -51,8 +51,6 @@ def read_json(response: Response) -> dict[str, Any]:
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
     try:
         value = parse_json(response.body.removeprefix(_BYTE_ORDER_MARK))
-    except LargeNumberError as error:
-        raise InvalidReplyError(f"The reply {error}.") from None
     except ValueError as error:
         kind = "a web page" if looks_like_html(response) else "not valid JSON"
         raise InvalidReplyError(f"The reply is {kind} where a JSON object was expected ({error}).") from None

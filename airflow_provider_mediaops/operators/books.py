@@ -20,7 +20,7 @@ from airflow_provider_mediaops.arguments import (
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.base import DatasetOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import given_arguments, is_end_templated, templated_arguments
+from airflow_provider_mediaops.task_failure import given_arguments, templated_arguments
 from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
@@ -215,14 +215,13 @@ class EnrichIsbnsOperator(DatasetOperator):
 
     def _before_deferral(self, work: Enrichment, dataset: Dataset) -> tuple[Enrichment, dict[str, Any]]:
         from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
-        from airflow_provider_mediaops.storage.source_list import ListSource
+        from airflow_provider_mediaops.storage.source_list import find_files, version_of
 
         if self._listed is not None:
             # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = dataset.keep(work.owned_by(), _KEPT_LIST, list_lines(self._listed))
-            version = ListSource([path]).version()
-            kept: dict[str, Any] = {"source": [path], "isbn_column": ["isbn"], "keep_columns": False}
-            work = replace(work, version=version, list_is_kept=True, **kept)
+            version = version_of(find_files([path]))
+            work = replace(work, source=[path], version=version, isbn_column=["isbn"], keep_columns=False)
         return work, {"columns": dict(work.columns)}
 
     def execute_complete(
@@ -254,7 +253,7 @@ def _read_enrichment(
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
     from airflow_provider_mediaops.storage.path_checks import absolute
-    from airflow_provider_mediaops.storage.source_list import ListSource
+    from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
     destination = absolute(read_path("destination", given["destination"]), "destination", warn)
     reuse = [absolute(path, "reuse", warn) for path in dict.fromkeys(_read_reuse(given["reuse"]))]
@@ -269,9 +268,9 @@ def _read_enrichment(
     if source is None:
         isbns = read_isbns(given["isbns"], options["isbn_column"])
     else:
-        listed = ListSource(source)
-        listed.check_destination(destination)
-        version = listed.version()
+        files = find_files(source)
+        check_destination(files, destination)
+        version = version_of(files)
     # What determines the content.
     parameters = {
         **{name: value for name, value in options.items() if name not in _OF_AN_ATTEMPT},
@@ -311,7 +310,7 @@ def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) 
     if given["isbns"] is not None and not is_unknown(given["isbns"], given["isbn_column"]):
         read_isbns(given["isbns"], read_columns("isbn_column", given["isbn_column"]))
     destination, format = given["destination"], given["format"]
-    if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
+    if not is_unknown(format) and (format is not None or not is_unknown(destination)):
         format_of(destination, format)
     if given["source"] is not None:
         _check_source(given["source"], destination, is_unknown)

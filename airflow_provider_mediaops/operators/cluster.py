@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -185,7 +186,6 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-        from airflow_provider_mediaops.hooks.base import OwnReadings
 
         started = time.monotonic()
         with ending_task():
@@ -198,7 +198,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
                     hook.asking,
                     plan,
                     files,
-                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
+                    readings=partial(hook.next_reading, lambda ask: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
                     log=self.log.log,
                 )

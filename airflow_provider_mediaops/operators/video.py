@@ -12,8 +12,8 @@ from airflow_provider_mediaops.arguments import path_text, read_choice, read_fla
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.operators.base import DatasetOperator, ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, given_arguments, is_end_templated, templated_arguments
-from airflow_provider_mediaops.version_compat import AirflowSkipException, conf, task_state_store
+from airflow_provider_mediaops.task_failure import ending_task, given_arguments, templated_arguments
+from airflow_provider_mediaops.version_compat import AirflowSkipException, conf
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
@@ -117,7 +117,9 @@ class PostBulletinOperator(ServiceOperator):
         from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, begin_delivery
 
         self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        task, store, state = task_of(context), task_state_store(context), None
+        # There is none below Airflow 3.3 (AIP-103).
+        store: Any = context.get("task_state_store")
+        task, state = task_of(context), None
         author: dict[str, Any] = {"task": task or ""}
         if instance := context.get("ti"):
             author |= {"attempt": instance.try_number, "max_tries": instance.max_tries or 0}
@@ -329,7 +331,7 @@ def _check_export(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> 
     _check_changes(given, values, is_unknown)
     SubscriptionQuery.check(_filter_of(given), is_unknown)
     destination, format = given["destination"], given["format"]
-    if not is_unknown(format) and (format is not None or not is_end_templated(destination)):
+    if not is_unknown(format) and (format is not None or not is_unknown(destination)):
         format_of(destination, format)
     return values
 

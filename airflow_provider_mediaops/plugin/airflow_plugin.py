@@ -63,7 +63,7 @@ class PagesApp:
     def _build(self) -> None:
         with self._lock:
             if self._app is None:
-                from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
+                from airflow_provider_mediaops.metrics import use_airflow_metrics
                 from airflow_provider_mediaops.plugin.app import build_app
 
                 use_airflow_metrics()

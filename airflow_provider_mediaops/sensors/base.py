@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -101,7 +101,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         trigger: WatchTrigger = resolve_name(self.trigger_class)(
             conn_id=read_identifier(self.conn_id_field, getattr(self, self.conn_id_field)),
             watch=asdict(watch),
-            pace=asdict(self._pace(watch)),
+            pace=self._pace(watch)._asdict(),
             began=began,
             deadline=began + self.timeout,
         )
@@ -189,13 +189,11 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self, watch: Watch, elapsed: float, *, one_poke: bool, longest_wait: float = math.inf
     ) -> Done | Later | None:
         """Wait in this process, some seconds after the wait began, perhaps only to the first pause."""
-        from airflow_provider_mediaops.hooks.base import OwnReadings
-
         if self._hook is None:
             self._hook = self._make_hook()
         now = time.monotonic()
         looking = wait(
-            OwnReadings(self._hook, watch.look, time.monotonic, longest_wait),
+            partial(self._hook.next_reading, watch.look, time.monotonic, longest_wait=longest_wait),
             watch.judge(time.monotonic),
             self._pace(watch),
             self._progress,

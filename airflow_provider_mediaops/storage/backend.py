@@ -1,5 +1,5 @@
 """
-What a disk and an object store have in common: the names in a hidden folder, versions, and the choice between the two.
+What a disk and an object store have in common: the names in a hidden folder, and versions.
 
 The classes of :mod:`~.local` and :mod:`~.object_store` have the same operations, in which the two differ. Each raises
 an ``OSError`` that names the file if the disk or the store refuses.
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.storage.files import is_local, lasting
+from airflow_provider_mediaops.storage.files import naming_path
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import TypeAlias
 
     from airflow.sdk import ObjectStoragePath
@@ -53,6 +53,21 @@ class Claim:
         return f"{self.number:04}-{self.token}"
 
 
+class NamedFolder:
+    """What the folders on a disk and on a store have in common: errors that name a path."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        #: A sentence for the reader of an error.
+        self.hint = ""
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "read", self.hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "written", self.hint)
+
+
 def new_token() -> str:
     """Return eight random digits."""
     return secrets.token_hex(4)
@@ -72,30 +87,3 @@ def claims_in(names: Iterable[str]) -> set[Claim]:
 def next_claim(names: Iterable[str]) -> Claim:
     """Return a claim that is higher than all that a listing shows."""
     return Claim(1 + max((claim.number for claim in claims_in(names)), default=0), new_token())
-
-
-def last_name(claim: Claim) -> str:
-    """Return the name of the frame that ends a log."""
-    return f"{claim}-{LAST}"
-
-
-def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
-    """Return the operations for a file."""
-    if is_local(path):
-        from airflow_provider_mediaops.storage.local import LocalBackend
-
-        return LocalBackend(path, clock)
-    from airflow_provider_mediaops.storage.object_store import StoreBackend
-
-    return StoreBackend(path, clock)
-
-
-def folder_of(path: ObjectStoragePath) -> Folder:
-    """Return the operations for a folder."""
-    if is_local(path):
-        from airflow_provider_mediaops.storage.local import LocalFolder
-
-        return LocalFolder(path, Path(lasting(path)))
-    from airflow_provider_mediaops.storage.object_store import StoreFolder
-
-    return StoreFolder(path, path.path)

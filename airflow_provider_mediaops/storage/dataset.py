@@ -7,12 +7,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import Version, backend_of, claims_in
+from airflow_provider_mediaops.storage.backend import Version, claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
     mapped_overwrite_error,
@@ -28,10 +27,12 @@ from airflow_provider_mediaops.storage.formats import (
     json_line,
     write_table,
 )
-from airflow_provider_mediaops.storage.log import DoneFrame, Log, read_logs, summary_of
-from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.local import LocalBackend
+from airflow_provider_mediaops.storage.log import Frame, Log, read_history
+from airflow_provider_mediaops.storage.object_store import StoreBackend
+from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
 from airflow_provider_mediaops.storage.path_checks import check_store
-from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile
+from airflow_provider_mediaops.storage.scratch import ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import read_records
 
@@ -51,21 +52,18 @@ class Manifest:
     owner: Owner
     # A digest of its content; empty if none was given.
     fingerprint: str
+    file: Version
 
     @classmethod
     def from_bytes(cls, content: bytes | None, version: Version | None) -> Manifest | None:
         """Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file."""
-        try:
-            fields = parse_json(content or b"")
-            owner, fingerprint = Owner.from_dict(fields["owner"]), fields["fingerprint"]
-            is_described = version is not None and fields["file"] == list(version)
-        except (KeyError, TypeError, ValueError):
-            return None
-        return cls(owner, fingerprint) if is_described and isinstance(fingerprint, str) else None
+        import msgspec
 
-    def to_bytes(self, version: Version) -> bytes:
-        """Return the content of the manifest of a file."""
-        return json_line({"owner": asdict(self.owner), "fingerprint": self.fingerprint, "file": version})
+        try:
+            manifest = msgspec.json.decode(content or b"", type=cls)
+        except msgspec.MsgspecError:
+            return None
+        return manifest if manifest.file == version else None
 
 
 class Staging(Log):
@@ -110,9 +108,10 @@ class Staging(Log):
         """Return whether another task has published a file: if its content is the same, the step to it was another."""
         return manifest is not None and manifest.owner.folder != self._owner.folder
 
-    def _is_file_of(self, done: DoneFrame, version: Version) -> bool:
+    def _is_file_of(self, done: Frame, version: Version) -> bool:
         """Return whether the file at the destination, which is of a version, has the content that a frame names."""
-        return bool(version.size == done.fields["size"] and self._backend.digest() == done.fields["sha256"])
+        fields = done.value()
+        return bool(version.size == fields["size"] and self._backend.digest() == fields["sha256"])
 
     @property
     def replaced_version(self) -> str:
@@ -171,7 +170,7 @@ class Staging(Log):
                     "changes": has_changes,
                     "summary": {**summary, "bytes": size},
                 },
-                ByteRange(changes.descriptor, 0, changes.size),
+                changes.content,
             )
             return self._publish_rest(done, self._published(done, new))
 
@@ -187,9 +186,9 @@ class Staging(Log):
                 write_table(dataset.format, file, dataset.view, self.records(), dataset.csv_formulas)
         return new.size
 
-    def _published(self, done: DoneFrame, new: NewFile) -> Version:
+    def _published(self, done: Frame, new: NewFile) -> Version:
         """Replace the noted version; return the new one."""
-        if done.fields["kept"] and self._noted:
+        if done.value()["kept"] and self._noted:
             self._check_noted()
             return self._noted
         self.check()
@@ -202,21 +201,21 @@ class Staging(Log):
             # It is there: only the reply was lost.
             return found
 
-    def _publish_rest(self, done: DoneFrame, version: Version) -> dict[str, Any]:
+    def _publish_rest(self, done: Frame, version: Version) -> dict[str, Any]:
         """Do what is left once the file is at the destination; return the summary."""
-        if self._changes_backend and done.fields["changes"]:
+        if self._changes_backend and done.value()["changes"]:
             self._publish_changes(self._changes_backend, done)
         self.check()
-        manifest = Manifest(self._owner, done.fields["fingerprint"])
-        self._backend.put(_MANIFEST, manifest.to_bytes(version))
-        summary = dict(done.fields["summary"])
+        fields = done.value()
+        self._backend.put(_MANIFEST, json_line(Manifest(self._owner, fields["fingerprint"], version)))
+        summary: dict[str, Any] = fields["summary"]
         self.end(summary)
         self.finished = summary
         with suppress(OSError):
             self._backend.sweep()
         return summary
 
-    def _publish_changes(self, backend: Backend, done: DoneFrame) -> None:
+    def _publish_changes(self, backend: Backend, done: Frame) -> None:
         with backend.new_file() as new:
             with naming_path(str(self._dataset.changes), "written", self._backend.hint):
                 new.write(done.lines.blocks())
@@ -270,9 +269,9 @@ class Dataset:
             names = backend.names(owner.folder)
             if not claims_in(names):
                 return None
-            logs = read_logs(backend, owner.folder, names)
-            summary = summary_of(logs, owner.turn)
-            if summary is not None or not any(log.done for log in logs.values()):
+            history = read_history(backend, owner.folder, names)
+            summary = history.summary(owner.turn)
+            if summary is not None or not history.done:
                 return summary
         with self._staged(owner) as staging:
             return staging.finished
@@ -325,6 +324,11 @@ class Dataset:
         """Return a digest of the whole file: with other parameters or columns, the same records make another one."""
         shape = [owner.parameters, self.format, *self.view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
+
+
+def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
+    """Return the operations for a file."""
+    return LocalBackend(path, clock) if is_local(path) else StoreBackend(path, clock)
 
 
 def _path_to(descriptor: int) -> Path:

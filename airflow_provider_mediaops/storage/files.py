@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.storage.refusals import refusal_of
+from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -191,21 +191,26 @@ def beside(name: str, kind: str) -> str:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[int]:
-    """Open a new file that takes the place of another one when the block ends. If the block raises, it is removed."""
-    file = part_of(target)
-    descriptor = create(file, 0o666)
+def temporary_file(path: Path, mode: int = 0o600) -> Iterator[int]:
+    """Create a file, by default for this user only; it is removed when the block ends, if it has no other name then."""
+    descriptor = create(path, mode)
     try:
-        adopt_mode(descriptor, target)
         yield descriptor
-        sync(descriptor)
-        file.replace(target)
-        sync_names(target.parent)
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise
     finally:
         os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[int]:
+    """Open a new file that takes the place of another one when the block ends, unless that raises."""
+    part = part_of(target)
+    with temporary_file(part, 0o666) as descriptor:
+        adopt_mode(descriptor, target)
+        yield descriptor
+        os.fsync(descriptor)
+        part.replace(target)
+        sync_names(target.parent)
 
 
 def adopt_mode(descriptor: int, target: Path) -> None:
@@ -215,7 +220,7 @@ def adopt_mode(descriptor: int, target: Path) -> None:
 
 
 def create(file: Path, mode: int = 0o600) -> int:
-    """Create a file, by default for this user only; FileExistsError if the name is taken, also by a dangling link."""
+    """Create a file; FileExistsError if the name is taken, also by a dangling link."""
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
@@ -240,13 +245,8 @@ def _is_own(folder: Path, status: os.stat_result) -> bool:
     if status.st_uid == os.geteuid():
         return True
     # Some network file systems show every file as another user's, those that this process creates included.
-    probe = part_of(folder)
-    descriptor = create(probe)
-    try:
-        return status.st_uid == os.fstat(descriptor).st_uid
-    finally:
-        os.close(descriptor)
-        probe.unlink(missing_ok=True)
+    with temporary_file(part_of(folder)) as probe:
+        return status.st_uid == os.fstat(probe).st_uid
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
@@ -254,12 +254,6 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     written = os.pwrite(descriptor, data, offset)
     while written < len(data):
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
-
-
-def sync(descriptor: int) -> None:
-    """Write a file's content to the disk."""
-    # macOS has no fdatasync.
-    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def sync_names(folder: Path) -> None:
@@ -279,7 +273,7 @@ def part_of(target: Path) -> Path:
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:
     """Write an object; an ``OSError`` names it."""
-    with translating_errors(path, "written", hint):
+    with naming_path(path, "written", hint):
         try:
             return send(target)
         except FileNotFoundError as error:
@@ -293,26 +287,20 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: st
 
 
 @contextmanager
-def translating_errors(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Raise any error of a store as an ``OSError`` that names the file: some clients have classes of their own."""
-    with naming_path(path, action, hint):
-        try:
-            yield
-        except (OSError, MediaOpsError, InvalidArgumentError):
-            raise
-        except Exception as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
 def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
-    """Name the file in an error of the system or of a store; the class stays if it is one of Python's own."""
+    """
+    Raise any error of the system or of a store as an ``OSError`` that names the file.
+
+    Its class stays if it is one of Python's own: some clients have others.
+    """
     try:
         yield
+    except (MediaOpsError, InvalidArgumentError):
+        raise
     except Exception as error:
         found = refusal_of(error) or error
         if not isinstance(found, OSError):
-            raise
+            found = OSError(f"{type(error).__name__}: {error}")
         # Stores raise FileNotFoundError with nothing but a path.
         is_missing = isinstance(found, FileNotFoundError) and not found.errno
         reason = "there is no such file" if is_missing else found.strerror or found
@@ -331,7 +319,8 @@ def _with_message(error: OSError, message: str) -> OSError:
 def content_tag(info: Mapping[str, Any]) -> str:
     """Return the tag or checksum of a file's content, else its time; an empty text if the store has none."""
     tag = _first(info, _TAGS)
-    return "" if tag is None else str(tag)
+    # Some replies have the quotes of HTTP, others have none.
+    return "" if tag is None else str(tag).strip('"')
 
 
 def modified_time(info: Mapping[str, Any]) -> float | None:

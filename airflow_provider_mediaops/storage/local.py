@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, new_token, read_name
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version, new_token
 from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
@@ -22,16 +23,14 @@ from airflow_provider_mediaops.storage.files import (
     naming_path,
     part_of,
     replacing,
-    sync,
     sync_names,
     target_of,
+    temporary_file,
     write_at,
 )
 from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.backend import Claim
@@ -45,24 +44,21 @@ _LOCK_PAUSE_SECONDS = 0.05
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
-class LocalFolder:
+class LocalFolder(NamedFolder):
     """
     A folder of small files on a disk, also a network file system, into which nobody else can look.
 
-    Errors name ``path``; ``folder`` is the folder itself.
+    Errors name ``path``; ``folder`` is the folder itself, and those above it are created. Raise an OSError if it is
+    somebody else's.
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
-        #: A sentence for the reader of an error.
-        self.hint = ""
-        self._path, self._folder = path, folder
-
-    def prepare(self) -> None:
-        """Create the folder, and make sure that it is this user's."""
-        with naming_path(self._folder.parent, "written"):
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-        with self._writing():
-            self._make_folder()
+        super().__init__(path)
+        self._folder = folder
+        with naming_path(folder.parent, "written"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing(), suppress(FileNotFoundError):
+            check_own_folder(folder)
 
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,14 +100,10 @@ class LocalFolder:
             # Somebody may have removed it since.
             self._make_folder()
             part = part_of(self._folder / name)
-            descriptor = create(part)
-            try:
+            with temporary_file(part) as descriptor:
                 write_at(descriptor, content, 0)
-                sync(descriptor)
+                os.fsync(descriptor)
                 self._link(part, name)
-            finally:
-                os.close(descriptor)
-                part.unlink(missing_ok=True)
             sync_names(self._folder)
 
     def _link(self, part: Path, name: str) -> None:
@@ -131,12 +123,6 @@ class LocalFolder:
             for name in names:
                 (self._folder / folder / name).unlink(missing_ok=True)
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "written", self.hint)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, "read", self.hint)
-
 
 class LocalBackend(LocalFolder):
     """
@@ -152,9 +138,7 @@ class LocalBackend(LocalFolder):
     def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
         with naming_path(path, "written"):
             self._target = target_of(path)
-            super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
-            with suppress(FileNotFoundError):
-                check_own_folder(self._folder)
+        super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
         self._clock = clock
         self._log, self._end, self._synced = -1, 0, time.monotonic()
         self._opened: list[int] = []
@@ -184,23 +168,18 @@ class LocalBackend(LocalFolder):
                 write_at(self._log, block, end)
                 end += len(block)
             if durable or now - self._synced >= _SYNC_SECONDS:
-                sync(self._log)
+                os.fsync(self._log)
                 self._synced = now
         self._end = end
         return ByteRange(self._log, start, end)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
-        """Open the files of claims; one may be missing."""
-        found: dict[Claim, list[ByteRange]] = {}
+    def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
+        """Open files of a log, and yield where each can be read."""
         for name in names:
-            claim, rest = read_name(name) or (None, "")
-            if claim is None or rest:
-                continue
-            with self._reading(), suppress(FileNotFoundError):
+            with self._reading():
                 descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._opened.append(descriptor)
-                found[claim] = [ByteRange(descriptor, 0, os.fstat(descriptor).st_size)]
-        return found
+                yield name, ByteRange(descriptor, 0, os.fstat(descriptor).st_size)
 
     def version(self) -> Version | None:
         """Return inode, time of the last write and size: a change of the permissions is not a new version."""
@@ -225,16 +204,12 @@ class LocalBackend(LocalFolder):
     @contextmanager
     def new_file(self) -> Iterator[NewFile]:
         """Open a file in the hidden folder, so that it can be renamed; it is removed when the block ends."""
+        path = self._folder / f"{new_token()}{PART}"
         with self._writing():
             self._make_folder()
-            path = self._folder / f"{new_token()}{PART}"
-            # With the permissions of any new file; here nobody else can look at it.
-            descriptor = create(path, 0o666)
-        try:
+        # With the permissions of any new file; here nobody else can look at it.
+        with temporary_file(path, 0o666) as descriptor:
             yield NewFile(descriptor, path)
-        finally:
-            os.close(descriptor)
-            path.unlink(missing_ok=True)
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
         """
@@ -269,14 +244,11 @@ class LocalBackend(LocalFolder):
     def sweep(self) -> None:
         """Remove what nobody has written to for long: folders of owners, and files whose writers died."""
         with self._writing():
-            for name in self.names(""):
-                path = self._folder / name
+            for path in self._folder.iterdir():
                 if path.is_dir() and not path.is_symlink():
-                    files = [path / each for each in self.names(name)]
-                    if self._is_stale([path, *files]):
-                        self.remove(name, [file.name for file in files])
-                        path.rmdir()
-                elif name.endswith(PART) and self._is_stale([path]):
+                    if self._is_stale([path, *path.iterdir()]):
+                        shutil.rmtree(path)
+                elif path.name.endswith(PART) and self._is_stale([path]):
                     path.unlink(missing_ok=True)
 
     def _is_stale(self, paths: Iterable[Path]) -> bool:

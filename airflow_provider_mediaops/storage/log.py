@@ -8,7 +8,6 @@ from none. A bad frame, or a missing one, ends the log; what is before it stands
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -19,20 +18,21 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, last_name, next_claim, read_name
+from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
-from airflow_provider_mediaops.storage.scratch import ByteRange, read_blocks
+from airflow_provider_mediaops.storage.scratch import ByteRange
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Backend
 
-# Records and a state; the end of all records before it; all is ready to be published.
-Kind = Literal["rows", "anew", "done"]
+# Records and a state; the end of all records before it; all is ready to be published; it is published.
+Kind = Literal["rows", "anew", "done", "last"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,88 +42,81 @@ _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
 _MAX_HEADER_BYTES = 4096
 
 
-class Place(NamedTuple):
-    """The place of a frame. What stands there is written once."""
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a frame, as it is written."""
 
-    claim: Claim
+    version: int
     number: int
+    kind: Kind
+    rows: int  # the number of records up to its end
+    data: int  # the size of its data in bytes
+    size: int  # that of its lines
+    # The number and the token of the claim, and the number of the frame, after which the first frame of another claim
+    # goes on; None for the frames that follow, and if nothing was before.
+    before: tuple[int, str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A frame: its header, and where its data and its lines are."""
 
-    number: int
-    kind: Kind
-    # The number of records up to its end.
-    rows: int
+    header: Header
     data: ByteRange
     lines: ByteRange
-    # The checksum of the header's text and all that follows.
-    crc: int = 0
-    text: bytes = b""
-    # Where the first frame of a claim goes on; None for the others, and if nothing was before.
-    before: Place | None = None
 
     def value(self) -> Any:
         """Return its data."""
         return parse_json(b"".join(self.data.blocks()))
 
-    def is_sound(self) -> bool:
-        """Return whether all of it is as it was written."""
-        crc = zlib.crc32(self.text)
-        for block in read_blocks(self.data.file, self.data.start, self.lines.end):
-            crc = zlib.crc32(block, crc)
-        return crc == self.crc
-
-
-class DoneFrame(NamedTuple):
-    """What a frame says is to be published: the fields of its data, and the lines of the changes."""
-
-    fields: dict[str, Any]
-    lines: ByteRange
-
 
 @dataclass(slots=True)
 class ClaimLog:
-    """The frames of one claim up to the first that is bad or missing: a number each, because there may be many."""
+    """The frames of one claim up to the first that is bad or missing."""
 
     claim: Claim
-    before: Place | None = None
-    file: int = -1
-    # Where each frame begins.
-    starts: array[int] = field(default_factory=lambda: array("Q"))
-    # The numbers of the frames that say what is to be published.
-    done: list[int] = field(default_factory=list)
+    name: str
+    parts: list[ByteRange] = field(default_factory=list)
+    # There may be a million frames, so they are counted here, and read once more where they are wanted.
+    count: int = 0
+    before: tuple[int, str, int] | None = None
+    # The frames that say what is to be published.
+    done: list[Frame] = field(default_factory=list)
     # What its last frame says. With one it is over: nothing of it counts but that.
     last: dict[str, Any] | None = None
 
-    def read(self, parts: Iterable[ByteRange], name: str) -> None:
-        """Read the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
-        for part in parts:
+    def read(self) -> None:
+        """Read the frames."""
+        for frame in self.frames():
+            self.before = self.before or frame.header.before
+            if frame.header.kind == "done":
+                self.done.append(frame)
+            self.count += 1
+
+    def frames(self) -> Iterator[Frame]:
+        """Yield the frames; a bad one ends the log, as the next has another number than the one that is wanted."""
+        number = 0
+        for part in self.parts:
             start = part.start
-            while start < part.end and (frame := _frame_at(part.file, start, name)) and self._follows(frame):
-                if frame.number == 0:
-                    self.before = frame.before
-                if frame.kind == "done":
-                    self.done.append(frame.number)
-                self.file = part.file
-                self.starts.append(start)
+            while (
+                start < part.end and (frame := _frame_at(part.file, start, self.name)) and frame.header.number == number
+            ):
+                yield frame
+                number += 1
                 start = frame.lines.end
 
-    def _follows(self, frame: Frame) -> bool:
-        return frame.number == len(self.starts) and frame.is_sound()
 
-    def frame(self, number: int) -> Frame:
-        """Return a frame that was read."""
-        frame = _frame_at(self.file, self.starts[number], "")
-        if frame is None:
-            raise OSError(errno.EIO, f"frame {number} of {self.claim} has changed since it was read")
-        return frame
+def _encoded(header: Header, data: bytes, blocks: Iterable[bytes] = ()) -> bytes:
+    """Return all of a frame that stands before its lines."""
+    text = json_line(header)
+    crc = zlib.crc32(data, zlib.crc32(text))
+    for block in blocks:
+        crc = zlib.crc32(block, crc)
+    return b"%08x %b\n%b" % (crc, text, data)
 
 
 def _frame_at(file: int, start: int, name: str) -> Frame | None:
-    """Read a header; None if there is none that can be understood."""
+    """Read a frame; None if it is not as it was written."""
     found = _HEADER.match(os.pread(file, _MAX_HEADER_BYTES, start))
     if found is None:
         return None
@@ -131,98 +124,72 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
         fields = parse_json(found[2])
         if (version := fields["version"]) != _VERSION:
             raise unknown_version_error(name, version)
-        number, rows, data_size, size = sizes = [fields[key] for key in ("number", "rows", "data", "size")]
-        if not all(type(each) is int and each >= 0 for each in sizes) or fields["kind"] not in get_args(Kind):
+        header = Header(**fields)
+        at = start + found.end()
+        data = ByteRange(file, at, at + header.data)
+        lines = ByteRange(file, data.end, data.end + header.size)
+        crc = zlib.crc32(found[2])
+        for block in ByteRange(file, data.start, lines.end).blocks():
+            crc = zlib.crc32(block, crc)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Frame(header, data, lines) if crc == int(found[1], 16) else None
+
+
+class History:
+    """What the earlier attempts of an owner have left."""
+
+    def __init__(self, logs: Mapping[Claim, ClaimLog]) -> None:
+        newest_first = [logs[claim] for claim in sorted(logs, reverse=True)]
+        #: What the newest last frame says. What is older counts only if a newer frame goes on from it.
+        self.last = next((log.last for log in newest_first if log.last is not None), None)
+        #: The logs that are newer, from the newest on.
+        self.newer = list(takewhile(lambda log: log.last is None, newest_first))
+        #: The frames of datasets that may have been published without a last frame, the newest first.
+        self.done = [frame for log in self.newer for frame in reversed(log.done)]
+        #: The frames that count: logs, each with how many of its frames do. They lead to the last frame of the newest
+        #: log whose predecessors are all there.
+        self.chain = next(filter(None, (_chain_to(logs, log) for log in self.newer)), [])
+
+    def summary(self, turn: Sequence[Any]) -> dict[str, Any] | None:
+        """Return the summary of a dataset that was published in a turn of its task; None if it was cleared since."""
+        if self.last is None or self.chain or self.last["turn"] != list(turn):
             return None
-        before = _place_of(fields["before"]) if fields.get("before") else None
-    except (KeyError, TypeError, ValueError):
-        return None
-    at = start + found.end()
-    data, lines = ByteRange(file, at, at + data_size), ByteRange(file, at + data_size, at + data_size + size)
-    return Frame(number, fields["kind"], rows, data, lines, int(found[1], 16), found[2], before)
+        return dict(self.last["summary"])
 
-
-def _place_of(fields: Sequence[Any]) -> Place:
-    number, token, frame = fields
-    if not isinstance(token, str) or not all(type(each) is int and each >= 0 for each in (number, frame)):
-        raise TypeError("no place of a frame")
-    return Place(Claim(number, token), frame)
-
-
-def read_logs(backend: Backend, folder: str, names: Sequence[str], below: Claim | None = None) -> dict[Claim, ClaimLog]:
-    """Read the logs of all claims that are listed."""
-    logs: dict[Claim, ClaimLog] = {}
-    for claim, parts in backend.load(folder, names).items():
-        logs[claim] = ClaimLog(claim)
-        logs[claim].read(parts, f"{folder}/{claim}")
-    for name in names:
-        if (found := read_name(name)) and found[1] == LAST:
-            fields = _last_in(backend.read(f"{folder}/{name}") or b"")
-            if fields is not None:
-                logs.setdefault(found[0], ClaimLog(found[0])).last = fields
-    return {claim: log for claim, log in logs.items() if (log.starts or log.last) and (below is None or claim < below)}
-
-
-def _last_in(content: bytes) -> dict[str, Any] | None:
-    """Return what the last frame of a log says; None if it is damaged."""
-    found = _HEADER.match(content)
-    if found is None or zlib.crc32(found[2]) != int(found[1], 16):
-        return None
-    try:
-        fields = parse_json(found[2])
-        clears, run_start = fields["turn"]
-        is_whole = isinstance(fields["summary"], dict) and type(clears) is int and isinstance(run_start, str)
-        return fields if is_whole else None
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def find_chain(logs: Mapping[Claim, ClaimLog]) -> list[tuple[ClaimLog, int]]:
-    """
-    Return the frames that count: logs, each with the number of its last frame that does.
-
-    They lead to the last frame of the highest claim that has one whose predecessors are all there. Below the highest
-    log that is over, nothing counts unless a frame above names it.
-    """
-    for claim in sorted(logs, reverse=True):
-        log = logs[claim]
-        if log.last is not None:
-            return []
-        if chain := _chain_to(logs, log):
-            return chain
-    return []
+    def is_newer(self, turn: Sequence[Any]) -> bool:
+        """Return whether a dataset was published in a later turn: the attempt that asks was cleared since."""
+        # A run that was deleted and is there again has fewer clears, and a later start.
+        return self.last is not None and self.last["turn"][::-1] > list(turn)[::-1]
 
 
 def _chain_to(logs: Mapping[Claim, ClaimLog], log: ClaimLog) -> list[tuple[ClaimLog, int]]:
     """Return all that is before the end of a log; nothing if something is missing."""
-    chain = [(log, len(log.starts) - 1)]
-    while (before := log.before) is not None:
-        found = logs.get(before.claim)
-        if found is None or before.number >= len(found.starts) or found.claim >= log.claim:
+    chain = [(log, log.count)]
+    while log.before is not None:
+        number, token, frame = log.before
+        found = logs.get(Claim(number, token))
+        if found is None or frame >= found.count:
             return []
         log = found
-        chain.append((log, before.number))
+        chain.append((log, frame + 1))
     return chain[::-1]
 
 
-def over_below(logs: Mapping[Claim, ClaimLog]) -> ClaimLog | None:
-    """Return the highest log that is over."""
-    return max((log for log in logs.values() if log.last is not None), key=lambda log: log.claim, default=None)
-
-
-def summary_of(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the summary of a dataset that was published in a turn of its task: None if the task was cleared since."""
-    over = over_below(logs)
-    if over is None or over.last is None or find_chain(logs):
-        return None
-    return dict(over.last["summary"]) if over.last["turn"] == list(turn) else None
-
-
-def is_outdated(logs: Mapping[Claim, ClaimLog], turn: Sequence[Any]) -> bool:
-    """Return whether a dataset was published in a later turn of its task: the attempt that asks was cleared since."""
-    over = over_below(logs)
-    # A run that was deleted and is there again has fewer clears, and a later start.
-    return over is not None and over.last is not None and over.last["turn"][::-1] > list(turn)[::-1]
+def read_history(backend: Backend, folder: str, names: Iterable[str], below: Claim | None = None) -> History:
+    """Read the logs of all claims that are listed, or of those below one."""
+    found = {name: parts for name in names if (parts := read_name(name)) and (below is None or parts[0] < below)}
+    logs: dict[Claim, ClaimLog] = {}
+    for name, part in backend.load(folder, sorted(found, key=lambda name: (found[name][0], len(name), name))):
+        claim, rest = found[name]
+        log = logs.setdefault(claim, ClaimLog(claim, f"{folder}/{claim}"))
+        if rest != LAST:
+            log.parts.append(part)
+        elif frame := _frame_at(part.file, part.start, log.name):
+            log.last = frame.value()
+    for log in logs.values():
+        log.read()
+    return History({claim: log for claim, log in logs.items() if log.count or log.last})
 
 
 class Log:
@@ -232,19 +199,19 @@ class Log:
         self._backend, self._folder, self._destination, self._turn = backend, folder, destination, list(turn)
         self._claim = next_claim(backend.names(folder))
         backend.claim(folder, self._claim)
-        logs = read_logs(backend, folder, self.check(), self._claim)
-        if is_outdated(logs, turn):
+        history = read_history(backend, folder, self.check(), self._claim)
+        if history.is_newer(turn):
             raise superseded_error(destination)
         #: The summary, if the dataset is published and nothing is left to do.
-        self.finished = summary_of(logs, turn)
+        self.finished = history.summary(turn)
         #: The frames of datasets that may have been published without a last frame, the newest first.
-        self.done_frames = _done_frames(logs)
-        self._tip: Place | None = None
+        self.done_frames = history.done
+        self._tip: tuple[int, str, int] | None = None
         self._number = 0
         self._is_broken = False
         self._begin()
-        for log, latest in find_chain(logs):
-            self._take(log, latest)
+        for log, count in history.chain:
+            self._take(log, count)
         #: Whether an earlier attempt is resumed: records or a state were read.
         self.resumed = self._state != b"null" or bool(self._appended_rows)
         self._hint()
@@ -259,20 +226,19 @@ class Log:
         self._held_rows = 0
         self._since = time.monotonic()
 
-    def _take(self, log: ClaimLog, latest: int) -> None:
-        """Let the frames of an earlier claim count, up to one of them."""
+    def _take(self, log: ClaimLog, count: int) -> None:
+        """Let the first frames of an earlier claim count."""
         state = None
-        for number in range(latest + 1):
-            frame = log.frame(number)
-            if frame.kind == "anew":
+        for frame in islice(log.frames(), count):
+            if frame.header.kind == "anew":
                 self._begin()
-            if frame.kind != "done":
+            if frame.header.kind != "done":
                 self._add(frame.lines)
                 state = frame.data
-            self._appended_rows = frame.rows
+            self._appended_rows = frame.header.rows
         if state:
             self._state = b"".join(state.blocks())
-        self._tip = Place(log.claim, latest)
+        self._tip = (log.claim.number, log.claim.token, count - 1)
 
     def _add(self, lines: ByteRange) -> None:
         if lines.end > lines.start:
@@ -346,10 +312,9 @@ class Log:
         self.resumed = False
         self._append("anew", b"null", tuple, 0)
 
-    def finish(self, fields: Mapping[str, Any], lines: ByteRange) -> DoneFrame:
+    def finish(self, fields: Mapping[str, Any], lines: ByteRange) -> Frame:
         """Append the frame that says what is to be published."""
-        frame = self._append("done", json_line(fields), lines.blocks, lines.end - lines.start)
-        return DoneFrame(dict(fields), frame.lines)
+        return self._append("done", json_line(fields), lines.blocks, lines.end - lines.start)
 
     def _append(
         self, kind: Kind, data: bytes, blocks: Callable[[], Iterable[bytes]], size: int, rows: int = 0
@@ -359,33 +324,21 @@ class Log:
             raise OSError(f"{path} cannot be written: an earlier write of this attempt has failed")
         self.check()
         rows += self._appended_rows
-        header: dict[str, Any] = {
-            "version": _VERSION,
-            "number": self._number,
-            "kind": kind,
-            "rows": rows,
-            "data": len(data),
-            "size": size,
-        }
-        if self._number == 0:
-            header["before"] = [self._tip.claim.number, self._tip.claim.token, self._tip.number] if self._tip else None
-        text = json_line(header)
-        crc = zlib.crc32(data, zlib.crc32(text))
-        for block in blocks():
-            crc = zlib.crc32(block, crc)
-        head = b"%08x %b\n%b" % (crc, text, data)
+        before = self._tip if self._number == 0 else None
+        header = Header(_VERSION, self._number, kind, rows, len(data), size, before)
+        head = _encoded(header, data, blocks())
         # A frame that may be there is not written a second time with other records.
         self._is_broken = True
         part = self._backend.append(self._number, _with_head(head, blocks()), durable=kind != "rows")
         self._is_broken = False
         at = part.start + len(head)
-        lines = ByteRange(part.file, at, part.end)
+        frame = Frame(header, ByteRange(part.file, at - len(data), at), ByteRange(part.file, at, part.end))
         if kind == "rows":
-            self._add(lines)
+            self._add(frame.lines)
         self._appended_rows = rows
         self._number += 1
         self._hint()
-        return Frame(self._number - 1, kind, rows, ByteRange(part.file, at - len(data), at), lines)
+        return frame
 
     def _hint(self) -> None:
         rows = self._appended_rows
@@ -398,9 +351,10 @@ class Log:
         After a DestinationInUseError, the newer attempt returns what this one has published.
         """
         self.check()
-        name = last_name(self._claim)
-        text = json_line({"version": _VERSION, "kind": LAST, "summary": summary, "turn": self._turn})
-        self._backend.put(f"{self._folder}/{name}", b"%08x %b\n" % (zlib.crc32(text), text))
+        name = f"{self._claim}-{LAST}"
+        data = json_line({"summary": summary, "turn": self._turn})
+        header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
+        self._backend.put(f"{self._folder}/{name}", _encoded(header, data))
         names = self.check()
         rest = [each for each in names if each != name]
         # They no longer count.
@@ -454,25 +408,3 @@ def _with_head(head: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = iter(blocks)
     yield head + next(rest, b"")
     yield from rest
-
-
-def _done_frames(logs: Mapping[Claim, ClaimLog]) -> list[DoneFrame]:
-    """Return the frames above all logs that are over that say what is to be published, the newest first."""
-    over = over_below(logs)
-    found = []
-    for claim in sorted(logs, reverse=True):
-        if over is None or claim > over.claim:
-            frames = map(logs[claim].frame, reversed(logs[claim].done))
-            found += [done for frame in frames if (done := _done_of(frame))]
-    return found
-
-
-def _done_of(frame: Frame) -> DoneFrame | None:
-    try:
-        fields = frame.value()
-    except ValueError:
-        return None
-    kinds = {"fingerprint": str, "size": int, "sha256": str, "kept": bool, "changes": bool, "summary": dict}
-    if not isinstance(fields, dict) or not all(isinstance(fields.get(key), kind) for key, kind in kinds.items()):
-        return None
-    return DoneFrame(fields, frame.lines)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
-from airflow_provider_mediaops.storage.files import beside, path_of, translating_errors, write_whole
+from airflow_provider_mediaops.storage.files import beside, naming_path, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner
 
@@ -29,17 +27,19 @@ def refuse_shared_destination(file: str, owner: Owner, kind: str) -> None:
         return
     folder, _, name = file.rpartition("/")
     records = f"{folder}/{beside(name, 'mapped')}"
-    write_whole(path_of(f"{records}/{index}"), json_line(asdict(owner)))
+    write_whole(path_of(f"{records}/{index}"), json_line(owner))
     for other in _owners(path_of(records)):
         if owner.is_mapped_beside(other):
             raise mapped_overwrite_error(file, other.task, kind)
 
 
 def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
-    with translating_errors(folder, "read"):
+    import msgspec
+
+    with naming_path(folder, "read"):
         # Some clients cache what they have listed.
         folder.fs.invalidate_cache()
         for record in folder.fs.ls(folder.path, detail=False):
             # Replaced just now, or nothing that this version has written.
-            with suppress(FileNotFoundError, TypeError, ValueError):
-                yield Owner.from_dict(parse_json(folder.fs.cat_file(record)))
+            with suppress(FileNotFoundError, msgspec.MsgspecError):
+                yield msgspec.json.decode(folder.fs.cat_file(record), type=Owner)

@@ -7,20 +7,19 @@ and on a store that ignores conditions, the version is read just before the writ
 
 from __future__ import annotations
 
-import inspect
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, Version, read_name
-from airflow_provider_mediaops.storage.errors import ConflictError, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put, translating_errors
-from airflow_provider_mediaops.storage.refusals import code_of
-from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of, read_blocks
+from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
+from airflow_provider_mediaops.storage.errors import ConflictError, code_of, conflict_error, unconditional_error
+from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
+from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,10 +29,12 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.backend import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
-# The maximum of objects that one call reads or removes, and of the bytes that it reads.
+# The maximum of objects that one call removes.
 _MAX_OBJECTS = 100
-_MAX_BYTES = 16 * 1024 * 1024
-# A larger file is sent in several requests. S3 takes 10,000 parts of at least 5 MB.
+# A log is read in blocks, many at a time: it may have hundreds of segments, and the changes of a dataset in one.
+_BLOCK_BYTES = 1024 * 1024
+_BLOCKS_AT_ONCE = 32
+# A larger file is sent and read in several requests. S3 takes 10,000 parts of at least 5 MB.
 _PART_BYTES = 16 * 1024 * 1024
 # What S3 and its like reply if they know no conditions.
 _UNKNOWN_CODES = {"NotImplemented", "501"}
@@ -41,19 +42,14 @@ _UNKNOWN_CODES = {"NotImplemented", "501"}
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 
 
-class StoreFolder:
+class StoreFolder(NamedFolder):
     """A folder of an object store that shows at once what was written. Errors name ``path``."""
 
     def __init__(self, path: ObjectStoragePath, folder: str) -> None:
-        self.hint = ""
-        self._path, self._fs, self._folder = path, path.fs, folder
+        super().__init__(path)
+        self._fs, self._folder = path.fs, folder
         self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
-
-    def prepare(self) -> None:
-        """Make sure that the client can refuse to create an object that is there."""
-        if self._write_if is None:
-            raise unconditional_error(self._path)
 
     def names(self, folder: str = "") -> list[str]:
         """List this folder or one within it, as it is now; an absent one is empty."""
@@ -98,8 +94,6 @@ class StoreFolder:
                     raise unconditional_error(self._path)
 
     def _create(self, target: str, new: NewFile) -> None:
-        if self._write_if is None:
-            raise unconditional_error(self._path)
         try:
             self._write_if(target, new, None)
         except Exception as error:
@@ -122,12 +116,6 @@ class StoreFolder:
             for path in batch:
                 with self._writing(), suppress(FileNotFoundError):
                     self._fs.rm_file(path)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "read", self.hint)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return translating_errors(self._path, "written", self.hint)
 
 
 class StoreBackend(StoreFolder):
@@ -159,13 +147,13 @@ class StoreBackend(StoreFolder):
         del durable  # every object is
         part = self._spooled(content)
         target = f"{self._claim}-{number:06}"
-        put(self._path, target, lambda name: self._send(name, part.file, part.start, part.end), self.hint)
+        put(self._path, target, lambda name: self._send(name, part), self.hint)
         return part
 
-    def _send(self, target: str, file: int, start: int, end: int, check: Callable[[], None] = lambda: None) -> None:
+    def _send(self, target: str, part: ByteRange, check: Callable[[], None] = lambda: None) -> None:
         """Write a part of a local file to an object, without a condition."""
-        if end - start <= _PART_BYTES:
-            content = b"".join(read_blocks(file, start, end))
+        if part.end - part.start <= _PART_BYTES:
+            content = b"".join(part.blocks())
             check()
             self._fs.pipe_file(target, content)
             return
@@ -174,7 +162,7 @@ class StoreBackend(StoreFolder):
         with suppress(ValueError):
             self._fs.transaction.files.remove(out)
         try:
-            for block in read_blocks(file, start, end):
+            for block in part.blocks():
                 out.write(block)
             check()
             # Now the file appears; a few clients have shown it in `close`, or written it in place.
@@ -189,44 +177,36 @@ class StoreBackend(StoreFolder):
             raise
 
     def _spooled(self, content: Iterable[bytes]) -> ByteRange:
-        start = self._spool.end
+        start = self._spool.size
         self._spool.write(content)
-        return ByteRange(self._spool.descriptor, start, self._spool.end)
+        return ByteRange(self._spool.descriptor, start, self._spool.size)
 
-    def load(self, folder: str, names: Sequence[str]) -> dict[Claim, list[ByteRange]]:
-        """Download the segments of claims, in the order of their frames; one may be missing."""
-        segments: dict[Claim, dict[int, str]] = {}
-        for name in names:
-            claim, number = read_name(name) or (None, "")
-            if claim and number.isdecimal():
-                segments.setdefault(claim, {})[int(number)] = name
-        wanted = [(claim, found[number]) for claim, found in segments.items() for number in sorted(found)]
-        parts: dict[Claim, list[ByteRange]] = {}
-        contents = self._downloaded(folder, [name for _, name in wanted])
-        for (claim, _), content in zip(wanted, contents, strict=True):
-            if content is not None:
-                parts.setdefault(claim, []).append(self._spooled(content))
-        return parts
-
-    def _downloaded(self, folder: str, names: Sequence[str]) -> Iterator[Iterable[bytes] | None]:
-        """Yield the contents of objects in order; None for one that is gone."""
-        rest = iter(names)
-        while batch := list(_next_batch(rest, self._sizes)):
-            if len(batch) == 1 and self._sizes.get(batch[0], 0) > _MAX_BYTES:
-                yield self._blocks_of(f"{self._folder}/{folder}/{batch[0]}", self._sizes[batch[0]])
-                continue
+    def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
+        """Download objects of a log, and yield where each can be read; that of a claim is empty."""
+        blocks = [
+            (name, start, min(start + _BLOCK_BYTES, size))
+            for name in names
+            if (size := self._sizes.get(name, 0))
+            for start in range(0, size, _BLOCK_BYTES)
+        ]
+        parts: dict[str, ByteRange] = {}
+        for at in range(0, len(blocks), _BLOCKS_AT_ONCE):
+            batch = blocks[at : at + _BLOCKS_AT_ONCE]
+            paths = [f"{self._folder}/{folder}/{name}" for name, _, _ in batch]
             with self._reading():
-                contents = self._fs.cat_ranges([f"{self._folder}/{folder}/{name}" for name in batch], None, None)
-                for content in contents:
-                    if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                        raise content
-            yield from (None if isinstance(content, Exception) else [content] for content in contents)
+                contents = self._fs.cat_ranges(paths, [start for _, start, _ in batch], [end for _, _, end in batch])
+                if error := next((each for each in contents if isinstance(each, Exception)), None):
+                    raise error
+            for (name, _, _), content in zip(batch, contents, strict=True):
+                part = self._spooled([content])
+                parts[name] = part._replace(start=parts.get(name, part).start)
+        yield from parts.items()
 
     def _blocks_of(self, target: str, size: int) -> Iterator[bytes]:
-        for start in range(0, size, _MAX_BYTES):
+        for start in range(0, size, _PART_BYTES):
             with self._reading():
                 # By name: the second place is start for some stores, and a version for S3.
-                yield self._fs.cat_file(target, start=start, end=min(start + _MAX_BYTES, size))
+                yield self._fs.cat_file(target, start=start, end=min(start + _PART_BYTES, size))
 
     def version(self) -> Version | None:
         """Return the version of the object that is there now."""
@@ -239,7 +219,7 @@ class StoreBackend(StoreFolder):
             info = self._fs.info(self._path.path)
         except FileNotFoundError:
             return None
-        return None if info.get("type") == "directory" else Version(_plain(content_tag(info)), int(info["size"]))
+        return None if info.get("type") == "directory" else Version(content_tag(info), int(info["size"]))
 
     def digest(self) -> str:
         """Return the SHA-256 of the object; empty if there is none."""
@@ -262,16 +242,15 @@ class StoreBackend(StoreFolder):
     def _replaced(self, new: NewFile, replaces: Version | None) -> Version:
         # With conditions, too: a store may ignore them.
         self._check(replaces)
-        if self._write_if:
-            try:
-                tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
-                return Version(_plain(tag), new.size) if tag else self._own_version(new)
-            except Exception as error:
-                if not is_unconditional(error):
-                    # Each client has errors of its own for a condition that does not hold; the version shows it.
-                    self._check(replaces, error)
-                    raise
-        self._send(self._path.path, new.descriptor, 0, new.size, lambda: self._check(replaces))
+        try:
+            tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
+            return Version(tag, new.size) if tag else self._own_version(new)
+        except Exception as error:
+            if not is_unconditional(error):
+                # Each client has errors of its own for a condition that does not hold; the version shows it.
+                self._check(replaces, error)
+                raise
+        self._send(self._path.path, new.content, lambda: self._check(replaces))
         return self._own_version(new)
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
@@ -304,20 +283,6 @@ class StoreBackend(StoreFolder):
         self._spool.close()
 
 
-def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
-    size = 0
-    for name in islice(names, _MAX_OBJECTS):
-        yield name
-        size += sizes.get(name, 0)
-        if size >= _MAX_BYTES:
-            return
-
-
-def _plain(tag: str) -> str:
-    # Some replies have the quotes of HTTP, others have none.
-    return tag.strip('"')
-
-
 def is_unconditional(error: Exception) -> bool:
     """Return whether a store, or its client, replies to a write that it knows no such condition."""
     return isinstance(error, NotImplementedError) or code_of(error) in _UNKNOWN_CODES
@@ -328,21 +293,16 @@ def is_conflict(error: Exception) -> bool:
     return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
 
 
-def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str] | None:
+def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
     """
-    Return the function that writes an object if it is of one version.
+    Return the function that writes an object if it is of one version; it raises NotImplementedError if it cannot.
 
     It takes the path, the content, and the version; None for no object at all. It returns the new version, which is
     empty if the reply does not say it.
     """
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
-    for name, write in {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}.items():
-        if name in protocols:
-            return lambda path, new, tag: write(fs, path, new, tag)
-    with suppress(TypeError, ValueError):
-        if "mode" in inspect.signature(fs.pipe_file).parameters:
-            return lambda path, new, tag: _create(fs, path, new, tag)
-    return None
+    writes = {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}
+    return partial(next((write for name, write in writes.items() if name in protocols), _create), fs)
 
 
 def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
@@ -350,17 +310,17 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     target = {"Bucket": bucket, "Key": key}
     condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
     if new.size <= _PART_BYTES:
-        return _tag_in(fs.call_s3("put_object", Body=b"".join(new.blocks()), **target, **condition))
+        return content_tag(fs.call_s3("put_object", Body=b"".join(new.content.blocks()), **target, **condition))
     # The client's own upload in parts drops the condition and the reply.
     upload = {**target, "UploadId": fs.call_s3("create_multipart_upload", **target)["UploadId"]}
     try:
         parts = []
         for number, start in enumerate(range(0, new.size, _PART_BYTES), start=1):
-            body = b"".join(read_blocks(new.descriptor, start, min(start + _PART_BYTES, new.size)))
+            body = b"".join(ByteRange(new.descriptor, start, min(start + _PART_BYTES, new.size)).blocks())
             sent = fs.call_s3("upload_part", PartNumber=number, Body=body, **upload)
             parts.append({"PartNumber": number, "ETag": sent["ETag"]})
         parts_of_file = {"MultipartUpload": {"Parts": parts}}
-        return _tag_in(fs.call_s3("complete_multipart_upload", **parts_of_file, **upload, **condition))
+        return content_tag(fs.call_s3("complete_multipart_upload", **parts_of_file, **upload, **condition))
     except BaseException:
         with suppress(Exception):
             fs.call_s3("abort_multipart_upload", **upload)
@@ -370,11 +330,12 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
 def _write_azure(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     with _reader(new) as content:
         if tag is None:
-            return _tag_in(fs.pipe_file(path, content, mode="create"))
+            return content_tag(fs.pipe_file(path, content, mode="create") or {})
         from azure.core import MatchConditions
 
-        condition = MatchConditions.IfNotModified
-        return _tag_in(fs.pipe_file(path, content, etag=f'"{tag}"', match_condition=condition))
+        condition = {"etag": f'"{tag}"', "match_condition": MatchConditions.IfNotModified}
+        # Some versions of the client return no reply.
+        return content_tag(fs.pipe_file(path, content, **condition) or {})
 
 
 def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
@@ -384,20 +345,15 @@ def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     with _reader(new) as content:
         condition = {"uploadType": "media", "name": key, "ifGenerationMatch": tag or "0"}
         reply = fs.call("POST", url, data=content, json_out=True, **condition)
-    return str(reply.get("generation") or "")
+    return content_tag(reply)
 
 
 def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
-    """Create an object by a client that knows no other condition."""
-    if tag is not None or new.size > _PART_BYTES:
+    """Create an object by a client that knows no other condition, if it knows that."""
+    if tag is not None or new.size > _PART_BYTES or "mode" not in signature(fs.pipe_file).parameters:
         raise NotImplementedError
-    fs.pipe_file(path, b"".join(new.blocks()), mode="create")
+    fs.pipe_file(path, b"".join(new.content.blocks()), mode="create")
     return ""
-
-
-def _tag_in(reply: Any) -> str:
-    found = reply.get("ETag") or reply.get("etag") if hasattr(reply, "get") else ""
-    return str(found or "")
 
 
 class _Reader(io.FileIO):

@@ -35,17 +35,6 @@ class Owner:
     clears: int = 0  # a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share
     run_start: str = ""  # when its run began, or began anew by a clear after its end; in ISO 8601 and UTC
 
-    @classmethod
-    def from_dict(cls, fields: Any) -> Owner:
-        """Return the owner that a file names; raise TypeError or ValueError if somebody has changed it to no owner."""
-        owner = cls(**fields)
-        if type(owner.clears) is not int:
-            raise TypeError("a field of an owner is of another type")
-        for text in (owner.task, owner.parameters, owner.run_start):
-            # It is shown to people: a text without lone surrogates.
-            str.encode(text)
-        return owner
-
     @property
     def folder(self) -> str:
         """The name of the folder in which this owner stages: that of all attempts with the same parameters."""
@@ -60,11 +49,9 @@ class Owner:
         """Return whether both are instances of one mapped task in one run: they may not replace each other's files."""
         task, _, index = self.task.rpartition("/")
         its_task, _, its_index = other.task.rpartition("/")
-        if self.parameters == other.parameters or index == its_index:
+        if self.parameters == other.parameters or not (index.isdecimal() and its_index.isdecimal()):
             return False
-        if not (index.isdecimal() and its_index.isdecimal()):
-            return False
-        return (task, self.clears, self.run_start) == (its_task, other.clears, other.run_start)
+        return index != its_index and [task, *self.turn] == [its_task, *other.turn]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.storage.files import (
     path_of,
     put,
     target_of,
-    translating_errors,
+    temporary_file,
 )
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
@@ -142,19 +142,14 @@ def check_writable(path: ObjectStoragePath) -> None:
             target = target_of(path)
             with suppress(FileNotFoundError):
                 target.lstat()  # raises if the name is too long, for example
-            probe = part_of(target)
-            probe.touch(exist_ok=False)
-            probe.unlink()
-        return
+            with temporary_file(part_of(target)):
+                return
     check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    _probe_store(path, f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}")
-
-
-def _probe_store(path: ObjectStoragePath, probe: str) -> None:
+    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     try:
-        with translating_errors(path, "written"):
+        with naming_path(path, "written"):
             path.fs.rm_file(probe)
     except PermissionError:
         _log.warning(
@@ -180,16 +175,6 @@ def check_changes_path(name: str, path: str, destination: str) -> None:
     if is_same_file(path, destination):
         raise InvalidArgumentError(
             f"{name} and destination are one file, {unsigned(path)!r}: give {name} a path of its own."
-        )
-    places = [each.path.strip("/") for each in (own, other)]
-    if f"{places[0]}/".startswith(f"{places[1]}/") or f"{places[1]}/".startswith(f"{places[0]}/"):
-        raise InvalidArgumentError(
-            f"{name} {unsigned(path)!r} and destination {unsigned(destination)!r} cannot both be files: one is a "
-            "folder of the other."
-        )
-    if own.name.startswith(".") or ".staging/" in own.path:
-        raise InvalidArgumentError(
-            f"{name} is a hidden file, {unsigned(path)!r}, among which a dataset is staged: give it another path."
         )
     if is_local(own) != is_local(other) or not (is_local(own) or _is_same_store(own, other)):
         raise InvalidArgumentError(

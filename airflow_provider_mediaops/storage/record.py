@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import folder_of
 from airflow_provider_mediaops.storage.errors import conflict_error
-from airflow_provider_mediaops.storage.files import is_local
+from airflow_provider_mediaops.storage.files import is_local, lasting
 from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.local import LocalFolder
+from airflow_provider_mediaops.storage.object_store import StoreFolder
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -83,13 +85,12 @@ class FileRecord:
     """
     A record in a folder of files, one a version, on a disk or an object store. Missing folders are created.
 
-    Raise PermanentError if the client of its store cannot refuse to create an object that is there.
+    Who can write in it can have a bulletin taken for posted, so raise OSError if it is another user's.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
-        self._path, self._folder = path, folder_of(path)
-        # Who can write in it can have a bulletin taken for posted.
-        self._folder.prepare()
+        self._path = path
+        self._folder = LocalFolder(path, Path(lasting(path))) if is_local(path) else StoreFolder(path, path.path)
         self._folder.hint = _ONE_USER if is_local(path) else ""
         self.name = f"The record {unsigned(str(path))}"
         self.removal = f"delete {unsigned(str(path))}"

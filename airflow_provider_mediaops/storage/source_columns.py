@@ -1,19 +1,18 @@
-"""The columns of a source: find the one that is read, name those that are kept, and make cells of a table of them."""
+"""The columns of a source: find those that are read, and name those that are kept."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
-from itertools import count
 from typing import Any, Literal
 
 from airflow_provider_mediaops.arguments import read_flag, read_texts, refused, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.formats import json_line
 
 #: Which columns are kept beside the one that is read: all, none, or those with these names.
 Keep = bool | Sequence[str]
@@ -38,8 +37,8 @@ _ISBN_NAMES = (
 _NUMBER = re.compile(r"[0-9](?:[-\s.]?[0-9]){7,11}[-\s.]?[0-9Xx]")
 # The number of columns that an error names, and the characters of each name.
 _MAX_NAMES, _MAX_NAME_LENGTH = 20, 40
-# The columns of a table are kept in memory, and handed from a task to a triggerer through Airflow's database.
-_MAX_COLUMNS, _MAX_COLUMN_CHARACTERS = 1_000, 50_000
+#: The most columns of a table: they are kept in memory, and handed to a triggerer through Airflow's database.
+MAX_COLUMNS = 1_000
 
 
 def is_missing(text: str) -> bool:
@@ -89,14 +88,6 @@ def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
     return f"there is no column {what}, but {listed}{more}{'' if wanted else '; name it in isbn_column'}"
 
 
-def column_error(column: str, names: Sequence[str]) -> str | None:
-    """Return an error unless exactly one column has the name."""
-    if column in names:
-        number = names.count(column)
-        return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
-    return no_column([column], names)
-
-
 def folded(name: str) -> str:
     """Return a name without blanks and case."""
     return "".join(name.split()).casefold()
@@ -128,29 +119,33 @@ def read_keep(value: object) -> Keep:
     return names
 
 
-def places_of(header: Sequence[str], read: Collection[int], keep: Keep) -> list[tuple[int, str]]:
+def places_of(
+    header: Sequence[str], read: Collection[int], keep: Keep, *, may_lack: bool = False
+) -> list[tuple[int, str]]:
     """
     Find the columns that are kept: the place and the new name of each. By name, one that is read can be kept as well.
 
     A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``. Raise ValueError
-    if one is missing, or there are two.
+    if there are two of one that the user names, or it is missing and may not be.
     """
     if not isinstance(keep, bool):
-        if error := next(filter(None, (column_error(name, header) for name in keep)), None):
-            raise ValueError(error)
-        return [(header.index(name), clean(name)) for name in keep]
+        for name in keep:
+            if (number := header.count(name)) > 1:
+                raise ValueError(f"there are {number} columns {name!r}; give them different names")
+            if not number and not may_lack:
+                raise ValueError(no_column([name], header))
+        return [(header.index(name), clean(name)) for name in keep if name in header]
     places: dict[str, int] = {}
     taken = {clean(name) for name in header}
-    # The next number of each name: to begin anew with each column would take quadratic time.
-    numbers: dict[str, Iterator[int]] = {}
+    # To begin anew with each column would take quadratic time.
+    numbers: Counter[str] = Counter()
     for place, text in enumerate(header if keep else ()):
-        name = clean(text)
+        name = original = clean(text)
         if not name or place in read:
             continue
-        if name in places:
-            following = numbers.setdefault(name, count(2))
-            name = next(new for number in following if (new := f"{name}_{number}") not in taken)
-            taken.add(name)
+        while name in places or (name in taken and name != original):
+            numbers[original] += 1
+            name = f"{original}_{numbers[original] + 1}"
         places[name] = place
     return [(place, name) for name, place in places.items()]
 
@@ -176,29 +171,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-
-
-def check_number(names: Collection[str]) -> str | None:
-    """Return an error if a table cannot have so many columns."""
-    if len(names) <= _MAX_COLUMNS and sum(map(len, names)) <= _MAX_COLUMN_CHARACTERS:
-        return None
-    return (
-        f"there are more than {_MAX_COLUMNS:,} columns, or their names are longer than {_MAX_COLUMN_CHARACTERS:,} "
-        "characters together; name in keep_columns those that the table is to have, or write .jsonl"
-    )
-
-
-def cells_of(columns: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
-    """
-    Return the cells of a table for the columns that are kept; None for what is missing.
-
-    Texts and numbers stay as they are, other values become JSON. A row may have no columns: None.
-    """
-    values = columns or {}
-    return {name: _cell(values.get(name)) for name in names}
-
-
-def _cell(value: Any) -> Any:
-    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
-        return value
-    return json_line(value).decode()

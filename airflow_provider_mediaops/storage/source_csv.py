@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, SourceRow
+from airflow_provider_mediaops.storage.source_lines import read_lines
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import SourceFile
-    from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 # In the order of their use; of two that fit, the first counts.
 _DELIMITERS = (",", ";", "\t", "|")
@@ -27,65 +26,51 @@ _SPARK: dict[str, Any] = {"escapechar": "\\", "doublequote": False}
 _LONGEST_CELL = 131_072
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """The lines of a file: the first, by which its form is recognised; the others; and whether there are no others."""
-
-    file: SourceFile
-    head: list[str]
-    others: Iterator[str]
-    is_whole: bool
-
-    @classmethod
-    def of(cls, lines: SourceLines) -> _Text:
-        head: list[str] = []
-        others, size = iter(lines), 0
-        for line in others:
-            head.append(line)
-            size += len(line)
-            if size >= _HEAD_CHARACTERS or len(head) >= _HEAD_LINES:
-                return cls(lines.file, head, others, is_whole=False)
-        return cls(lines.file, head, others, is_whole=True)
-
-    def numbered(self) -> Iterator[tuple[int, str]]:
-        return enumerate(chain(self.head, self.others), 1)
-
-
-def read_text_lines(lines: SourceLines) -> Iterator[SourceRow]:
+def read_text_lines(file: SourceFile) -> Iterator[SourceRow]:
     """Read a file with one text a line; or a table, if its first line names a column that is looked for."""
-    text, file = _Text.of(lines), lines.file
-    first = next(filter(str.strip, text.head), "").strip()
+    head, others = _begun(file)
+    first = next(filter(str.strip, head), "").strip()
     if (
         file.options.delimiter
         or _SEP_LINE.fullmatch(first)
         or any(file.has_column(_header([first], mark)) for mark in _DELIMITERS)
     ):
-        yield from _read_table(text)
+        yield from _read_table(file, head, others)
         return
-    for number, line in text.numbered():
+    for number, line in enumerate(chain(head, others), 1):
         if stripped := line.strip():
             yield SourceRow(stripped, line=number)
 
 
-def read_csv(lines: SourceLines) -> Iterator[SourceRow]:
+def read_csv(file: SourceFile) -> Iterator[SourceRow]:
     """Read a table of text, whose first line names its columns."""
-    yield from _read_table(_Text.of(lines))
+    yield from _read_table(file, *_begun(file))
 
 
-def _read_table(text: _Text) -> Iterator[SourceRow]:
-    file, delimiter = text.file, text.file.options.delimiter
-    skipped = next((at for at, line in enumerate(text.head) if line.strip()), len(text.head))
-    if text.head[skipped:] and (sep := _SEP_LINE.fullmatch(text.head[skipped])):
+def _begun(file: SourceFile) -> tuple[list[str], Iterator[str]]:
+    """Return the first lines of a file, by which its form is recognised, and the others."""
+    head: list[str] = []
+    others, size = read_lines(file), 0
+    while size < _HEAD_CHARACTERS and len(head) < _HEAD_LINES and (line := next(others, None)) is not None:
+        head.append(line)
+        size += len(line)
+    return head, others
+
+
+def _read_table(file: SourceFile, head: list[str], others: Iterator[str]) -> Iterator[SourceRow]:
+    delimiter = file.options.delimiter
+    skipped = next((at for at, line in enumerate(head) if line.strip()), len(head))
+    if head[skipped:] and (sep := _SEP_LINE.fullmatch(head[skipped])):
         skipped += 1
         delimiter = delimiter or sep[1]
-    head = text.head[skipped:]
-    delimiter = delimiter or _delimiter_of(file, head)
-    dialect = {"delimiter": delimiter, **_escape_of(head, delimiter, is_whole=text.is_whole)}
-    rows = _cells_of(file, islice(text.numbered(), skipped, None), dialect)
+    is_whole = len(head) < _HEAD_LINES and sum(map(len, head)) < _HEAD_CHARACTERS
+    head = head[skipped:]
+    file.format, file.delimiter = "csv", delimiter or _delimiter_of(file, head)
+    dialect = {"delimiter": file.delimiter, **_escape_of(head, file.delimiter, is_whole=is_whole)}
+    rows = _cells_of(file, enumerate(chain(head, others), skipped + 1), dialect)
     header = [name.strip() for name in next(rows, [])]
     if not header:
         raise file.error("it is empty, without even a first line that names the columns")
-    file.format, file.delimiter = "csv", delimiter
     chosen, width = file.choose(header), len(header)
     first = chosen.read[0]
     for row in rows:
@@ -171,15 +156,15 @@ def _escape_of(head: list[str], delimiter: str, *, is_whole: bool) -> dict[str, 
     return _SPARK if len(usual) != 1 and len(escaped) == 1 else {}
 
 
-def _widths(lines: list[str], dialect: dict[str, Any], *, is_whole: bool) -> set[int]:
+def _widths(head: list[str], dialect: dict[str, Any], *, is_whole: bool) -> set[int]:
     """Return the numbers of cells that rows have; none if a quote is followed by anything but the end of its cell."""
-    left = iter(lines)
-    widths: list[int] = []
+    left = iter(head)
+    widths: set[int] = set()
     try:
         for row in csv.reader(left, strict=True, **dialect):
-            widths += [len(row)] if row else []
+            widths |= {len(row)} if row else set()
     except csv.Error:
         # A row that is cut is not an error.
         if is_whole or next(left, None) is not None:
             return set()
-    return set(widths if is_whole else widths[:-1])
+    return widths

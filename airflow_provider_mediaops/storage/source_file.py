@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import path_of, translating_errors
+from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 from airflow_provider_mediaops.storage.source_columns import (
-    check_number,
+    MAX_COLUMNS,
     find_columns,
     first_filled,
     left_out,
@@ -99,6 +100,42 @@ class Chosen:
         return {name: cells[at] if at < len(cells) else None for at, name in self.kept}
 
 
+class OpenedFile(io.RawIOBase):
+    """A file of a store as the readers of Python and of Parquet take it; it has the last error of the storage."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return that it can be read at any place."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        try:
+            data = self._file.read(len(buffer))
+        except Exception as error:
+            self.error = error
+            raise
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        found: int = self._file.seek(place, whence)
+        return found
+
+    def tell(self) -> int:
+        """Return the place of the next byte."""
+        place: int = self._file.tell()
+        return place
+
+
 @dataclass(slots=True)
 class SourceFile:
     """A file that is read, and what was recognised in it."""
@@ -115,9 +152,10 @@ class SourceFile:
     fallback_line: int | None = None  # the first line that is not UTF-8 and was read as cp1252
     sheet: str | None = None  # of a workbook
     rows: int = 0  # how many were read
+    # Those that are kept, with their types; if they are more than a table can have, perhaps not all.
     kept: dict[str, ColumnType] = field(default_factory=dict)
-    too_many: str | None = None  # an error if the columns that are kept are more than a table can have
     line: int = 0  # the last one that was read
+    cut: str = ""  # a line that is too long is cut before the last character of this; if it is empty, it is refused
 
     @property
     def name(self) -> str:
@@ -140,11 +178,11 @@ class SourceFile:
         return ", ".join(parts)
 
     @contextmanager
-    def opened(self) -> Iterator[Any]:
+    def opened(self) -> Iterator[OpenedFile]:
         """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
-        with translating_errors(self.name, "read"), path.fs.open(path.path, "rb") as file:
-            yield file
+        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
+            yield OpenedFile(file)
 
     def has_column(self, names: Sequence[str]) -> bool:
         """Return whether a table has a column that is read, or several of one name, which is an error of its own."""
@@ -160,19 +198,16 @@ class SourceFile:
         Raise InvalidSourceError if one is missing, or there are two.
         """
         wanted, keep = self.options.columns, self.options.keep
-        if may_lack and not isinstance(keep, bool):
-            keep = [name for name in keep if name in names]
         try:
             read = find_columns(wanted, names)
-            kept = places_of(names, left_out(wanted, names, read), keep) if read or may_lack else []
+            kept = places_of(names, left_out(wanted, names, read), keep, may_lack=may_lack) if read or may_lack else []
         except ValueError as error:
             raise self.error(str(error), line) from None
         if not read and not may_lack:
             raise self.error(no_column(wanted, names), line)
         self.columns += [names[place] for place in read if names[place] not in self.columns]
-        if self.too_many is None:
+        if len(self.kept) <= MAX_COLUMNS:
             self.kept.update(dict.fromkeys((name for _, name in kept), "str"))
-            self.too_many = check_number(self.kept)
         return Chosen(read, kept)
 
     def error(self, problem: str, line: int | None = None) -> InvalidSourceError:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.json_text import check_depth, text_of
+from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.source_columns import clean, no_column, plain
 from airflow_provider_mediaops.storage.source_file import LIST, SourceRow
+from airflow_provider_mediaops.storage.source_lines import read_lines
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import Chosen, SourceFile
-    from airflow_provider_mediaops.storage.source_lines import SourceLines
 
 # A file in which each record has other names would fill the memory.
 _MAX_CHOSEN = 1_000
@@ -23,24 +23,22 @@ _GAP = re.compile(r"[\s,\x1e]*")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
-def read_json(lines: SourceLines) -> Iterator[SourceRow]:
+def read_json(file: SourceFile) -> Iterator[SourceRow]:
     """Read rows of JSON."""
-    texts, file = iter(lines), lines.file
-    first = next((line for line in texts if line.strip()), None)
+    file.cut = "},"
+    lines = read_lines(file)
+    first = next(filter(str.strip, lines), None)
     if first is None:
         return
     rows = _Rows(file)
     if _extends_over_lines(first):
         file.format = "json"
-        for value, number in _values(file, first, texts):
+        for value, number in _values(file, first, lines):
             yield from rows.each(value, number)
     else:
-        file.format = "jsonl"
-        # A line that is too long is refused from here on.
-        lines.cut = b""
-        for line in chain((first,), texts):
-            if line.strip():
-                yield from rows.of_line(line)
+        file.format, file.cut = "jsonl", ""
+        for line in filter(str.strip, chain((first,), lines)):
+            yield from rows.of_line(line)
     rows.end()
 
 
@@ -76,7 +74,6 @@ class _Rows:
         """Yield the row of a line, or those of the list that it holds."""
         try:
             value = _DECODER.decode(line)
-            check_depth(value, line.count("{") + line.count("["))
         except (ValueError, RecursionError) as error:
             yield SourceRow(line.strip(), f"it is not valid JSON ({error})", self._nothing(), self._file.line)
             return
@@ -130,7 +127,7 @@ class _Rows:
             advice = "if the rows are within another value, write them by themselves: an array, or an object a line"
             raise file.error(f"{no_column(file.options.columns, names)}; {advice}", line)
         absent = [name for name in self._empty if name not in file.kept]
-        if absent and not file.too_many:
+        if absent:
             raise file.error(no_column(absent[:1], names), line)
 
 
@@ -148,7 +145,6 @@ def _values(file: SourceFile, text: str, more: Iterator[str]) -> Iterator[tuple[
         problem = "its end is missing"
         try:
             value, end = _DECODER.raw_decode(text, at)
-            check_depth(value, text.count("{", at, end) + text.count("[", at, end))
         except RecursionError:
             raise file.error("it is not valid JSON (it is nested too deep)", line) from None
         except json.JSONDecodeError as error:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import content_tag, is_local, path_of, translating_errors
+from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
 from airflow_provider_mediaops.storage.source_file import DATASET, LIST, InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_json import read_json
-from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, SourceLines
+from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, read_lines
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
@@ -56,98 +55,72 @@ _MAX_NAMES = 5
 _RECORD = "record"
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
+_RECOGNISED = ReadOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class ListSource:
-    """A list. What is None is recognised."""
+def find_files(paths: Sequence[str], options: ReadOptions = _RECOGNISED) -> list[SourceFile]:
+    """
+    Find the files of a list, of which each path may be a file, a folder or a pattern, in the order of their names.
 
-    paths: Sequence[str]  # files, folders and patterns, in the order in which they are read
-    # Of which the first that is filled counts; None for those with a usual name of ISBNs.
-    columns: Sequence[str] | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
-
-    def files(self, *, keep: Keep = False) -> list[SourceFile]:
-        """
-        Find the files of the list in order: of a folder or a pattern, by their names.
-
-        Raise an OSError that names a file or folder if it is missing or cannot be reached, InvalidSourceError if there
-        is none or one has an unknown suffix, PermanentError if the package of a store is not installed.
-        """
-        options = ReadOptions(self.columns, self.delimiter, self.encoding, keep)
-        return [file for path in self.paths for file in _files_of(path, options)]
-
-    def version(self) -> str:
-        """Return a digest that changes if a file does, or if there is another; raise the errors of :meth:`files`."""
-        marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in self.files()]
-        return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
-
-    def read(self, keep: Keep) -> ListReading:
-        """Return a reading of the list from its beginning."""
-        return ListReading(self.files(keep=keep))
-
-    def check_destination(self, destination: str) -> None:
-        """Refuse a dataset that would become a file of the list: InvalidSourceError."""
-        for file in self.files():
-            if is_same_file(file.path, destination):
-                raise InvalidSourceError(
-                    f"the destination {destination!r} is one of the files of the source. Choose another destination, "
-                    "in another folder."
-                )
+    Raise an OSError that names a file or folder if it is missing or cannot be reached, InvalidSourceError if there is
+    none or one has an unknown suffix, PermanentError if the package of a store is not installed.
+    """
+    return [file for path in paths for file in _files_of(path, options)]
 
 
-@dataclass(slots=True)
-class ListReading:
-    """One reading of a list."""
+def version_of(files: Iterable[SourceFile]) -> str:
+    """Return a digest that changes if a file of a list does, or if there is another."""
+    marks = [f"{file.path}\n{version_in(file_info(file.path, LIST.name))}" for file in files]
+    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 
-    files: Sequence[SourceFile]
-    #: The files of which the reading has begun, with what was recognised in each.
-    facts: list[SourceFile] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[SourceRow]:
-        """
-        Read the rows lazily. One that cannot be read has an error, and does not affect others.
+def check_destination(files: Iterable[SourceFile], destination: str) -> None:
+    """Refuse a dataset that would become a file of the list: InvalidSourceError."""
+    if any(is_same_file(file.path, destination) for file in files):
+        raise InvalidSourceError(
+            f"the destination {destination!r} is one of the files of the source. Choose another destination, in "
+            "another folder."
+        )
 
-        Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows,
-        so the time is that of the decompressed size. Empty lines are skipped. Errors are those of :func:`rows_of`, and
-        that of a store whose package is not installed.
-        """
-        for file in self.files:
-            path = path_of(file.path)
-            check_store(path, LIST.name)
-            check_regular(path, LIST.name)
-            self.facts.append(file)
-            if file.is_part and not file_info(path, LIST.name).get("size"):
-                continue
-            for row in rows_of(file):
-                file.rows += 1
-                row.file = path.name if len(self.files) > 1 else None
-                yield row
 
-    @property
-    def kept(self) -> dict[str, ColumnType]:
-        """The columns that are kept, with their types; of files that differ in the type of one, it is a text."""
-        kinds: dict[str, ColumnType] = {}
-        for facts in self.facts:
-            for name, kind in facts.kept.items():
-                kinds[name] = kind if kinds.get(name, kind) == kind else "str"
-        return kinds
+def read_list(files: Sequence[SourceFile]) -> Iterator[SourceRow]:
+    """
+    Read the rows of a list lazily. One that cannot be read has an error, and does not affect others.
 
-    @property
-    def too_many_columns(self) -> str | None:
-        """An error if more columns are kept than a table can have."""
-        return next((f"{facts.name}: {facts.too_many}." for facts in self.facts if facts.too_many), None)
+    Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows, so
+    the time is that of the decompressed size. Empty lines are skipped. Errors are those of :func:`rows_of`, and that of
+    a store whose package is not installed.
+    """
+    for file in files:
+        path = path_of(file.path)
+        info = file_info(path, LIST.name)
+        if file.is_part and not info.get("size"):
+            continue
+        for row in rows_of(file):
+            file.rows += 1
+            row.file = path.name if len(files) > 1 else None
+            yield row
 
-    def warnings(self) -> Iterator[str]:
-        """Yield what the user should know about how the list was read."""
-        fallback = [facts for facts in self.facts if facts.fallback_line]
-        if fallback:
-            first, more = fallback[0], f" So are {len(fallback) - 1} more files." if len(fallback) > 1 else ""
-            yield (
-                f"{first.name}, line {first.fallback_line} is not UTF-8, and such lines are read as "
-                f"{FALLBACK} (Western Europe).{more} If letters come out wrong, give encoding."
-            )
+
+def kept_columns(files: Iterable[SourceFile]) -> dict[str, ColumnType]:
+    """Return the columns that are kept, with their types; of files that differ in the type of one, it is a text."""
+    kinds: dict[str, ColumnType] = {}
+    for file in files:
+        for name, kind in file.kept.items():
+            kinds[name] = kind if kinds.get(name, kind) == kind else "str"
+    return kinds
+
+
+def encoding_warning(files: Iterable[SourceFile]) -> str | None:
+    """Return what the user should know if lines were read in an encoding that was guessed."""
+    guessed = [file for file in files if file.fallback_line]
+    if not guessed:
+        return None
+    more = f" So are {len(guessed) - 1} more files." if guessed[1:] else ""
+    return (
+        f"{guessed[0].name}, line {guessed[0].fallback_line} is not UTF-8, and such lines are read as {FALLBACK} "
+        f"(Western Europe).{more} If letters come out wrong, give encoding."
+    )
 
 
 def rows_of(file: SourceFile) -> Iterator[SourceRow]:
@@ -166,8 +139,7 @@ def rows_of(file: SourceFile) -> Iterator[SourceRow]:
         from airflow_provider_mediaops.storage.source_excel import read_excel
 
         return read_excel(file)
-    read = {"csv": read_csv, "txt": read_text_lines}.get(file.format)
-    return read(SourceLines(file)) if read else read_json(SourceLines(file, cut=b"},"))
+    return {"csv": read_csv, "txt": read_text_lines}.get(file.format, read_json)(file)
 
 
 def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Keep = False) -> Iterator[SourceRow]:
@@ -191,7 +163,7 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
         yield from (row.text for row in read_rows(path, _RECORD, format))
         return
     check_regular(path, DATASET.name)
-    lines = SourceLines(SourceFile(str(path), format, DATASET, ReadOptions()))
+    lines = read_lines(SourceFile(str(path), format, DATASET, _RECOGNISED))
     yield from (line.rstrip("\n") for line in lines if line.strip())
 
 
@@ -205,7 +177,7 @@ def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
     path = path_of(file)
     check_store(path, role)
     check_regular(path, role)
-    with translating_errors(f"{role} {path}", "read"):
+    with naming_path(f"{role} {path}", "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)
@@ -230,10 +202,9 @@ def format_of_list(path: str) -> str | None:
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     path = path_of(text)
     check_store(path, LIST.name)
-    with translating_errors(LIST.of(path), "read"):
-        if not is_local(path):
-            # A triggerer runs for long, and clients of stores cache listings.
-            path.fs.invalidate_cache()
+    with naming_path(LIST.of(path), "read"):
+        # A triggerer runs for long, and clients of stores cache listings.
+        path.fs.invalidate_cache()
         names = _names_in(path)
     if names is None:
         if (format := format_of_list(text)) is None:
@@ -266,34 +237,34 @@ def _names_in(path: ObjectStoragePath) -> list[str] | None:
     with suppress(FileNotFoundError):
         # A key that may read an object, but not list its bucket, is enough for this.
         kind = path.fs.info(name).get("type")
-    if kind:
-        return _files_below(path, name) if kind == "directory" else None
     signs = [place for sign in _SIGNS if (place := name.find(sign)) >= 0]
-    if not signs:
+    if kind == "directory":
+        names = _below(path.fs, name)
+    elif kind or not signs:
         return None
-    names: list[str] = []
-    for each in _visible(path.fs.glob(name), name[: min(signs)].rpartition("/")[0]):
-        names += _files_below(path, each) if path.fs.isdir(each) else [each]
-    return names
+    else:
+        folder = name[: min(signs)].rpartition("/")[0]
+        names = chain.from_iterable(
+            _below(path.fs, each) if path.fs.isdir(each) else [each]
+            for each in path.fs.glob(name)
+            if not any(part.startswith(_HIDDEN) for part in each.strip("/").removeprefix(folder.strip("/")).split("/"))
+        )
+    return sorted(islice(names, _MAX_FILES + 1))
 
 
-def _files_below(path: ObjectStoragePath, name: str) -> list[str]:
-    return _visible(_below(name) if is_local(path) else path.fs.find(name), name)
-
-
-def _below(name: str) -> list[str]:
-    # Airflow's client takes a folder that this user may not list for an empty one, and ends only when it has seen all.
-    names: list[str] = []
-    for folder, inner, files in os.walk(name, onerror=_raise):
-        inner[:] = [each for each in inner if not each.startswith(_HIDDEN) and each != _ROOTS_OWN]
-        names += (f"{folder.rstrip('/')}/{file}" for file in files if not file.startswith(_HIDDEN))
-        if len(names) > _MAX_FILES:
-            break
-    return names
-
-
-def _raise(error: OSError) -> None:
-    raise OSError(error.errno, f"{error.strerror}: {error.filename!r}") from error
+def _below(store: Any, folder: str) -> Iterator[str]:
+    """Yield the paths below a folder, without hidden ones and those by which Spark notes its success."""
+    with naming_path(folder, "read"):
+        listed = store.ls(folder, detail=True)
+    for info in listed:
+        path = info["name"].rstrip("/")
+        name = path.rpartition("/")[2]
+        if name.startswith(_HIDDEN) or name == _ROOTS_OWN or path.strip("/") == folder.strip("/"):
+            continue
+        if info["type"] == "directory":
+            yield from _below(store, path)
+        else:
+            yield path
 
 
 def _format_of_part(name: str) -> str | None:
@@ -301,13 +272,6 @@ def _format_of_part(name: str) -> str | None:
     folder, _, base = name.rpartition("/")
     is_bare = base.startswith(_PART) and "." not in base
     return format_of_list(folder if is_bare else base)
-
-
-def _visible(names: Iterable[str], root: str) -> list[str]:
-    """Return the paths below a folder in order, without hidden ones and those by which Spark notes its success."""
-    start = root.strip("/")
-    below = {name: name.strip("/").removeprefix(start).split("/") for name in names}
-    return sorted(name for name, parts in below.items() if not any(part.startswith(_HIDDEN) for part in parts))
 
 
 def _full(path: ObjectStoragePath, name: str) -> str:

@@ -102,30 +102,11 @@ def _opened_parquet(file: SourceFile) -> Iterator[Any]:
             f"Reading {file.name} needs pyarrow, which is not installed here: install this provider's extra 'parquet'."
         ) from None
     with file.opened() as opened:
-        reads = _Reads(opened)
         try:
-            with pq.ParquetFile(reads, pre_buffer=False) as table:
+            with pq.ParquetFile(opened, pre_buffer=False) as table:
                 yield table
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
-            if reads.error is not None:
-                raise reads.error from None
+            if opened.error is not None:
+                raise opened.error from None
             raise file.error(f"it is not a whole Parquet file ({error})") from None
-
-
-class _Reads:
-    """A file for pyarrow, which notes the last error of the storage."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.error: Exception | None = None
-
-    def read(self, size: int = -1) -> Any:
-        try:
-            return self._file.read(size)
-        except Exception as error:
-            self.error = error
-            raise
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from functools import partial
 from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -185,9 +186,7 @@ class WatchTrigger(TaskTrigger):
     async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, Readings[Any]]]:
         """Open the hook that carries out the wait, and the readings."""
         with await in_thread(self._make_hook) as hook:
-            from airflow_provider_mediaops.hooks.base import OwnReadings
-
-            yield hook, OwnReadings(hook, watch.look, asyncio.get_running_loop().time)
+            yield hook, partial(hook.next_reading, watch.look, asyncio.get_running_loop().time)
 
 
 def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:

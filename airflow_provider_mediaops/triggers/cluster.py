@@ -25,9 +25,9 @@ from airflow_provider_mediaops.triggers.base import (
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
+    from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
-    from airflow_provider_mediaops.waiting import Watch
+    from airflow_provider_mediaops.waiting import Readings, Watch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
@@ -54,12 +54,12 @@ class CpuSensorTrigger(WatchTrigger):
     watch_class = "airflow_provider_mediaops.cluster.cpu_watch:CpuWatch"
 
     @asynccontextmanager
-    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, SharedReadings]]:
+    async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, Readings[NodeStats]]]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         async with shared_cluster(self.conn_id) as cluster:
-            yield cluster.hook, cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"])
+            yield cluster.hook, cluster.readings(self.watch.get("nodes"), self.pace["interval_seconds"]).next
 
 
 class CaptureHotThreadsTrigger(TaskTrigger):
@@ -116,7 +116,7 @@ class CaptureHotThreadsTrigger(TaskTrigger):
                 cluster.hook.asking,
                 plan,
                 files,
-                readings=cluster.readings(plan.query.nodes, plan.poll_interval),
+                readings=cluster.readings(plan.query.nodes, plan.poll_interval).next,
                 deadline=deadline,
                 log=self.log.log,
                 clock=Clock(monotonic=monotonic),
@@ -220,10 +220,10 @@ class HighCpuTrigger(BaseEventTrigger):
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import spikes, state_key
-        from airflow_provider_mediaops.version_compat import asset_state_store
 
         key = state_key({name: getattr(self, name) for name in _WATCHED})
-        store = asset_state_store(self)
+        # Airflow has no such attribute below 3.3 (AIP-103).
+        store = getattr(self, "asset_state_store", None)
         hysteresis, log = self._hysteresis(), self.log.log
         return spikes(self.cluster_conn_id, hysteresis, self.poll_interval, store=store, key=key, log=log)
 

@@ -210,7 +210,7 @@ class SharedReadings:
         self._has_come = False
 
     def next(self, pause: float, deadline: float = float("inf")) -> CallFlow[NodeStats]:
-        """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        """Wait, then read, as a source of readings for :func:`airflow_provider_mediaops.waiting.wait`."""
         return awaiting(partial(self.anext, pause, deadline))
 
     async def anext(self, pause: float, deadline: float = float("inf")) -> NodeStats:

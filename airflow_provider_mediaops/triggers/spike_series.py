@@ -48,7 +48,7 @@ class HotNodes:
         self._store_works = True
 
     def next(self, pause: float, deadline: float) -> CallFlow[NodeStats]:
-        """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        """Wait, then read, as a source of readings for :func:`airflow_provider_mediaops.waiting.wait`."""
         try:
             reading = yield from self._readings.next(pause, deadline)
         except MediaOpsError:
@@ -111,7 +111,7 @@ async def spikes(
         readings = HotNodes(hysteresis, shared, store=store, key=key, log=log)
         await readings.recall()
         while True:
-            outcome = await cluster.hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))
+            outcome = await cluster.hook.arun(wait(readings.next, judge, pace, progress, term, first_pause=pause))
             # Without a deadline and without a single poke, a wait ends in no other way.
             assert isinstance(outcome, Done)  # noqa: S101
             readings.arrives_at = loop.time() + _SECONDS_TO_ARRIVE

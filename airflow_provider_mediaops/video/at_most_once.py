@@ -89,11 +89,6 @@ class Entry(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A version that cannot be read: another version of the provider wrote it, or somebody changed it."""
-
-
-@dataclass(frozen=True, slots=True)
 class AlreadyPosted:
     """A bulletin that another try, or another task, has posted; ``changed`` if with other contents than this one's."""
 
@@ -111,15 +106,6 @@ def fingerprint_of(bulletin: Bulletin, conn_id: str) -> str:
     return hashlib.sha256(contents.encode()).hexdigest()
 
 
-def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:
-    """Return the key of a bulletin: of ``once_per``, or of the task instance; two connections are two channels."""
-    if once_per is not None:
-        return {"once_per": once_per, "connection": conn_id}
-    if task is None:
-        raise InvalidArgumentError("journal needs once_per where there is no task instance that it can be kept by.")
-    return {"task": task}
-
-
 def folder_name(key: Key) -> str:
     """Return the name of the folder of a key's record: a readable part of the key, and a digest."""
     shown = _NOT_SHOWN.sub("-", next(iter(key.values())))[:_SHOWN_LENGTH].strip("-.")
@@ -127,18 +113,16 @@ def folder_name(key: Key) -> str:
     return f"{shown}-{digest}" if shown else digest
 
 
-def read_entry(value: object, key: Key) -> Entry | Unreadable | None:
-    """Read a version of the record of a key; None if there is no entry."""
-    if value is None:
-        return None
+def read_entry(value: object, key: Key) -> Entry | None:
+    """Read an entry of the record of a key; None if another version of the provider wrote it, or somebody else."""
     try:
         entry = Entry.model_validate(value)
         if entry.state == "posted":
             # What cannot be returned as an activity is none.
             Activity.model_validate(entry.activity)
     except ValidationError:
-        return Unreadable()
-    return entry if entry.key == key else Unreadable()
+        return None
+    return entry if entry.key == key else None
 
 
 def journal_record(journal: str, key: Key, warn: Callable[[str], None]) -> Record:
@@ -257,7 +241,7 @@ class Delivery:
                     return
                 self._version = self.record.read()
                 entry = read_entry(self._version.value, self.key)
-                if isinstance(entry, Entry) and entry.state == "posted":
+                if entry and entry.state == "posted":
                     if not self._is_ours(self._version):
                         self._warn_of_two(activity, entry)
                     # Else the reply to a write of ours was lost.
@@ -275,11 +259,8 @@ class Delivery:
             # An intent of this delivery that could not be withdrawn.
             return
         self._before = self._version.value
-        decision = self.decide(read_entry(self._before, self.key))
-        if isinstance(decision, AlreadyPosted):
-            self.already_posted = decision
-        elif decision:
-            self.warn(decision)
+        if self._before is not None:
+            self.decide(read_entry(self._before, self.key))
 
     def _replace(self, version: Version, value: Any) -> bool:
         """Replace a version; return False if another one has, so that the record has to be read again."""
@@ -290,33 +271,34 @@ class Delivery:
             return False
         return True
 
-    def decide(self, found: Entry | Unreadable | None) -> str | AlreadyPosted:
-        """Decide by the entry of the earlier ones; return the reason to post, as a line of the log, if it needs one."""
+    def decide(self, found: Entry | None) -> None:
+        """Decide by the newest entry; None if it cannot be read."""
         if found is None:
-            return ""
-        if isinstance(found, Unreadable):
-            return self._decide_uncertain(
+            self._decide_uncertain(
                 f"{self.record.name} cannot be read: another version wrote it, or somebody changed it."
             )
+            return
         is_other = found.by.task != self.by.task
         author = f"Try {found.by.attempt} of {found.by.task}" if is_other else f"Try {found.by.attempt}"
         # The number of another task's tries says nothing about this one.
         cleared = not is_other and self.by.max_tries > found.by.max_tries
         if cleared and self.post_again_on_clear:
-            return "The task was cleared, and post_again_on_clear is set: its bulletin is posted again."
-        if found.state == "posted":
+            self.warn("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
+        elif found.state == "posted":
             changed = found.by.contents != self.by.contents
             if changed and cleared:
                 raise self._other_contents(found)
-            return AlreadyPosted(found.activity or {}, author, changed)
-        if is_other:
-            self._refuse_while_young(found)
-        whose = author if is_other else f"{author} of this task"
-        return self._decide_uncertain(f"{whose} was about to post its bulletin at {found.at} and left no result.")
+            self.already_posted = AlreadyPosted(found.activity or {}, author, changed)
+        else:
+            if is_other:
+                self._refuse_while_young(found)
+            whose = author if is_other else f"{author} of this task"
+            self._decide_uncertain(f"{whose} was about to post its bulletin at {found.at} and left no result.")
 
-    def _decide_uncertain(self, reason: str) -> str:
+    def _decide_uncertain(self, reason: str) -> None:
         if self.on_uncertain == "retry":
-            return f"{reason} on_uncertain='retry': it is posted, perhaps for the second time."
+            self.warn(f"{reason} on_uncertain='retry': it is posted, perhaps for the second time.")
+            return
         raise UncertainDeliveryError(
             f"{reason} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is "
             f"there, mark the task as success; if not, {self.record.removal}, and clear the task. A notifier runs no "
@@ -361,7 +343,7 @@ class Delivery:
 
     def _is_ours(self, version: Version) -> bool:
         entry = read_entry(version.value, self.key)
-        return isinstance(entry, Entry) and entry.token == self._token
+        return entry is not None and entry.token == self._token
 
 
 def begin_delivery(
@@ -389,12 +371,13 @@ def begin_delivery(
     once_per = read_once_per("once_per", given["once_per"]) if "once_per" in kept_by else None
     on_uncertain = cast("OnUncertain", read_choice("on_uncertain", given.get("on_uncertain", "fail"), ON_UNCERTAIN))
     post_again = read_flag("post_again_on_clear", given.get("post_again_on_clear", False))
-    if journal is not None:
-        key = key_of(once_per, conn_id, task)
-        record: Record = journal_record(journal, key, warn)
-    elif state is not None:
-        record, key = state, key_of(None, conn_id, task or "")
-    else:
+    if journal and once_per is None and task is None:
+        raise InvalidArgumentError("journal needs once_per where there is no task instance that it can be kept by.")
+    # Two connections are two channels.
+    shared = {"once_per": once_per, "connection": conn_id} if journal and once_per else None
+    key = shared or {"task": task or ""}
+    record = journal_record(journal, key, warn) if journal else state
+    if record is None:
         return None
     by = Author(contents=fingerprint_of(bulletin, conn_id), **author)
     delivery = Delivery(record, key, by, warn, on_uncertain, post_again)

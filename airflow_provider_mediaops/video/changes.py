@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -90,7 +89,6 @@ class VersionComparison:
         self._read = read
         self._database = scratch_database(_TABLE)
         self._spool = ScratchFile()
-        self._close_database = weakref.finalize(self, self._database.close)
         #: The number of newer records that have no id, so that they cannot be compared.
         self.unidentified = 0
         #: Where the newer records end that were added, in bytes.
@@ -155,11 +153,11 @@ class VersionComparison:
 
     def close(self) -> None:
         """Remove the temporary files."""
-        self._close_database()
+        self._database.close()
         self._spool.close()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LookState:
     """How far the second look has come."""
 
@@ -171,11 +169,10 @@ class LookState:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A batch of subscriptions that the listing lacks."""
+    """A batch of subscriptions that the listing lacks: the records that stay, and how far the second look has come."""
 
-    last: str  # of their ids
-    recovered: list[dict[str, Any]]  # what the service still has
-    kept: list[dict[str, Any]]  # older records of which it is not known that they are gone
+    records: list[dict[str, Any]]
+    state: LookState
 
 
 class ExportChanges:
@@ -238,12 +235,16 @@ class ExportChanges:
         if not self.compared:
             return
         yield Blocking(self._add_new)
-        last = self._state.last
-        while gone := (yield Blocking(partial(self._comparison.gone, last, LARGEST_PAGE))):
+        while gone := (yield Blocking(partial(self._comparison.gone, self._state.last, LARGEST_PAGE))):
             found, is_known = (yield from self._found(ask, listing.query, gone)) if listing.complete else ({}, False)
             kept = [] if is_known else [parse_json(old) for name, old in gone.items() if name not in found]
-            last = next(reversed(gone))
-            yield Emit(Looked(last, list(found.values()), kept))
+            self._state = LookState(
+                next(reversed(gone)),
+                self._state.against,
+                self._state.recovered + len(found),
+                self._state.kept + len(kept),
+            )
+            yield Emit(Looked([*found.values(), *kept], self._state))
 
     def _found(self, ask: Ask, query: SubscriptionQuery, ids: Collection[str]) -> CallFlow[tuple[dict[str, Any], bool]]:
         """Return the records that the service has of these ids, and whether those that it did not send are gone."""
@@ -276,12 +277,8 @@ class ExportChanges:
         self._comparison.add_new(self._staging.lines(self._comparison.end))
 
     def save(self, looked: Looked, listing_state: Mapping[str, Any]) -> None:
-        """Save the records of a batch, and how far the second look has come."""
-        state = self._state
-        self._state = LookState(
-            looked.last, state.against, state.recovered + len(looked.recovered), state.kept + len(looked.kept)
-        )
-        self._staging.commit([*looked.recovered, *looked.kept], {**listing_state, STATE: asdict(self._state)})
+        """Save a batch."""
+        self._staging.commit(looked.records, {**listing_state, STATE: asdict(looked.state)})
 
     def finish(self) -> dict[str, Any]:
         """Have the changes published with the dataset; return what the summary says of them, but for their path."""

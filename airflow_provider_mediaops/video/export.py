@@ -91,9 +91,9 @@ class ExportAttempt:
             if export.changes
             else None
         )
-        self._listing = resumed_listing(
-            export.listed(), staging.state, staging.records(), warn, require_complete=export.require_complete
-        )
+        kept = {name: value for name, value in (staging.state or {}).items() if name in _STATE_OF_LISTING}
+        self._listing = Listing(export.listed(), warn=warn, require_complete=export.require_complete, **kept)
+        self._listing.knows(staging.records())
         self._saved_before = staging.rows
         self._progress = ProgressLog(log, clock)
 
@@ -145,27 +145,17 @@ class ExportAttempt:
 
     def end_line(self) -> str:
         """Return the last line of the log, once the dataset is published."""
-        return end_line(self._staging.summary, self._export.destination)
+        summary, destination = self._staging.summary, self._export.destination
+        rows, pages = summary["rows"], summary["pages"]
+        if not summary.get("changed", True):
+            return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
+        numbers = ", ".join(f"{summary[key]:,} {word}" for key, word in _CHANGES.items() if key in summary)
+        return f"Wrote {rows} subscriptions of {pages} pages to {destination}{numbers and f': {numbers}'}."
 
 
 def state_of(listing: Listing) -> dict[str, Any]:
     """Return what another attempt needs to resume a listing, besides the records, in plain values."""
     return {name: getattr(listing, name) for name in _STATE_OF_LISTING}
-
-
-def resumed_listing(
-    query: SubscriptionQuery,
-    state: Mapping[str, Any] | None,
-    records: Iterable[Mapping[str, Any]],
-    warn: Callable[[str], None],
-    *,
-    require_complete: bool = False,
-) -> Listing:
-    """Resume a listing with the result of :func:`state_of`, and leave out the records that are saved."""
-    kept = {name: value for name, value in (state or {}).items() if name in _STATE_OF_LISTING}
-    listing = Listing(query, warn=warn, require_complete=require_complete, **kept)
-    listing.knows(records)
-    return listing
 
 
 def start_line(listing: Listing, destination: object, per_second: float | None, rows: int) -> str:
@@ -180,15 +170,6 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
     resumed = f"resumed after {rows:,} subscriptions of {listing.pages:,} pages" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
-
-
-def end_line(summary: Mapping[str, Any], destination: str) -> str:
-    """Return the last line that the log has of an export, by the return value of the task."""
-    rows, pages = summary["rows"], summary["pages"]
-    if not summary.get("changed", True):
-        return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
-    numbers = ", ".join(f"{summary[key]:,} {word}" for key, word in _CHANGES.items() if key in summary)
-    return f"Wrote {rows} subscriptions of {pages} pages to {destination}{numbers and f': {numbers}'}."
 
 
 def content_digest(records: Iterable[Mapping[str, Any]], *, whole: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Emit, Wait
-from airflow_provider_mediaops.storage.seen_set import SeenSet
+from airflow_provider_mediaops.storage.scratch import SeenSet
 from airflow_provider_mediaops.video.arguments import DEFAULT_PAGE
 
 if TYPE_CHECKING:

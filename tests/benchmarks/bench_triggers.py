@@ -26,6 +26,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +205,6 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
     from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-    from airflow_provider_mediaops.hooks.base import OwnReadings
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 
@@ -215,7 +215,7 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
         async def run(self) -> AsyncIterator[TriggerEvent]:
             watch = CpuWatch(85, sustained_for=60, nodes=nodes)
             with SearchClusterHook(CONN_ID) as hook:
-                readings = OwnReadings(hook, watch.look, time.monotonic)
+                readings = partial(hook.next_reading, watch.look, time.monotonic)
                 judge, term = watch.judge(time.monotonic), Term(time.monotonic, time.monotonic())
                 await hook.arun(wait(readings, judge, Pace(interval), Progress(self.log.log), term))
             yield TriggerEvent(None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -44,13 +43,6 @@ def last_line_of(arguments: Sequence[object], env: dict[str, str], *, seconds: f
         what = " ".join(command)[:200]
         raise RuntimeError(f"A process ended with exit code {done.returncode}: {what}\n{done.stderr[-4000:]}")
     return done.stdout.splitlines()[-1]
-
-
-def spent(work: Callable[[], object]) -> float:
-    """Do a piece of work; return the seconds of processor time that this process took for it."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def peak_memory_mb() -> float:

@@ -8,7 +8,7 @@ of them.
 
 A missed limit is stated in the output of the benchmark and on the page, and changes no exit code: limits are of a quiet
 machine, and a benchmark that could not measure is to be told from one that measured a slow machine. So a benchmark ends
-with 0 if it has measured, and with another code if it has not. What has to fail, fails in ``tests.benchmarks.ratios``.
+with 0 if it has measured, and with another code if it has not.
 """
 
 from __future__ import annotations

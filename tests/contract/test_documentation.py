@@ -30,6 +30,7 @@ PRINTED = {
 DAG_FILES = sorted({path.stem for path in SNIPPETS.glob("*.py")} - PRINTED.keys())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_script_prints_what_the_sandbox_has(
     sandbox: SandboxServer, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -106,6 +106,7 @@ def written(file: Path) -> list[dict[str, Any]]:
     return list(csv.DictReader(text.splitlines())) if file.suffix == ".csv" else [*map(json.loads, text.splitlines())]
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("name", LISTS)
 def test_list_of_each_kind_has_its_books_looked_up(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_public_data_need_no_user(connect: Any, tmp_path: Path) -> None:
         PostBulletinOperator(task_id="post", text="Hello").execute({})
 
 
+@pytest.mark.long
 def test_no_file_of_a_task_holds_a_credential(sandbox: SandboxServer, tmp_path: Path) -> None:
     export(tmp_path, mine=True)
     EnrichIsbnsOperator(task_id="enrich", isbns=sample_isbns(3), destination=str(tmp_path / "books.csv")).execute({})

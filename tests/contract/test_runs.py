@@ -34,6 +34,7 @@ class GiveList(BaseOperator):
         return self.values
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_mapped_tasks_run_once_for_each_value(tmp_path: Path) -> None:
     """One argument comes from another task; all others, with a templated connection, are the same for all."""
@@ -60,6 +61,7 @@ def map_over_given_values(task: Task) -> None:
     task.kind.partial(task_id=name_of(task), **rest).expand(**{name: given.output})
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deferred task in `dag.test()` need not be kept from resuming soon, as one under a scheduler is."""
@@ -81,6 +83,7 @@ def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.Mon
 QUICK: dict[str, Any] = {"interval": "10ms", "snapshots": 2, "formats": "txt"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_second_mapped_instance_does_not_overwrite_the_capture_of_the_first(tmp_path: Path) -> None:
     nodes, file = ["sandbox-1", "sandbox-2"], tmp_path / "hot.txt"
@@ -98,6 +101,7 @@ def test_second_mapped_instance_does_not_overwrite_the_capture_of_the_first(tmp_
     assert file.read_text() != "older"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize("path", [Path, ObjectStoragePath])
 def test_instances_are_mapped_over_path_objects(tmp_path: Path, path: Callable[[str], Any]) -> None:

@@ -66,7 +66,6 @@ class _Storage:
         if fault == "disk full":
             # Where a file system sets space aside late, it says so then.
             self.patch.setattr(os, "fsync", _no_space)
-            self.patch.setattr(os, "fdatasync", _no_space, raising=False)
         elif fault == "folder gone during the work":
             found = repeat(folder) if again else iter([folder])
 

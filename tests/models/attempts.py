@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 
 _STEP_SECONDS = 0.1
-_SYNCS = ("fsync", "fdatasync")
 
 
 class _Current(threading.local):
@@ -173,7 +172,7 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))
     for place, names in ((os, (*OPEN_FILES, "link")), (Path, PATHS)):
         for name in names:
-            call = _stamped if name in _SYNCS else getattr(place, name)
+            call = _stamped if name == "fsync" else getattr(place, name)
             patch.setattr(place, name, _step(call, is_write=name == "pwrite"))
     patch.setattr(os, "open", _creating(os.open))
     patch.setattr(Path, "replace", _noted(Path.replace))

@@ -47,7 +47,7 @@ _UNTIL_ONE_FAILS = hypothesis.settings(
     SETTINGS, max_examples=2_000, derandomize=True, phases=[hypothesis.Phase.generate], report_multiple_bugs=False
 )
 
-_DECIDE, _PUBLISH, _COMMIT = Delivery.decide, LocalBackend.publish, Staging.commit
+_DECIDE, _PUBLISH, _COMMIT = Delivery._decide, LocalBackend.publish, Staging.commit  # noqa: SLF001
 _TAKE, _PAYLOAD, _SERIALIZE = Listing._take, DatasetTrigger._payload, ExportSubscriptionsTrigger.serialize  # noqa: SLF001
 
 
@@ -179,7 +179,7 @@ BULLETINS = {
     "an intent stays after a refusal": World(Delivery, "withdraw", _nothing, "ncertain"),
     "a post is not written": World(Delivery, "settle", _nothing, "ncertain|posted "),
     "the intent comes after the post": World(Delivery, "around", _intend_after_the_post, "posted"),
-    "a clear posts nothing": World(Delivery, "decide", _decide_without_clears, "not posted again"),
+    "a clear posts nothing": World(Delivery, "_decide", _decide_without_clears, "not posted again"),
 }
 
 

@@ -24,6 +24,7 @@ from airflow_provider_mediaops.http.exchange import (
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
+    from airflow_provider_mediaops.waiting import Readings
 
 T = TypeVar("T")
 
@@ -37,21 +38,15 @@ def ask_once(call: Call[T]) -> CallFlow[T]:
     return call.parse(response)
 
 
-@dataclass(frozen=True)
-class ReplayedReadings:
-    """
-    Readings of a wait without a hook.
+def replayed_readings(read: Callable[[], CallFlow[Any]], monotonic: Callable[[], float]) -> Readings[Any]:
+    """Give the readings of a wait without a hook, each by a call flow."""
 
-    :param read: returns the call flow of a reading.
-    """
-
-    read: Callable[[], CallFlow[Any]]
-    monotonic: Callable[[], float]
-
-    def next(self, pause: float, deadline: float) -> CallFlow[Any]:
+    def next_reading(pause: float, deadline: float) -> CallFlow[Any]:
         if pause:
             yield Wait(pause)
-        return (yield from until(deadline, self.read(), self.monotonic))
+        return (yield from until(deadline, read(), monotonic))
+
+    return next_reading
 
 
 @dataclass

@@ -56,7 +56,6 @@ UNDERSTOOD: list[tuple[Read, Any, Any]] = [
     (any_or_all, " any", "any"),
     *((read_whole_number, value, 3) for value in (3, "3", " 3 ", 3.0, "3.0")),
     (read_whole_number, "-2", -2),
-    (read_whole_number, 10**100 - 1, 10**100 - 1),
     *((read, 1, 1) for read in (from_one, one_to_fifty)),
     (number_in_bounds, 1, 1.0),
     (read_number, 3, 3.0),
@@ -94,11 +93,6 @@ REFUSED: list[tuple[Read, Any, str]] = [
     *(
         (read_whole_number, value, "is a whole number; not ")
         for value in (None, "", "three", 1.5, "1.5", True, "inf", float("nan"), "1e999", [3])
-    ),
-    *(
-        # Python writes none of 4,300 digits or more: the first message with it would be a ValueError of its own.
-        (read_whole_number, value, "is a whole number of at most 100 digits; not ")
-        for value in (10**5_000, -(10**100), "9" * 101, 1e300)
     ),
     *((from_one, value, "is a whole number, 1 or more; not ") for value in (0, "0")),
     *((one_to_fifty, value, "is a whole number, 1 to 50; not ") for value in (0, "0", 51, "51")),
@@ -148,7 +142,7 @@ def test_argument_that_is_left_out_stays_none() -> None:
 
 @pytest.mark.parametrize("read", [read_flag, read_texts, read_number])
 def test_a_long_value_is_cut_in_the_message(read: Read) -> None:
-    for value in ("," * 1_000_000, ["," * 1_000, ""], 10**6_000):
+    for value in ("," * 1_000_000, ["," * 1_000, ""]):
         with pytest.raises(InvalidArgumentError) as caught:
             read("bulk", value)
         assert len(str(caught.value)) < 250

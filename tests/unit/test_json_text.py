@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.json_text import LargeNumberError, parse_json
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line, json_lines
 
 # All characters, lone surrogates included.
@@ -48,23 +48,6 @@ def test_a_value_that_is_refused_changes_no_other() -> None:
     assert json_lines(["\ud800", float("nan"), [float("-inf")]]) == b'"\\ud800"\nnull\n[null]\n'
 
 
-def test_deeply_nested_text_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
-    def parse(data: bytes, frames: int) -> Any:
-        return parse(data, frames - 1) if frames else parse_json(data)
-
-    # The parsers may have too little of the stack for one of them. It is not a RecursionError, which no caller expects.
-    for depth in (100, 300, 600, 690):
-        # With the second number, it is looked for those that are too large.
-        for number in (b"", b"1e+150"):
-            data = b"[" * depth + number + b"]" * depth
-            try:
-                value = parse(data, 500)
-            except ValueError:
-                assert depth > 200
-            else:
-                assert json_line(value) == json_line(parse_json(data))
-
-
 @pytest.mark.parametrize(
     ("value", "line"),
     [
@@ -84,36 +67,14 @@ def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
 @pytest.mark.parametrize(
     "number", [b"1e999", b"-1E+400", b"1.7976931348623159e308", b"9" * 400 + b".0", b"9" * 210 + b"e99"]
 )
-@pytest.mark.parametrize(
-    "outer", [b"%b", b'{"a":[1,%b]}', b'["\\ud800",%b]', b"[NaN,%b]", b"[" + b"[]," * 701 + b"%b]"]
-)
+@pytest.mark.parametrize("outer", [b"%b", b'{"a":[1,%b]}', b'["\\ud800",%b]', b"[NaN,%b]"])
 def test_a_number_too_large_for_a_float_is_refused(outer: bytes, number: bytes) -> None:
-    with pytest.raises(LargeNumberError, match="holds a number that is too large: "):
+    with pytest.raises(ValueError, match="it holds a number that is too large: "):
         parse_json(outer % number)
 
 
 def test_the_last_of_duplicate_keys_counts() -> None:
     assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
-
-
-@pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
-def test_value_that_can_be_parsed_can_be_written(outer: bytes) -> None:
-    def parsed(data: bytes) -> Any:
-        try:
-            return parse_json(data)
-        except ValueError:
-            return None
-
-    # How deep Python goes depends on its stack.
-    for depth in (150, 300, 600, *range(690, 1_000)):
-        data = b"0"
-        for _ in range(depth):
-            data = outer % data
-        if (record := parsed(data)) is None:
-            assert depth > 600
-        else:
-            assert json_line({"record": record}) == b'{"record":%b}' % data
-            assert json_lines([{"record": record}]) == b'{"record":%b}\n' % data
 
 
 @pytest.mark.parametrize(

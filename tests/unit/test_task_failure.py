@@ -23,7 +23,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
-from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, is_templated
 from airflow_provider_mediaops.version_compat import AirflowFailException
 from tests.unit.permanent import permanent
 
@@ -114,28 +114,12 @@ def test_error_keeps_its_type_unless_nothing_else_stops_the_retries(error: Excep
         ([None, 3, "plain", ["a", "b"], ("c",)], False),
         (["plain", ["a", ("{{ b }}",)]], True),
         (["{ no template }"], False),
+        ([ObjectStoragePath("s3://bucket/{{ ds }}/books.csv")], True),
         ([], False),
     ],
 )
 def test_a_template_is_told_from_a_plain_value(values: list[Any], *, templated: bool) -> None:
     assert is_templated(*values) is templated
-
-
-@pytest.mark.parametrize(
-    ("path", "templated"),
-    [
-        ("{{ path }}", True),
-        ("a.csv/{{ name }}", True),
-        ("{{ a.b }}{% if c %}.csv{% endif %}", True),
-        ("{{ name }}_of_today", True),
-        ("{{ name }}.csv", False),
-        ("{% if a %}b{% endif %}/books", False),
-        ("plain", False),
-        (ObjectStoragePath("s3://bucket/{{ ds }}/books.csv"), False),
-    ],
-)
-def test_a_suffix_that_is_known_is_told_from_one_that_is_not(path: object, *, templated: bool) -> None:
-    assert is_end_templated(path) is templated
 
 
 def test_result_of_another_task_is_a_template() -> None:
@@ -145,4 +129,3 @@ def test_result_of_another_task_is_a_template() -> None:
 
     output = Other(task_id="other").output
     assert is_templated(output)
-    assert is_end_templated(output)

@@ -32,10 +32,6 @@ class RequestBudget:
         """How many requests may still be sent."""
         return max(0, self.limit - self.spent)
 
-    def at_most(self, books: int) -> int:
-        """Return how many books one request may have."""
-        return int(min(books, self.left))
-
     def spend(self, requests: int) -> None:
         """Count requests that are sent now; raise :class:`RequestsSpentError` if they must not be."""
         if requests > self.left:

@@ -1,15 +1,14 @@
-"""The requests of a batch, as call flows: for one book, for many books at once, for a probe."""
+"""What is asked of the service for a list, as call flows: for one book, for many books at once, for a probe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_provider_mediaops.books.api import get_book, get_books
-from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.lookup import Contact, RequestCount, send_probe
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
@@ -28,7 +27,6 @@ from airflow_provider_mediaops.http.exchange import Failure, Response, Transport
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import BulkReply
-    from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Call, CallFlow
@@ -42,7 +40,6 @@ _ABOUT_THE_KEY = (
     QuotaExceededError,
     InvalidConnectionError,
     RateStoreError,
-    RequestsSpentError,
 )
 # If the first request gets no answer for so long, the list ends.
 _NO_ANSWER = (ConnectionFailedError, ReplyTimeoutError)
@@ -55,6 +52,31 @@ _NO_ROUTE = (
     HTTPStatus.NOT_IMPLEMENTED,
 )
 _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One thing to ask the service for: one book, many in one request, or a probe."""
+
+    kind: Literal["one", "many", "probe"]
+    isbns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job's request has brought; each book of the job is in one of the fields, unless all were too much."""
+
+    number: int = 0  # of the request that was answered, as the scheduler has counted it
+    found: Mapping[str, Book] = field(default_factory=dict)
+    missing: Mapping[str, MediaOpsError] = field(default_factory=dict)  # with the 404
+    failed: Mapping[str, MediaOpsError] = field(default_factory=dict)
+    left_out: Sequence[str] = ()  # books that a bulk reply does not name
+    alone: Sequence[str] = ()  # the same where the reply also holds what may be about them: each is asked for
+    unasked: Sequence[str] = ()  # books that were not asked for after all
+    is_too_much: bool = False  # whether the service could not give so many: each half is asked for
+    takes: int | None = None  # how many books the service takes at once, if it takes fewer
+    no_bulk: bool = False  # whether the service has no bulk requests
+    limited: bool = False  # whether the reply to any of its requests was that the key is at its limit
 
 
 @dataclass(slots=True)
@@ -76,6 +98,8 @@ class BatchRequests:
                 result = yield from self._probe(job.isbns[0], count)
             else:
                 result = yield from self._one(job.isbns[0], count)
+        except RequestsSpentError as spent:
+            return JobResult(failed={job.isbns[0]: spent}) if job.kind == "probe" else JobResult(unasked=job.isbns)
         except MediaOpsError as error:
             if self._is_met_by_all(error):
                 raise

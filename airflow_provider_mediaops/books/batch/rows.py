@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.json_text import text_of
@@ -25,6 +25,7 @@ class IsbnRow(NamedTuple):
     reason: str | None = None  # the same without the text and its line
     note: str | None = None  # what the user should know about how it was read
     number: int = 0  # of the input row, from 1
+    columns: Mapping[str, Any] | None = None  # the other columns of its source that are kept; None if none are
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:
@@ -41,9 +42,12 @@ def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
         if row.error:
-            yield IsbnRow(row.text, None, row.error, row.reason, None, number)
-        else:
+            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns)
+        elif row.columns is None:
             yield from _rows_of(row.text, number, several, repair_zeros=repair_zeros)
+        else:
+            for each in _rows_of(row.text, number, several, repair_zeros=repair_zeros):
+                yield each._replace(columns=row.columns)
 
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
@@ -19,8 +18,8 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 from airflow_provider_mediaops.http.exchange import CallFlow
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
     from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.requests import Job, JobResult
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.seen import SeenLookups
     from airflow_provider_mediaops.books.models import Lookup
@@ -188,8 +187,6 @@ class _BatchRunner:
         try:
             result = await self._run(self._requests.perform(job, sent))
             await self._take_in(result)
-        except RequestsSpentError as error:
-            self._scheduler.refused(job, error, self._clock())
         except MediaOpsError as error:
             self._scheduler.abandoned(job)
             self._give_up(error)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+from airflow_provider_mediaops.books.batch.requests import Job, JobResult
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
@@ -243,13 +243,6 @@ class LookupScheduler:
         self._in_flight.discard(job)
         self._unsent = None if self._unsent is job else self._unsent
 
-    def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
-        """Take note of a job that ended because it could send no request; its books wait for one."""
-        if job.kind == "probe":
-            self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
-        else:
-            self.ended(job, JobResult(unasked=[isbn for isbn in job.isbns if isbn in self._pending]), now)
-
     def wakes_at(self) -> float | None:
         """Return the time at which there may be a job although nothing has come in; None if there is none."""
         times = (self._held.wakes_at(), self._later[0][0] if self._later else None)
@@ -285,7 +278,7 @@ class LookupScheduler:
         many = sum(job.kind == "many" for job in self._in_flight)
         if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
             return None
-        books = self._budget.at_most(min(size, len(self._fresh)))
+        books = int(min(size, len(self._fresh), self._budget.left))
         return Job("many", tuple(self._fresh.popleft() for _ in range(books)))
 
     def _settle(self, now: float) -> None:
@@ -368,7 +361,7 @@ class LookupScheduler:
             for other in others:
                 self._missing(other, _LEFT_OUT)
             return
-        self._names_fewer = self._names_fewer or (sample.status == "found" and not sample.cause)
+        self._names_fewer = self._names_fewer or sample.status == "found"
         self._ask_again(others)
 
     def _missing(self, isbn13: str, error: str | None) -> None:

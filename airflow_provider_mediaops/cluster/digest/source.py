@@ -8,7 +8,7 @@ import stat
 import zlib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError
 from airflow_provider_mediaops.gunzip import inflated
@@ -18,7 +18,6 @@ from airflow_provider_mediaops.storage.files import (
     modified_time,
     naming_path,
     path_of,
-    translating_errors,
 )
 from airflow_provider_mediaops.storage.path_checks import check_store
 
@@ -51,11 +50,14 @@ class FoundFile(NamedTuple):
 
         Raise NoReportError if it is damaged gzip or no regular file, and OSError, which names it, if it cannot be read.
         """
-        if is_local(self.store):
-            with naming_path(self.path, "read"), _opened(self.path) as file:
-                return _plain(file.read(most), most)
-        with translating_errors(self.name, "read"):
-            return _plain(self.store.fs.cat_file(self.path, start=0, end=most), most)
+        with naming_path(self.name, "read"):
+            if is_local(self.store):
+                data = _start_of(self.path, most)
+            else:
+                data = self.store.fs.cat_file(self.path, start=0, end=most)
+        if data is None:
+            raise NoReportError("it is not a regular file")
+        return _plain(data, most)
 
 
 class FoundCapture(NamedTuple):
@@ -104,7 +106,7 @@ def _files_of(source: str) -> Iterable[tuple[FoundFile, bool]]:
     root = lasting(store) if is_local(store) else store.path
     signs = [root.find(sign) for sign in _PATTERN if sign in root]
     is_folder = False
-    with translating_errors(store, "read"):
+    with naming_path(store, "read"):
         # Some clients cache what they have listed.
         store.fs.invalidate_cache()
         if signs:
@@ -158,19 +160,17 @@ def _stem_of(name: str, *, is_chosen: bool) -> tuple[str, str]:
     return (name, _TEXT) if is_chosen and not plain.endswith(_DRAWN) else (name, "")
 
 
-def _opened(path: str) -> BinaryIO:
-    """Open a local file; raise NoReportError for a pipe, which would block, a device, and a circle of links."""
+def _start_of(path: str, most: int) -> bytes | None:
+    """Read the beginning of a local file; None for a pipe, which would block, a device, and a circle of links."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         # No process listens at a socket, and a name may lead to itself: neither is read by another try.
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise NoReportError("it is not a regular file") from error
+            return None
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NoReportError("it is not a regular file")
-    return os.fdopen(descriptor, "rb")
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def _plain(data: bytes, most: int) -> bytes:

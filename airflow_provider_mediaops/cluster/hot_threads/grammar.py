@@ -1,6 +1,8 @@
 """
 The kinds of line in a hot-threads text: how each is recognised, and which values it holds.
 
+`PARTS` recognises a line by its beginning; the readers below take its values, and say what is wrong with it.
+
 Every repetition in the expressions below is bounded, and a part that may be long (a thread's name, a frame's place) is
 cut out by plain string methods, so that no line, however long or hostile, costs more than a few passes.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -25,46 +28,69 @@ BLANKS = (
 #: What tools put before a line: blanks, the marks of a comment or a quotation, a byte order mark.
 MARGIN = f"{BLANKS}#>\ufeff"
 
-# The forms that servers write; `parts.PARTS` finds them in a text.
 _NUMBER = r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?"
 _SHARE = rf"(?:{_NUMBER}|NaN|-?Infinity)"
 _TIME_UNIT = r"(?:nanos|micros|ms|s|m|h|d|)"
 _TIME = _NUMBER + _TIME_UNIT
-_DAY = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
 
-#: The end of a line: before the next one, or of the text.
-END = rf"[{BLANKS}]*(?=\n|\Z)"
-#: A sampling line; read by `sampling_of`.
-SAMPLING_LINE = (
-    rf"{SAMPLING}(?P<timestamp_text>{_DAY}T{_CLOCK}Z?), interval=(?P<interval>{_TIME}), "
-    rf"busiestThreads=(?P<busiest_threads>[0-9]{{1,10}}), ignoreIdleThreads=(?P<ignore_idle_threads>true|false):"
-)
-#: How a header's line begins, complete or not.
-HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
-#: How a thread's line begins, complete or not.
-THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
-_TIME_USAGE = (
-    rf"(?P<percent>{_SHARE})% (?P<split>\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\] )?"
-    rf"\((?P<time>{_TIME}) out of (?P<out_of>{_TIME})\) (?P<kind>cpu|wait|block) usage"
-)
-_MEMORY_USAGE = rf"(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory allocated"
-#: A thread's line; read by `usage_of`.
-THREAD_LINE = rf"(?:{_TIME_USAGE}|{_MEMORY_USAGE}){THREAD_NAME}(?P<thread_name>[^\n]*)'"
+# The end of a line: before the next one, or of the text.
+_END = rf"[{BLANKS}]*(?=\n|\Z)"
+# How the lines of a header and of a thread begin, complete or not.
+_HEADER_START = rf"{HEADER}[{BLANKS}]*[{{\[]"
+_THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
 #: A group's line.
 GROUP_LINE = r"(?:unique snapshot|[0-9]{1,9}/[0-9]{1,9} snapshots sharing following [0-9]{1,9} elements)"
-#: A stack frame: a dotted method without blanks, then its place in brackets, which may hold anything.
-FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
+# A stack frame: a dotted method without blanks, then its place in brackets, which may hold anything.
+_FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
 #: A whole line that is a frame, behind its margin.
-FRAME_LINE = re.compile(rf"{FRAME}{END}")
+FRAME_LINE = re.compile(_FRAME + _END)
+# What Elasticsearch on FreeBSD says instead of threads.
+_FAILURE = "hot_threads is not supported"
 
-_USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
-_MEASURES = ("percent", "split", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
-_SAMPLINGS = ("timestamp_text", "interval", "busiest_threads", "ignore_idle_threads")
-_GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
+# The start of a part is tried only if its first letter matches.
+_START = (
+    rf"(?:(?=[:Hhu0-9NI-])(?:{_HEADER_START}|{SAMPLING}|{_FAILURE}|{GROUP_LINE}{_END}|{_THREAD_START})|{_FRAME}{_END})"
+)
+# How many lines one match may cover: each costs the expression memory until the match ends.
+_RUN = 100
+_FORMS = {
+    "group": GROUP_LINE + _END,
+    "frames": rf"{_FRAME}{_END}(?:\n[{MARGIN}\n]*{_FRAME}{_END}){{0,{_RUN}}}",
+    "thread": rf"{_THREAD_START}[^\n]*",
+    "node": rf"{_HEADER_START}[^\n]*",
+    "sampling": rf"{SAMPLING}[^\n]*",
+    "failure": rf"{_FAILURE}[^\n]*",
+    "other": rf"[^\n]+(?:\n(?![{MARGIN}]*{_START})[^\n]*){{0,{_RUN}}}",
+    "blank": r"(?=\n|\Z)",
+}
+#: Whole lines of one form, which is the name of the group that matched, with the blank lines that follow. One match
+#: after the other covers a text to the last character, at the speed of the expression.
+PARTS = re.compile(
+    rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
+    rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
+)
+#: How the source of a node with a header begins.
+HEADER_LINE = re.compile(rf"[{MARGIN}]*{_HEADER_START}")
+# Into how many more lines people and terminals are known to break one.
+_MOST_CONTINUATIONS = 3
+
+_USAGE = re.compile(
+    rf"({_SHARE})% (?:\[cpu=({_SHARE})%, (other|idle)=({_SHARE})%\] )?"
+    rf"\(({_TIME}) out of ({_TIME})\) (cpu|wait|block) usage"
+    rf"|({_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory allocated"
+)
+_WHOLE_NUMBER = re.compile("[0-9]+")
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>{_TIME_UNIT})")
 _SIZE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)")
-_TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?Z?")
+_TIMESTAMP = re.compile(
+    r"([0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?)"
+    r"(?:\.([0-9]{1,9}))?Z?"
+)
+_SAMPLING = re.compile(
+    rf"{SAMPLING.rstrip()}([^,]*)(?:, ?interval= ?({_TIME})(?=,|\Z))?(?:, ?busiestThreads= ?([0-9]{{1,10}})(?=,|\Z))?"
+    r"(?:, ?ignoreIdleThreads= ?(true|false)\Z)?(.*)",
+    re.DOTALL,
+)
 _BRACKET = re.compile(r"[\[\]]")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
 
@@ -81,12 +107,44 @@ def content_of(line: str) -> str:
     return line.rstrip().lstrip(MARGIN)
 
 
+def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
+    """
+    Join the lines into which a line was broken, if that makes it complete; else the first line stays alone.
+
+    Return the line's content, and the offset of the next line.
+    """
+    end = line_end(text, start)
+    content = content_of(text[start:end])
+    if is_complete(content):
+        return content, end
+    joined, joined_end = content, end
+    for _ in range(_MOST_CONTINUATIONS):
+        begin, joined_end = joined_end, line_end(text, joined_end)
+        following = content_of(text[begin:joined_end])
+        if not following or not _continues(following):
+            break
+        # A break inside a thread's name may be the name's own; any other was a blank.
+        joined += ("\n" if THREAD_NAME in joined else " ") + following
+        if is_complete(joined):
+            return joined, joined_end
+    return content, end
+
+
+def _continues(content: str) -> bool:
+    part = PARTS.match(content)
+    return part is not None and part.lastgroup == "other"
+
+
+def line_end(text: str, start: int) -> int:
+    """Return where the next line begins, or the text ends."""
+    return text.find("\n", start) + 1 or len(text)
+
+
 def read_group(content: str) -> tuple[int, int | None, int | None]:
     """Return snapshots, total and elements of `8/10 snapshots sharing following 22 elements` or `unique snapshot`."""
-    match = _GROUP.match(content)
-    if match is None:
+    if content.startswith("unique"):
         return 1, None, None
-    snapshots, total, elements = map(int, match.groups())
+    snapshots, total, elements = map(int, _WHOLE_NUMBER.findall(content))
     return snapshots, total, elements
 
 
@@ -95,21 +153,13 @@ def is_whole_thread(content: str) -> bool:
     return content.partition(THREAD_NAME)[2].endswith("'")
 
 
-def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
-    """Return the values of a thread's line, by the names of `HotThread`'s attributes."""
-    usage = _measure_of(match)
-    usage["name"] = name = match["thread_name"]
-    usage["node_name"], usage["pool"] = read_origin(name, section)
-    return usage
-
-
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a thread's line of another form, and why it was not understood as a whole, if so."""
+    """Return the values of a thread's line by the names of `HotThread`'s attributes, and what is wrong with it."""
     head, mark, name = content.partition(THREAD_NAME)
     if not mark:
         return {}, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
-    match = _USAGE.fullmatch(" ".join(head.split()))
+    match = _USAGE.fullmatch(head) or _USAGE.fullmatch(" ".join(head.split()))
     usage = _measure_of(match) if match else {}
     usage["name"] = name = name[:-1] if complete else name
     usage["node_name"], usage["pool"] = read_origin(name, section)
@@ -119,17 +169,19 @@ def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str |
 
 
 def _measure_of(match: re.Match[str]) -> dict[str, Any]:
-    percent, split, cpu, rest, rest_percent, time, out_of, kind, memory = match.group(*_MEASURES)
+    percent, cpu, rest, rest_percent, time, out_of, kind, memory = match.groups()
     if memory is not None:
         return {"kind": "mem", "memory": memory}
-    usage: dict[str, Any] = {"kind": shared(kind), "percent": _percent(percent)}
-    usage |= {"time": shared(time), "out_of": shared(out_of)}
-    if split is not None:
-        # The leading percentage is the sum with the other time, so it is not a figure of CPU here.
-        usage["cpu_percent"] = _percent(cpu)
-        usage["kind"] = "cpu"
-    elif kind == "cpu":
-        usage["cpu_percent"] = usage["percent"]
+    if cpu is None and kind == "cpu":
+        cpu = percent
+    # Beside the split, the leading percentage is the sum with the other time, and no figure of CPU.
+    usage = {
+        "kind": shared(kind if cpu is None else "cpu"),
+        "percent": _percent(percent),
+        "cpu_percent": _percent(cpu),
+        "time": shared(time),
+        "out_of": shared(out_of),
+    }
     if rest is not None:
         usage[f"{rest}_percent"] = _percent(rest_percent)
     return usage
@@ -171,43 +223,20 @@ def is_whole_sampling(content: str) -> bool:
     return content.endswith(":") and "=" in content
 
 
-def sampling_of(match: re.Match[str]) -> dict[str, Any]:
-    """Return the values of a match that `SAMPLING_LINE` is a part of, by the names of `HotNode`'s attributes."""
-    when, interval, threads, ignoring = match.group(*_SAMPLINGS)
-    if when is None:
-        return {}
-    return {
-        "timestamp_text": when,
-        "interval": shared(interval),
-        "busiest_threads": int(threads),
-        "ignore_idle_threads": ignoring == "true",
-    }
-
-
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a sampling line of another form, and why it was not understood as a whole, if so."""
-    when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
-    sampling: dict[str, Any] = {"timestamp_text": when.strip()}
-    reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
-    if read_timestamp(sampling["timestamp_text"]) is None:
-        reason = reason or "a 'Hot threads at' line with a time of unknown form"
-    for setting in settings:
-        key, _, value = setting.partition("=")
-        values = _read_setting(key.strip(), value.strip())
-        sampling |= values
-        if not values:
-            reason = reason or f"unknown in a 'Hot threads at' line: {setting.strip()[:80]!r}"
-    return sampling, reason
-
-
-def _read_setting(key: str, value: str) -> dict[str, Any]:
-    if key == "interval" and read_seconds(value) is not None:
-        return {"interval": value}
-    if key == "busiestThreads" and len(value) < len("10000000000") and value.isascii() and value.isdigit():
-        return {"busiest_threads": int(value)}
-    if key == "ignoreIdleThreads" and value in ("true", "false"):
-        return {"ignore_idle_threads": value == "true"}
-    return {}
+    """Return the values of a sampling line by the names of `HotNode`'s attributes, and what is wrong with it."""
+    ((when, interval, threads, ignoring, rest),) = _SAMPLING.findall(content.removesuffix(":"))
+    sampling = {
+        "timestamp_text": when.strip(),
+        "interval": shared(interval) or None,
+        "busiest_threads": int(threads) if threads else None,
+        "ignore_idle_threads": ignoring == "true" if ignoring else None,
+    }
+    if not is_whole_sampling(content):
+        return sampling, "a 'Hot threads at' line that is not complete"
+    if _TIMESTAMP.fullmatch(when.strip()) is None:
+        return sampling, "a 'Hot threads at' line with a time of unknown form"
+    return sampling, f"unknown in a 'Hot threads at' line: {rest.strip(', ')[:80]!r}" if rest else None
 
 
 def read_timestamp(text: str) -> datetime | None:

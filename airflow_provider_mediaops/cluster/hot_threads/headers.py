@@ -20,45 +20,23 @@ _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
 _INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
 
-# Any other slot; if it has a colon, it does not look like an address.
-_SLOT = rf"(?:[^{{}}:\n]+|(?!{_ADDRESS}\}})[^{{}}\n]+)"
-
-#: A header in braces that leaves no doubt about its slots; read by `header_of`.
-BRACES = (
-    rf"\{{(?P<name_in_braces>(?!{_ID}\}})[^{{}}=\n]+)\}}\{{(?P<node_id>{_ID})\}}(?:"
-    rf"(?:\{{(?P<ephemeral_id>{_ID})\}}(?:\{{(?P<external_id>{_SLOT})\}})?)?"
-    rf"\{{(?P<host>(?!{_ID}\}}){_SLOT})\}}\{{(?P<address>{_ADDRESS})\}}"
-    rf"(?:\{{(?P<roles>{_ROLES})\}})?(?:\{{(?P<version>{_VERSION})\}})?"
-    rf"(?:\{{(?P<index_versions>{_INDEX_VERSIONS})\}})?(?:\{{(?P<attributes>[^{{}}=\n]+=[^{{}}\n]*)\}})?)?"
-)
-#: The same of a header in brackets.
-BRACKETS = (
-    rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
-    r"(?:\{[^{}\n]*\})?"
-)
-_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
-
 _is_id = re.compile(_ID).fullmatch
-_is_address = re.compile(_ADDRESS).fullmatch
-_is_roles = re.compile(_ROLES).fullmatch
-_is_version = re.compile(_VERSION).fullmatch
-_is_index_versions = re.compile(_INDEX_VERSIONS).fullmatch
+# Name, ids and host as later versions print them: two ids in a row mark the end of the name.
+_IDENTITY = re.compile(
+    rf"(?:\{{(.{{1,500}}?)\}})?\{{({_ID})\}}\{{({_ID})\}}(?:(?:\{{(.{{1,500}})\}})?\{{([^{{}}]{{1,300}})\}})?"
+)
+_IDENTITY_SLOTS = ("name", "node_id", "ephemeral_id", "external_id", "host")
+# The address, and the slots that may follow before the attributes.
+_ADDRESS_AND_ON = re.compile(
+    rf"\{{({_ADDRESS})\}}(?:\{{({_ROLES})\}})?(?:\{{({_VERSION})\}})?(?:\{{({_INDEX_VERSIONS})\}})?"
+)
+_ADDRESS_SLOTS = ("address", "roles", "version", "index_versions")
+_ATTRIBUTES_START = re.compile(r"\{[^{}=]*=")
 
 
 def is_whole_header(line: str) -> bool:
     """Return whether the last slot of a header, with or without `:::`, is closed."""
     return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
-
-
-def header_of(match: re.Match[str]) -> dict[str, Any]:
-    """Return the values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
-    name, attributes = match.group("name_in_braces", "attributes")
-    if name is None:
-        return read_header(match["header"])[0]
-    fields: dict[str, Any] = dict(zip(_SLOTS, map(shared, match.group(*_SLOTS)), strict=True))
-    fields["name"] = name
-    fields["attributes"] = {} if attributes is None else _read_attributes(attributes)
-    return fields
 
 
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
@@ -73,56 +51,44 @@ def read_header(header: str) -> tuple[dict[str, Any], str | None]:
 
 def _read_braces(header: str) -> tuple[dict[str, Any], str]:
     """Return the values, and the text after the address that is not a known slot."""
-    slots = header.removeprefix("{").removesuffix("}").split("}{")
-    places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
-    place = places[0] if places else _first_attribute(slots)
-    fields = _read_identity(slots[:place])
-    rest = slots[place:]
-    if rest and _is_address(rest[0]):
-        fields["address"] = rest.pop(0)
-    if rest and _is_roles(rest[0]):
-        fields["roles"] = rest.pop(0)
-    if rest and _is_version(rest[0]):
-        fields["version"] = rest.pop(0)
-    if rest and _is_index_versions(rest[0]):
-        fields["index_versions"] = rest.pop(0)
-    # Attributes come last and start with a key; their values may hold what looks like the end of a slot.
-    start = _first_attribute(rest)
-    if start < len(rest):
-        fields["attributes"] = _read_attributes("}{".join(rest[start:]))
-    return fields, "}{".join(rest[:start])
+    found = _ADDRESS_AND_ON.search(header, 1)
+    if found is None:
+        identity, attributes = _without_attributes(header)
+        return {**_read_identity(identity), "attributes": attributes}, ""
+    unknown, attributes = _without_attributes(header[found.end() :])
+    fields = _read_identity(header[: found.start()])
+    fields["attributes"] = attributes
+    fields |= zip(_ADDRESS_SLOTS, map(shared, found.groups()), strict=True)
+    return fields, unknown.removeprefix("{").removesuffix("}")
 
 
-def _first_attribute(slots: list[str]) -> int:
-    return next((i for i, slot in enumerate(slots) if "=" in slot), len(slots))
+def _without_attributes(slots: str) -> tuple[str, dict[str, str]]:
+    """Return slots without the last one, and the attributes in that."""
+    # They start with a key; their values may hold what looks like the end of a slot.
+    found = _ATTRIBUTES_START.search(slots)
+    if found is None:
+        return slots, {}
+    return slots[: found.start()], _read_attributes(slots[found.start() + 1 :].removesuffix("}"))
 
 
-def _read_identity(slots: list[str]) -> dict[str, Any]:
-    """
-    Return name, ids and host, which stand before the address.
-
-    Elasticsearch 1 and 2 print one id, later versions two in a row, which mark the end of the name.
-    """
-    ids = [_is_id(slot) is not None for slot in slots]
-    pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
-    # A name may look like an id, hence the first pair that leaves room for a name, if there is one.
-    first = next((i for i in pairs if i), pairs[0] if pairs else None)
-    if first is None:
-        nameless = len(slots) == len(("id", "host")) and ids[0]
-        first = 0 if nameless else 1
-        has_ephemeral = len(slots) > len(("name", "id", "host"))
-    else:
-        has_ephemeral = True
-    name, rest = "}{".join(slots[:first]), slots[first:]
-    fields: dict[str, Any] = {"name": name} if name else {}
-    if rest:
-        fields["node_id"] = rest.pop(0)
-    if rest and has_ephemeral:
-        fields["ephemeral_id"] = rest.pop(0)
-    if rest:
-        fields["host"] = rest.pop()
-    if rest:
-        fields["external_id"] = "}{".join(rest)
+def _read_identity(text: str) -> dict[str, Any]:
+    """Return name, ids and host, which stand before the address."""
+    match = _IDENTITY.fullmatch(text)
+    if match:
+        return dict(zip(_IDENTITY_SLOTS, match.groups(), strict=True))
+    # Elasticsearch 1 and 2 print one id. Here a cut header has what is left of it, too.
+    slots = text.removeprefix("{").removesuffix("}").split("}{")
+    fields: dict[str, Any] = {}
+    if len(slots) != len(("id", "host")) or not _is_id(slots[0]):
+        fields["name"] = slots.pop(0)
+    if slots:
+        fields["node_id"] = slots.pop(0)
+    if len(slots) > len(("host",)):
+        fields["ephemeral_id"] = slots.pop(0)
+    if slots:
+        fields["host"] = slots.pop()
+    if slots:
+        fields["external_id"] = "}{".join(slots)
     return {name: value for name, value in fields.items() if value}
 
 

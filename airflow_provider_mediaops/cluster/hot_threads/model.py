@@ -16,9 +16,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.grammar import (
+    HEADER,
+    HEADER_LINE,
+    mend,
+    read_bytes,
+    read_seconds,
+    read_timestamp,
+)
 from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
-from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 from airflow_provider_mediaops.cluster.plain_values import Part, converted
 
 Kind = Literal["cpu", "wait", "block", "mem"]

@@ -2,32 +2,48 @@
 Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
 The text is read once, from front to back, and cut into its parts (nodes, threads, groups of snapshots), so that
-each piece belongs to one part and none is left out. A piece in the servers' form is taken as it is. For any other, its
-reader describes lines that are not understood, missing or cut off, and the report lists them.
+each piece belongs to one part and none is left out. The reader of a piece describes lines that are not understood,
+missing or cut off, and the report lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+import sys
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import sampling_of, usage_of
-from airflow_provider_mediaops.cluster.hot_threads.headers import header_of
-from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Unparsed
-from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, NODE, PARTS, THREAD, read_node, read_thread
-from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
+from airflow_provider_mediaops.cluster.hot_threads.grammar import (
+    FRAME_LINE,
+    HEADER,
+    PARTS,
+    content_of,
+    is_whole_sampling,
+    is_whole_thread,
+    line_end,
+    mend,
+    read_group,
+    read_sampling,
+    read_usage,
+)
+from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header, read_header
+from airflow_provider_mediaops.cluster.hot_threads.model import (
+    HotNode,
+    HotThread,
+    HotThreadsReport,
+    StackGroup,
+    Unparsed,
+)
+from airflow_provider_mediaops.cluster.hot_threads.stacks import KnownStacks
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
+    import re
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
 _MAX_REMARKS = 10_000
-# Nor shall one of millions of headers or threads of which nothing is left. No whole one is as short as this.
-_STUMP = 40
-_MAX_KNOWN = 1_000
-
-ValueT = TypeVar("ValueT")
+# Of lines where they begin no part and belong to none.
+_OUT_OF_PLACE = {"frames": "a stack frame outside a stack", "group": "a stack without a thread"}
+_UNKNOWN = "not a line of a hot-threads report"
 
 
 def parse(text: str) -> HotThreadsReport:
@@ -75,42 +91,6 @@ def _amount_read(report: HotThreadsReport) -> int:
     )
 
 
-def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[StackGroup] | None]]:
-    """
-    Cut a text into its parts: nodes, threads, groups of snapshots.
-
-    Each comes with its kind (`node`, `thread`, `group`, or nothing for the lines before them all), its lines, their
-    offset, whether all of them are in the servers' form, and the group if its lines were read before.
-    """
-    kind, start, regular, known = "", 0, True, None
-    position, in_thread = 0, False
-    while position < len(text):
-        group = stacks.at(text, position) if in_thread else None
-        if group:
-            yield kind, text[start:position], start, regular, known
-            kind, start, regular, known = "group", position, True, group
-            position += len(group[0].source)
-            continue
-        part = PARTS.match(text, position)
-        if part is None:
-            break
-        form, begin, position = part.lastgroup or "", position, part.end()
-        if form == "group" and in_thread:
-            begins = "group"
-        elif form in ("thread", "odd_thread"):
-            begins, in_thread = "thread", True
-        elif form in ("node", "odd_node") or (form == "sampling" and (in_thread or not kind)):
-            # A sampling line below a thread begins a section whose header is missing.
-            begins, in_thread = "node", False
-        else:
-            known = None
-            regular = regular and (form == "blank" or (form == "frames" and kind == "group"))
-            continue
-        yield kind, text[start:begin], start, regular, known
-        kind, start, regular, known = begins, begin, form == begins, None
-    yield kind, text[start:], start, regular, known
-
-
 @dataclass(slots=True)
 class _Place:
     """Adjacent lines of the text that were not understood, with the reason."""
@@ -121,15 +101,13 @@ class _Place:
 
 
 class _Remarks:
-    """Records the lines of a text that are not understood, while one piece after the other is read."""
+    """Records the lines of a text that are not understood."""
 
     def __init__(self) -> None:
-        self.offset = 0
         self._places: list[_Place] = []
 
     def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down lines of the piece; lines that continue the last ones are one with them."""
-        start, end = self.offset + start, self.offset + end
+        """Take down the lines between two places, and why; lines that continue the last ones are one with them."""
         last = self._places[-1] if self._places else None
         if last and last.reason == reason and last.end == start:
             last.end = end
@@ -150,87 +128,189 @@ class _Remarks:
         return tuple(unparsed)
 
 
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group of snapshots whose lines are being read."""
+
+    snapshots: int
+    total: int | None
+    elements: int | None
+    most: int  # frames that belong to it
+    frames: list[str] = field(default_factory=list)
+    is_regular: bool = True  # whether all of its lines were understood
+
+
 class _Parser:
-    """The node and the thread to which the current piece of a text belongs, and everything that is complete."""
+    """The part of a text that is being read, the node and the thread that it belongs to, and all that is complete."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._stacks = KnownStacks()
+        self._remark = _Remarks()
+        self._kind: Literal["before", "node", "thread", "group"] = "before"  # of the part that is being read
+        self._start = 0  # of this part
+        self._before = ""
         self._nodes: list[HotNode] = []
         self._node: dict[str, Any] = {}
+        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}  # those of most nodes are equal
         self._node_name: str | None = None
+        self._has_header = False
+        self._header_end: int | None = None  # of a header that needs a sampling line and has none yet
         self._threads: list[HotThread] = []
-        self._thread: dict[str, Any] = {}
+        self._thread: dict[str, Any] | None = None
         self._groups: list[tuple[StackGroup]] = []
-        self._stacks = Stacks()
-        self._known: dict[Hashable, Any] = {}
-        self._remark = _Remarks()
+        self._group: _OpenGroup | tuple[StackGroup] | None = None
 
     def report(self) -> HotThreadsReport:
-        before, source = "", ""
-        for kind, source, start, regular, group in cut(self._text, self._stacks):
-            self._remark.offset = start
-            if kind == "group":
-                self._groups.append(group or self._stacks.read(source, self._remark, regular=regular))
-            elif kind == "thread":
-                self._begin_thread(source, regular=regular)
-            elif kind == "node":
-                self._begin_node(source, regular=regular)
-            else:
-                before = source
-                read_node(source, self._remark)
-        if kind == "thread":
-            self._remark(0, source.find("\n") + 1 or len(source), "the text ends before this thread's stack")
+        text, position = self._text, 0
+        while position < len(text):
+            known = self._stacks.at(text, position) if self._thread is not None else None
+            if known:
+                self._begin("group", position)
+                self._group = known
+                position += len(known[0].source)
+            elif part := PARTS.match(text, position):
+                position = self._read(part)
+        self._end_part(len(text))
+        if self._kind == "thread":
+            self._remark(self._start, line_end(text, self._start), "the text ends before this thread's stack")
         self._end_node()
-        if before.strip() and not self._nodes:
-            self._nodes, before = [HotNode(source=before)], ""
-        unparsed = self._remark.unparsed(self._text)
-        return HotThreadsReport(source=before, nodes=tuple(self._nodes), unparsed=unparsed)
+        if self._before.strip() and not self._nodes:
+            self._nodes, self._before = [HotNode(source=self._before)], ""
+        unparsed = self._remark.unparsed(text)
+        return HotThreadsReport(source=self._before, nodes=tuple(self._nodes), unparsed=unparsed)
 
-    def _begin_node(self, source: str, *, regular: bool) -> None:
-        self._end_node()
-        if regular and (match := NODE.match(source)):
-            self._node = header_of(match) | sampling_of(match)
-        else:
-            self._node = read_node(source, self._remark)
-        self._node["source"] = source
+    def _read(self, part: re.Match[str]) -> int:
+        """Read lines; return where those that were read end."""
+        form, start, end = part.lastgroup, part.start(), part.end()
+        if form == "thread":
+            return max(end, self._read_thread(start))
+        if form == "node":
+            return max(end, self._read_header(start))
+        if form == "sampling":
+            return max(end, self._read_sampling(start))
+        if form == "group" and self._thread is not None:
+            self._begin("group", start)
+            snapshots, total, elements = read_group(content_of(part[0]))
+            self._group = _OpenGroup(snapshots, total, elements, sys.maxsize if elements is None else elements)
+        elif form == "failure" and self._header_end and self._kind == "node":
+            self._node["failure"], self._header_end = content_of(part[0]), None
+        elif self._group is not None:
+            self._read_stack(part, self._group)
+        elif form != "blank":
+            self._remark(start, end, _OUT_OF_PLACE.get(form or "", _UNKNOWN))
+        return end
+
+    def _read_header(self, start: int) -> int:
+        self._begin("node", start)
+        content, end = mend(self._text, start, is_whole_header)
+        header = content.removeprefix(HEADER).strip()
+        self._node, reason = read_header(header)
         attributes = self._node.get("attributes", {})
-        self._node["attributes"] = self._shared(tuple(attributes.items()), attributes)
-        self._node_name = self._node.get("name")
+        self._node["attributes"] = self._attributes.setdefault(tuple(attributes.items()), attributes)
+        self._node_name, self._has_header = self._node.get("name"), True
+        if header.startswith("{") and header.endswith("}"):
+            self._header_end = end
+        if reason:
+            self._remark(start, end, reason)
+        return end
 
-    def _begin_thread(self, source: str, *, regular: bool) -> None:
-        self._end_thread()
-        if regular and (match := THREAD.match(source)):
-            thread = usage_of(match, self._node_name)
+    def _read_sampling(self, start: int) -> int:
+        if self._kind != "node":
+            # Below a thread it begins a section whose header is missing.
+            self._begin("node", start)
+        content, end = mend(self._text, start, is_whole_sampling)
+        if "timestamp_text" in self._node:
+            reason: str | None = "a second 'Hot threads at' line"
         else:
-            thread = read_thread(source, self._node_name, self._remark)
-        thread["source"] = source
+            sampling, reason = read_sampling(content)
+            self._node |= sampling
+            self._header_end = None
+        if reason:
+            self._remark(start, end, reason)
+        return end
+
+    def _read_thread(self, start: int) -> int:
+        self._begin("thread", start)
+        content, end = mend(self._text, start, is_whole_thread)
+        thread, reason = read_usage(content, self._node_name)
+        if reason:
+            self._remark(start, end, reason)
         name = thread.get("node_name")
-        if name and name != self._node_name and not HEADER_LINE.match(self._node.get("source", "")):
+        if name and name != self._node_name and not self._has_header:
             # Only the threads' names show to which node a piece without header belongs.
             if self._node_name:
                 self._end_node()
             self._node_name = name
         self._thread = thread
+        return end
+
+    def _read_stack(self, part: re.Match[str], group: _OpenGroup | tuple[StackGroup]) -> None:
+        """Read lines below that of a group."""
+        if isinstance(group, tuple):
+            # More lines belong to it than to the known one.
+            (known,) = group
+            most = sys.maxsize if known.elements is None else known.elements
+            group = _OpenGroup(known.snapshots, known.total, known.elements, most, list(known.frames))
+            self._group = group
+        if part.lastgroup == "frames":
+            found, room = self._stacks.frames(part["frames"]), group.most - len(group.frames)
+            group.frames += found[:room]
+            if len(found) > room:
+                group.is_regular = False
+                beyond = next(islice(FRAME_LINE.finditer(self._text, *part.span()), room, None)).start()
+                line = self._text.rfind("\n", 0, beyond) + 1
+                self._remark(line, part.end(), "a stack frame beyond the end of its stack")
+        elif part.lastgroup != "blank":
+            group.is_regular = False
+            self._remark(*part.span(), _UNKNOWN)
+            if group.elements is None:
+                # Nothing says how long this stack is, so it ends here.
+                group.most = len(group.frames)
+
+    def _begin(self, kind: Literal["node", "thread", "group"], start: int) -> None:
+        self._end_part(start)
+        if kind == "node":
+            self._end_node()
+        elif kind == "thread":
+            self._end_thread()
+        self._kind, self._start = kind, start
+
+    def _end_part(self, end: int) -> None:
+        if self._group is not None:
+            self._groups.append(self._group if isinstance(self._group, tuple) else self._read_group(self._group, end))
+            self._group = None
+            return
+        source = self._text[self._start : end]
+        if self._thread is not None:
+            self._thread["source"] = source
+        elif self._kind == "node":
+            self._node["source"] = source
+            if self._header_end is not None:
+                self._remark(self._start, self._header_end, "no 'Hot threads at' line follows this node's header")
+                self._header_end = None
+        else:
+            self._before = source
+
+    def _read_group(self, group: _OpenGroup, end: int) -> tuple[StackGroup]:
+        if group.elements is not None and len(group.frames) < group.elements:
+            group.is_regular = False
+            found = f"{group.elements} stack frames announced, {len(group.frames)} found"
+            self._remark(self._start, line_end(self._text, self._start), found)
+        source, frames = self._text[self._start : end], tuple(group.frames)
+        facts: dict[str, Any] = {"snapshots": group.snapshots, "total": group.total, "elements": group.elements}
+        read = (StackGroup(source=source, frames=frames, **facts),)
+        return self._stacks.kept(read) if group.is_regular else read
 
     def _end_thread(self) -> None:
-        if self._thread:
+        if self._thread is not None:
             # One tuple for each thread would be a large part of a report with short stacks.
             groups = self._groups[0] if len(self._groups) == 1 else tuple(group for (group,) in self._groups)
-            thread = HotThread(**self._thread, groups=groups)
-            is_stump = not self._groups and len(thread.source) < _STUMP
-            self._threads.append(self._shared(thread, thread) if is_stump else thread)
-            self._thread, self._groups = {}, []
+            self._threads.append(HotThread(**self._thread, groups=groups))
+            self._thread, self._groups = None, []
 
     def _end_node(self) -> None:
         self._end_thread()
         if self._node or self._threads:
-            node = HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads))
-            is_stump = not self._threads and len(node.source) < _STUMP
-            self._nodes.append(self._shared(node, node) if is_stump else node)
-            self._node, self._node_name, self._threads = {}, None, []
-
-    def _shared(self, key: Hashable, value: ValueT) -> ValueT:
-        """Return the value that came with this key before, if there was one, to save memory."""
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        return cast("ValueT", self._known.setdefault(key, value))
+            self._nodes.append(HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads)))
+            self._node, self._node_name, self._has_header, self._threads = {}, None, False, []

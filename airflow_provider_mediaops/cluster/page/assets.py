@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 #: What the pages of captures, and those of digests, say that they are made by.
 GENERATOR, DIGEST_GENERATOR = "airflow-provider-mediaops", "airflow-provider-mediaops digest"
 
-# In the order in which they need each other.
-_LIBRARIES = (
-    *("d3-array.min.js", "d3-color.min.js", "d3-dispatch.min.js", "d3-ease.min.js", "d3-format.min.js"),
-    *("d3-hierarchy.min.js", "d3-interpolate.min.js", "d3-selection.min.js", "d3-time.min.js", "d3-timer.min.js"),
-    *("d3-time-format.min.js", "d3-scale.min.js", "d3-transition.min.js", "d3-flamegraph.umd.min.js"),
-)
+_LIBRARY = "vendor/d3-flame-graph.bundle.js"
 _LICENSES = {
     "d3-flame-graph": "LICENSE.d3-flame-graph",
     "the parts of D3, without d3-ease": "LICENSE.d3",
@@ -105,8 +100,8 @@ def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
 @cache
 def scripts(*, with_flame_graph: bool, of_digest: bool = False) -> tuple[str, ...]:
     """Return the page's scripts, in the order in which they have to run."""
-    libraries = (*(f"vendor/{name}" for name in _LIBRARIES), "flame.js") if with_flame_graph else ()
-    return tuple(map(_read, (*libraries, "tables.js", *(["digest.js"] if of_digest else []))))
+    flame_graph = (_LIBRARY, "flame.js") if with_flame_graph else ()
+    return tuple(map(_read, (*flame_graph, "tables.js", *(["digest.js"] if of_digest else []))))
 
 
 @cache

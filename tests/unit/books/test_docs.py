@@ -12,12 +12,15 @@ import pytest
 from airflow_provider_mediaops.books.api import BOOK_RULES, get_book
 from airflow_provider_mediaops.books.not_found import (
     AFTER_PROBE,
+    CLEAR,
+    FOREIGN,
+    LIMIT,
     MISSING,
     MISSING_PROBE,
+    WEB_PAGE,
     WELL_KNOWN,
     Meaning,
     Probe,
-    Words,
 )
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
@@ -43,9 +46,9 @@ PROBEES = {
     WELL_KNOWN: Probe.WELL_KNOWN,
 }
 WORDS = {
-    "`error_message`": (Words.CLEAR,),
-    "`errorMessage`": (Words.LIMIT,),
-    "any other body": (Words.FOREIGN, Words.WEB_PAGE),
+    "`error_message`": (CLEAR,),
+    "`errorMessage`": (LIMIT,),
+    "any other body": (FOREIGN, WEB_PAGE),
 }
 MEANINGS = {
     "the limit": Meaning.LIMIT,
@@ -87,7 +90,7 @@ def test_page_has_the_meaning_of_the_bodies_of_404s(body: str) -> None:
     for sample in BODIES[body]:
         with pytest.raises(MISSING) as caught:
             replay(Client(("http://books",), BOOK_RULES).ask(get_book(WELL_KNOWN)), [replied(sample, 404)])
-        assert AFTER_PROBE[Words.of(caught.value)] == actions
+        assert AFTER_PROBE[type(caught.value)] == actions
 
 
 def test_page_has_the_meaning_of_probes_that_are_not_found() -> None:

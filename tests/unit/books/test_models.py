@@ -51,6 +51,7 @@ def test_a_field_is_read_whatever_its_type(name: str, record: dict[str, Any], va
     assert getattr(Book(record), name) == value
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from([*PROPERTIES, "isbn"]), json_values))
 def test_no_record_makes_a_property_raise(record: dict[str, Any]) -> None:
     book = Book(record)

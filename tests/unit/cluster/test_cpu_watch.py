@@ -20,7 +20,7 @@ from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
-from tests.unit.call_flows import FakeClock, ReplayedReadings, pauses_of, replay
+from tests.unit.call_flows import FakeClock, pauses_of, replay, replayed_readings
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Waited:
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
         flow = wait(
-            ReplayedReadings(lambda: watch.look(client.ask), monotonic),
+            replayed_readings(lambda: watch.look(client.ask), monotonic),
             (streaks or Streaks(watch)).judge(monotonic),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
             progress or Progress(lambda *told: self.told.append(told)),

@@ -111,6 +111,7 @@ def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
         assert in_cells == pytest.approx(total)
 
 
+@pytest.mark.long
 def test_pruned_stack_is_in_a_bar_of_its_pool() -> None:
     def with_rare_stacks(number: int) -> CaptureSums:
         at = MONDAY + number * timedelta(hours=1)

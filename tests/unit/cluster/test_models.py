@@ -263,6 +263,7 @@ def test_nodes_that_failed_are_counted_with_and_without_a_list(counts: Any, fail
     assert (found.failed, found.gap) == (failed, gap)
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(["nodes", "_nodes", "cluster_name"]), json_values))
 def test_any_object_is_read_and_no_cpu_is_below_zero(body: dict[str, Any]) -> None:
     for node in NodeStats.read(body).nodes:

@@ -278,6 +278,7 @@ class TestHostileText:
 
 
 class TestBounds:
+    @pytest.mark.long
     def test_a_long_text_is_cut_at_a_line_and_told(self) -> None:
         text = BUSY * (MOST_TEXT // len(BUSY) + 10)
         document = made(capture(text, path="/reports/x.txt"))
@@ -288,6 +289,7 @@ class TestBounds:
         left_out = f"{len(text) - len(shown) + 1:,}"
         assert f"no room for the last {left_out} characters. The whole text is in /reports/x.txt." in document.text()
 
+    @pytest.mark.long
     def test_captures_share_the_room(self) -> None:
         text = BUSY * (MOST_TEXT // len(BUSY) // 2 + 10)
         assert "no room" not in made(capture(text)).text()
@@ -296,6 +298,7 @@ class TestBounds:
     def test_a_line_longer_than_the_room(self) -> None:
         assert len(page([capture("x" * 3 * MOST_TEXT)], title="x")) < 2 * MOST_TEXT
 
+    @pytest.mark.long
     def test_the_smallest_stacks_give_way(self) -> None:
         frames = [f"org.example{'x' * 180}.Class{number}.run(C.java:1)" for number in range(6_000)]
         threads = [thread(f"t{n}", cpu(1.0 + n % 7), unique(frame)) for n, frame in enumerate(frames)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -19,7 +18,7 @@ from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.storage.source_list import find_files, read_list, version_of
 from tests.unit.book_database import CALENDAR, CRIME
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
@@ -182,7 +181,7 @@ class TestGoingOn:
     def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
         source = tmp_path / "isbns.txt"
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=ListSource([str(source)]).version())
+        plan = enrichment(tmp_path / "books.jsonl", source=[str(source)], version=version_of(find_files([str(source)])))
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
             attempt_at(plan, staging).save(update(FOUND))
             raise ZeroDivisionError
@@ -193,43 +192,6 @@ class TestGoingOn:
             plan.dataset().staging(OWNER) as staging,
         ):
             attempt_at(plan, staging)
-
-
-class TestColumns:
-    def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
-        big = "x" * 100_000
-        (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)
-        plan = enrichment(
-            tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.jsonl")], keep_columns=True, total=300
-        )
-        with plan.dataset().staging(OWNER) as staging:
-            attempt = EnrichmentAttempt(plan, staging, nobody)
-            tracemalloc.start()
-            try:
-                # As a batch does that waits for the first of them.
-                rows = list(attempt.rows())
-                held, _ = tracemalloc.get_traced_memory()
-                for _ in rows:
-                    attempt.save(update(FOUND))
-                _, peak = tracemalloc.get_traced_memory()
-            finally:
-                tracemalloc.stop()
-
-        assert len((tmp_path / "books.jsonl").read_bytes()) > 30_000_000
-        assert held < 3_000_000
-        assert peak < 10_000_000
-
-    def test_a_row_gets_the_columns_of_its_own_row_or_none(self, tmp_path: Path) -> None:
-        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CRIME},b\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=[str(tmp_path / "isbns.csv")], keep_columns=True)
-        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            attempt = attempt_at(plan, staging)
-            (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CALENDAR},b\n")
-            attempt.save(update(FOUND))
-            with pytest.raises(OSError, match=r"isbns\.csv has changed while it was read"):
-                attempt.save(update(FOUND))
-            assert [row["source"] for row in staging.records()] == [{"sku": "a"}]
-            raise ZeroDivisionError
 
 
 class TestLists:
@@ -243,7 +205,7 @@ class TestLists:
     def test_list_that_goes_through_a_file_is_the_same(self, tmp_path: Path) -> None:
         path = self.kept(tmp_path / "day" / "books.csv")
 
-        rows = [row.text for row in ListSource([path]).read(keep=False)]
+        rows = [row.text for row in read_list(find_files([path]))]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
 
     @pytest.mark.usefixtures("store")
@@ -254,7 +216,7 @@ class TestLists:
         assert path.startswith("memory://shelf@")
         # Airflow 3.1 makes one of two slashes.
         assert "/.books.csv.staging/" in path
-        assert len(list(ListSource([path]).read(keep=False))) == len(self.ROWS)
+        assert len(list(read_list(find_files([path])))) == len(self.ROWS)
 
     def test_list_is_removed_once_the_dataset_is_published(self, tmp_path: Path) -> None:
         path = self.kept(tmp_path / "books.csv")

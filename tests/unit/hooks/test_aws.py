@@ -183,42 +183,38 @@ def refusal(expected: type[MediaOpsError]) -> str:
     return caught.value.message
 
 
+SENT: dict[str, dict[str, Any]] = {
+    "parameters of one meaning": {"params": (("nodes", "a,b*"), ("h", "name cpu"), ("v", ""))},
+    "parameters in any order": {"params": (("b", "2"), ("a", "ü~+/=&?%"), ("a", "1"), ("x", "%2C"), ("X", "-_.!'()"))},
+    "a body": {"headers": {"Content-Type": "application/json"}, "body": '{"query": "größe, *"}'.encode()},
+}
+
+
 class TestSignature:
     @pytest.mark.parametrize(
-        "nodes", [None, "a,b", "data-*", "*", "50%", "köln", "x y", "rack:r1,_local", "a+b", "~'()!$&;=@", "data-%2A"]
+        ("base", "nodes"),
+        [
+            *(("", nodes) for nodes in (None, "*", "50%", "köln", "x y", "rack:r1,_local", "~'()!$&;=@", "data-%2A")),
+            *((base, "a,b*") for base in ("/search", "/a%2cb/%c3%b6", "/größe", "/a b", "/a*,b", "/%7Euser")),
+        ],
     )
-    def test_domain_accepts_every_path_of_nodes(
-        self, nodes: str | None, server: Loopback, domain: Domain, connect: Any
+    def test_domain_accepts_every_path(
+        self, base: str, nodes: str | None, server: Loopback, domain: Domain, connect: Any
     ) -> None:
-        connect(server.base, headers={"X-Team": "media"})
+        connect(f"{server.base}{base}", headers={"X-Team": "media"})
         domain.answer = lambda _: replied(stats({"a": 1}))
         assert cpu(nodes)[0].name == "a"
         # A header of the connection is sent, and not signed.
         assert [headers["x-team"] for headers in domain.headers] == ["media"]
 
-    @pytest.mark.parametrize("base", ["", "/search", "/a%2cb/%c3%b6", "/größe", "/a b", "/a*,b", "/%7Euser"])
-    def test_domain_accepts_every_base_address(self, base: str, server: Loopback, domain: Domain, connect: Any) -> None:
-        connect(f"{server.base}{base}")
-        with SearchClusterHook() as hook:
-            hook.cpu("a,b*")
-            hook.hot_threads(interval="10ms", snapshots=2, threads=9)
-        assert len(domain.targets) == 2
-
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"params": (("nodes", "a,b*"), ("h", "name cpu"), ("v", ""))},
-            {"params": (("b", "2"), ("a", "ü~+/=&?%"), ("a", "1"))},
-            {"params": (("x", "%2C"), ("X", "-_.!'()"))},
-            {"headers": {"Content-Type": "application/json"}, "body": '{"query": "größe, *"}'.encode()},
-        ],
-    )
+    @pytest.mark.parametrize("given", SENT)
     def test_domain_accepts_every_query_and_body(
-        self, given: dict[str, Any], server: Loopback, domain: Domain, connect: Any
+        self, given: str, server: Loopback, domain: Domain, connect: Any
     ) -> None:
         connect(server.base)
         with SearchClusterHook() as hook:
-            assert hook.ask(Call(Request("POST", "/_search", **given), lambda response: response.status)) == 200
+            request = Request("POST", "/_search", **SENT[given])
+            assert hook.ask(Call(request, lambda response: response.status)) == 200
         assert "+" not in domain.targets[0]
 
     def test_next_host_gets_a_signature_of_its_own(self, domain: Domain, connect: Any) -> None:
@@ -238,18 +234,16 @@ class TestSignature:
         assert domain.headers[0]["host"] == "domain.test"
 
 
-WITHOUT_AWS = {"auth": "none", "aws_conn_id": "", "region": ""}
-
-
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
         ({"region": ""}, "field 'region': it is empty, and neither the base address"),
         ({"aws_conn_id": ""}, "field 'aws_conn_id': this machine has no AWS credentials."),
-        ({**WITHOUT_AWS, "region": "x"}, "field 'region': it has an effect with auth=aws only"),
-        ({**WITHOUT_AWS, "aws_conn_id": "x"}, "field 'aws_conn_id': it has an effect with auth=aws only"),
         ({"host": "https://abc.eu-west-1.aoss.amazonaws.com"}, "field 'host': it is that of Amazon OpenSearch"),
-        ({"host": "https://abc.aoss.eu-west-1.on.aws", **WITHOUT_AWS}, "field 'host': it is that of Amazon OpenSearch"),
+        (
+            {"host": "https://abc.aoss.eu-west-1.on.aws", "auth": "none"},
+            "field 'host': it is that of Amazon OpenSearch",
+        ),
     ],
 )
 def test_connection_that_cannot_be_used_is_refused_before_anything_is_sent(
@@ -261,20 +255,27 @@ def test_connection_that_cannot_be_used_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "advice"),
+    ("region", "secret", "minutes", "advice"),
     [
-        ({"region": "us-east-1"}, "set region in the connection"),
-        ({"password": "another secret"}, "Check the secret access key in the AWS connection"),
-        ({"minutes": 10}, "The clock of this machine is off by more than five minutes"),
-        ({"minutes": -10}, "The clock of this machine is off by more than five minutes"),
+        ("us-east-1", SECRET, 0, "set region in the connection"),
+        ("eu-central-1", "another secret", 0, "Check the secret access key in the AWS connection"),
+        *(("eu-central-1", SECRET, off, "The clock of this machine is off by more than five") for off in (10, -10)),
     ],
 )
 def test_refusal_of_the_domain_says_what_to_correct(
-    server: Loopback, domain: Domain, connect: Any, supervisor: Supervisor, *, wrong: dict[str, Any], advice: str
+    server: Loopback,
+    domain: Domain,
+    connect: Any,
+    supervisor: Supervisor,
+    *,
+    region: str,
+    secret: str,
+    minutes: int,
+    advice: str,
 ) -> None:
-    domain.clock_is_ahead = dt.timedelta(minutes=wrong.get("minutes", 0))
-    supervisor.connect("aws_default", aws(password=wrong.get("password", SECRET)))
-    connect(server.base, region=wrong.get("region", "eu-central-1"))
+    domain.clock_is_ahead = dt.timedelta(minutes=minutes)
+    supervisor.connect("aws_default", aws(password=secret))
+    connect(server.base, region=region)
     assert advice in refusal(AuthenticationError)
     assert len(domain.targets) == 1
 
@@ -307,7 +308,7 @@ class TestRegion:
 
 
 class TestCredentials:
-    def test_unknown_aws_connection_is_refused_though_the_machine_has_credentials(
+    def test_those_of_the_machine_are_used_without_an_aws_connection_and_not_for_one_that_does_not_exist(
         self, server: Loopback, domain: Domain, connect: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
@@ -315,12 +316,6 @@ class TestCredentials:
         connect(server.base, aws_conn_id="aws_nowhere")
         assert "field 'aws_conn_id': there is no connection 'aws_nowhere'" in refusal(InvalidConnectionError)
         assert not domain.targets
-
-    def test_empty_aws_connection_stands_for_the_machine(
-        self, server: Loopback, connect: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         connect(server.base, aws_conn_id="")
         assert cpu()[0].name == "a"
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import KeyUsage
-from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, asked, book
 from tests.unit.hooks.conftest import BOOKS
-from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 
 if TYPE_CHECKING:
@@ -162,16 +160,3 @@ class TestLists:
                     next(hook.books([CRIME]))
         finally:
             signal.signal(signal.SIGALRM, before)
-
-    def test_a_service_without_bulk_requests_is_told_of_in_the_log(
-        self, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, BookDatabaseHook)
-        requests_mock.post(f"{BOOKS}/books", status_code=405)
-        requests_mock.get(address(CRIME), json=book(CRIME))
-
-        with BookDatabaseHook() as hook:
-            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], bulk=True))
-
-        assert [done.status for update in updates for done in update.done] == ["found"]
-        assert any(line.startswith("WARNING: The book database has no bulk requests") for line in lines)

@@ -130,8 +130,6 @@ def test_other_sessions_of_the_process_show_no_certificate(
         ({"client_key": "other.key"}, "(KEY_VALUES_MISMATCH). Both must be files in PEM, the key must belong to the"),
         ({"client_key": "encrypted.key"}, "if it is encrypted, client_key_password must be its password"),
         ({"client_key": "encrypted.key", "client_key_password": "another password"}, "client_key_password must be its"),
-        ({"client_cert": ""}, "'client_key': without client_cert it has no use"),
-        ({"client_cert": "", "client_key": "", "client_key_password": PASSWORD}, "'client_key_password': without"),
     ],
 )
 def test_file_that_cannot_be_used_is_named_and_nobody_asked(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
 import threading
 import time
 from pathlib import Path
@@ -138,27 +137,6 @@ def test_check_of_the_certificate_can_be_turned_off(connect_cluster: Any, tmp_pa
         connect_cluster(server.base, verify="false", ca_cert="/nowhere/ca.pem")
         with pytest.warns(Warning, match="certificate"):
             assert cpu()
-
-
-async def test_authority_is_loaded_in_no_event_loop(
-    connect_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Loading takes tens of milliseconds."""
-    certificate = make_certificate(tmp_path)
-    loading: list[threading.Thread] = []
-    load = ssl.create_default_context
-
-    def note(**paths: Any) -> ssl.SSLContext:
-        loading.append(threading.current_thread())
-        return load(**paths)
-
-    monkeypatch.setattr(ssl, "create_default_context", note)
-    with Loopback(answering(http(replied(stats({"a": 1})))), certificate) as server:
-        connect_cluster(server.base, ca_cert=str(tmp_path / "loopback.pem"))
-        with SearchClusterHook() as hook:
-            await hook.arun((await hook.aservice()).client.ask(node_stats(None)))
-    assert loading
-    assert threading.current_thread() not in loading
 
 
 def test_event_loop_sends_while_a_thread_masks_the_secrets_of_an_edited_connection(

@@ -35,7 +35,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
     ("service", "fields", "name", "why"),
     [
         ("video", {"host": ""}, "host", "is empty"),
-        ("video", {"auth": "oauth"}, "auth", "bearer, refresh_token, api_key, none"),
+        ("video", {"auth": "oauth"}, "auth", "it is bearer, refresh_token, api_key or none; not 'oauth'"),
         ("video", {"password": "s3cr3t\n"}, "password", "the access token, with auth=bearer"),
         ("video", {"auth": "api_key", "password": ""}, "password", "the API key, with auth=api_key"),
         ("video", {**REFRESH, "password": ""}, "password", "the client secret"),
@@ -46,7 +46,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
         ("video", {"requests_per_second": 0}, "requests_per_second", "a number, 0.001 to 100000"),
         ("video", RATE_IN_REDIS, "rate_limit_store", "a password"),
         ("cluster", {"password": "s3cr3t"}, "auth", "write api_key or bearer"),
-        ("cluster", {"auth": "kerberos"}, "auth", "basic, api_key, bearer, aws, none"),
+        ("cluster", {"auth": "kerberos"}, "auth", "basic, api_key, bearer, aws or none"),
         ("cluster", {"login": "elastic"}, "password", "with auth=basic it holds the password"),
         ("cluster", {"auth": "basic", "password": "s3cr3t"}, "login", "with auth=basic it holds the user name"),
         ("cluster", {"auth": "api_key"}, "password", "the API key, as encoded or as id:api_key"),
@@ -55,7 +55,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
         ("cluster", {"ca_cert": "/nowhere/ca.pem"}, "ca_cert", "cannot be used on this machine"),
         ("cluster", {"max_report_mb": 4097}, "max_report_mb", "a whole number, 1 to 4096"),
         ("books", {"password": ""}, "password", "the REST key"),
-        ("books", {"plan": "gold"}, "plan", "default, premium, pro"),
+        ("books", {"plan": "gold"}, "plan", "default, premium or pro"),
         ("books", {"canary_isbn": "9780140449137"}, "canary_isbn", "check digit"),
         ("books", {"host": ""}, "host", "is empty"),
     ],
@@ -108,23 +108,6 @@ class TestButtonOfVideoPlatform:
 
 
 class TestButtonOfSearchCluster:
-    @pytest.mark.parametrize(
-        ("reply", "words"),
-        [
-            ({"text": "<html>Sign in"}, ["a web page", "base address"]),
-            ({"status_code": 302, "headers": {"Location": "https://sso.example/"}}, ["redirects", "sso.example"]),
-        ],
-    )
-    def test_page_where_people_sign_in_is_named_after_one_request(
-        self, connect_cluster: Any, requests_mock: Mocker, reply: dict[str, Any], words: list[str]
-    ) -> None:
-        connect_cluster(max_attempts=5)
-        requests_mock.get(PROBE, **reply)
-        works, said = SearchClusterHook().test_connection()
-        assert not works
-        assert all(word in said for word in words), said
-        assert requests_mock.call_count == 1
-
     def test_measure_of_the_cpu_that_gives_no_figure_is_said(self, connect_cluster: Any, requests_mock: Mocker) -> None:
         connect_cluster(cpu_measure="cgroup")
         requests_mock.get(PROBE, json=stats({"a": 1}))

@@ -12,8 +12,6 @@ import pytest
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaExceededError, RateStoreError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
-from airflow_provider_mediaops.hooks.connection_settings import rate_limiter
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book
 from tests.unit.hooks.conftest import BOOKS
@@ -23,8 +21,6 @@ from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
     import requests_mock
-
-    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -37,56 +33,30 @@ BOOKS_SPENT: dict[str, Any] = {"status_code": 403, "json": {"message": "Daily qu
 LEFT: dict[str, Any] = {"json": {"plan_limit": {"total": 5000, "spent": 10, "left": 4990}}}
 
 
-class TestWhereItIs:
-    @pytest.mark.parametrize(
-        ("home", "file"),
-        [
-            ("/opt/airflow", "/opt/airflow/mediaops_rate_limits.db"),
-            ("$BASE/airflow", "/srv/airflow/mediaops_rate_limits.db"),
-            ("~/airflow", f"{Path.home()}/airflow/mediaops_rate_limits.db"),
-            (None, f"{Path.home()}/airflow/mediaops_rate_limits.db"),
-        ],
-    )
-    def test_the_home_is_where_airflow_takes_it_to_be(
-        self, monkeypatch: pytest.MonkeyPatch, home: str | None, file: str
-    ) -> None:
-        monkeypatch.setenv("BASE", "/srv")
-        monkeypatch.setenv(OPTION, DEFAULT_RATE_STORE)
-        if home is None:
-            monkeypatch.delenv("AIRFLOW_HOME")
-        else:
-            monkeypatch.setenv("AIRFLOW_HOME", home)
-        limiter = rate_limiter(ConnectionFields("books"), "thing", "key", 1.0)
-        assert limiter
-        assert limiter.backend.where == f"sqlite:///{file}"
-
-    @pytest.mark.parametrize(
-        ("own", "option", "where"),
-        [
-            (None, " rediss://redis.example/1 ", "rediss://redis.example:6379/1"),
-            ("memory://", "redis://redis.example", "memory://"),
-        ],
-    )
-    def test_store_is_that_of_the_connection_or_of_the_configuration(
-        self, connect_books: Any, monkeypatch: pytest.MonkeyPatch, own: str | None, option: str, where: str
-    ) -> None:
-        connect_books(rate_limit_store=own)
-        monkeypatch.setenv(OPTION, option)
-        with BookDatabaseHook() as hook:
-            limiter = hook.service.client.limiter
-        assert limiter
-        assert limiter.backend.where == where
-
-    def test_hooks_with_one_key_share_one_schedule(self, connect_books: Any) -> None:
-        limiters = []
-        for fields in ({}, {"requests_per_second": 3}, {"password": "another"}):
-            connect_books(**fields)
-            with BookDatabaseHook() as hook:
-                limiters.append(hook.service.client.limiter)
-        first, second, third = (limiter for limiter in limiters if limiter)
-        assert (first.backend, first.name) == (second.backend, second.name)
-        assert (second.per_second, third.per_second) == (3.0, 10_000.0)
-        assert third.name != first.name
+@pytest.mark.parametrize(
+    ("own", "option", "home", "where"),
+    [
+        (None, DEFAULT_RATE_STORE, "/opt/airflow", "sqlite:////opt/airflow/mediaops_rate_limits.db"),
+        (None, DEFAULT_RATE_STORE, "$BASE/airflow", "sqlite:////srv/airflow/mediaops_rate_limits.db"),
+        (None, DEFAULT_RATE_STORE, "~/airflow", f"sqlite:///{Path.home()}/airflow/mediaops_rate_limits.db"),
+        (None, DEFAULT_RATE_STORE, "", f"sqlite:///{Path.home()}/airflow/mediaops_rate_limits.db"),
+        (None, " rediss://redis.example/1 ", "/opt/airflow", "rediss://redis.example:6379/1"),
+        ("memory://", "redis://redis.example", "/opt/airflow", "memory://"),
+    ],
+)
+def test_store_is_that_of_the_connection_or_of_airflows_configuration_and_home(
+    connect_books: Any, monkeypatch: pytest.MonkeyPatch, *, own: str | None, option: str, home: str, where: str
+) -> None:
+    connect_books(rate_limit_store=own)
+    monkeypatch.setenv("BASE", "/srv")
+    monkeypatch.setenv(OPTION, option)
+    monkeypatch.setenv("AIRFLOW_HOME", home)
+    if not home:
+        monkeypatch.delenv("AIRFLOW_HOME")
+    with BookDatabaseHook() as hook:
+        limiter = hook.service.client.limiter
+    assert limiter
+    assert limiter.backend.where == where
 
 
 class TestWhatIsSaidOfIt:
@@ -132,18 +102,9 @@ class TestSpentQuotaOfBooks:
             hook.book(CRIME)
         requests_mock.reset_mock()
 
-    def test_every_hook_with_the_key_is_stopped(self, requests_mock: requests_mock.Mocker) -> None:
-        with BookDatabaseHook() as hook, pytest.raises(QuotaExceededError, match=r"used up until .* 00:00 UTC, so GET"):
-            hook.book(CALENDAR)
-        assert not requests_mock.called
-
     @pytest.mark.parametrize(
         ("key_reply", "book_reply"),
-        [
-            ({"status_code": 404}, {"json": book(CRIME)}),
-            (LEFT, {"json": book(CRIME)}),
-            (LEFT, {"status_code": 404, "json": NO_SUCH_BOOK}),
-        ],
+        [({"status_code": 404}, {"json": book(CRIME)}), (LEFT, {"status_code": 404, "json": NO_SUCH_BOOK})],
     )
     def test_a_test_of_the_connection_that_works_lets_all_go_on(
         self, requests_mock: requests_mock.Mocker, key_reply: dict[str, Any], book_reply: dict[str, Any]
@@ -169,13 +130,6 @@ class TestSpentQuotaOfBooks:
             hook.lookup(CALENDAR)
 
 
-def limiter_of(connect_video: Callable[..., None], **fields: Any) -> RateLimiter:
-    connect_video(**{**SLOW, **fields})
-    limiter = VideoPlatformHook().service.client.limiter
-    assert limiter
-    return limiter
-
-
 def test_nothing_is_shared_and_no_store_is_looked_for(
     connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, pauses: list[float]
 ) -> None:
@@ -190,27 +144,34 @@ def test_nothing_is_shared_and_no_store_is_looked_for(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "schedules"),
+    ("service", "one", "other", "schedules"),
     [
-        ({"password": "t1"}, {"password": "t1", "requests_per_second": 3}, 1),
-        ({"auth": "api_key", "password": "k1"}, {"auth": "api_key", "password": "k1", "max_wait": 7}, 1),
+        ("video", {"password": "t1"}, {"password": "t1", "requests_per_second": 3}, 1),
+        ("video", {"auth": "api_key", "password": "k1"}, {"auth": "api_key", "password": "k1", "max_wait": 7}, 1),
         # The quota is the project's, whoever the user is, and whatever the client's secret was before.
-        (REFRESH, {**REFRESH, "refresh_token": "another", "password": "another"}, 1),
-        ({"auth": "none"}, {"auth": "none", "password": "is not sent"}, 1),
-        ({"password": "t1"}, {"password": "t2"}, 2),
-        ({"auth": "api_key", "password": "k1"}, {"auth": "api_key", "password": "k2"}, 2),
-        (REFRESH, {**REFRESH, "login": "another"}, 2),
-        ({"auth": "none"}, {"auth": "none", "host": "https://another.example"}, 2),
+        ("video", REFRESH, {**REFRESH, "refresh_token": "another", "password": "another"}, 1),
+        ("video", {"auth": "none"}, {"auth": "none", "password": "is not sent"}, 1),
+        ("video", {"password": "t1"}, {"password": "t2"}, 2),
+        ("video", {"auth": "api_key", "password": "k1"}, {"auth": "api_key", "password": "k2"}, 2),
+        ("video", REFRESH, {**REFRESH, "login": "another"}, 2),
+        ("video", {"auth": "none"}, {"auth": "none", "host": "https://another.example"}, 2),
+        ("books", {"password": "k1"}, {"password": "k1", "plan": "pro", "requests_per_second": 3}, 1),
+        ("books", {"password": "k1"}, {"password": "k2"}, 2),
     ],
 )
 def test_one_credential_has_one_schedule_whose_name_does_not_tell_it(
-    connect_video: Callable[..., None], one: dict[str, Any], other: dict[str, Any], schedules: int
+    request: pytest.FixtureRequest, service: str, one: dict[str, Any], other: dict[str, Any], schedules: int
 ) -> None:
-    limiters = [limiter_of(connect_video, **fields) for fields in (one, other)]
+    limiters = []
+    for fields in (one, other):
+        request.getfixturevalue(f"connect_{service}")(**{**SLOW, **fields})
+        hook: Any = VideoPlatformHook() if service == "video" else BookDatabaseHook()
+        limiters.append(hook.service.client.limiter)
     assert limiters[0].backend is limiters[1].backend
     names = {limiter.name for limiter in limiters}
     assert len(names) == schedules
     assert not any(secret in name for secret in ("t1", "t2", "k1", "k2", "client") for name in names)
+    assert limiters[1].per_second == other.get("requests_per_second", 0.01)
 
 
 def test_rate_is_kept_between_two_hooks(connect_video: Callable[..., None], pauses: list[float]) -> None:
@@ -223,20 +184,6 @@ def test_rate_is_kept_between_two_hooks(connect_video: Callable[..., None], paus
 
 
 class TestSpentQuotaOfVideos:
-    def test_spent_quota_stops_other_hooks_without_a_request(self, connect_video: Callable[..., None]) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http(VIDEO_SPENT, 403), seen=seen)) as server:
-            connect_video(server.base, **FAST)
-            with pytest.raises(QuotaExceededError, match="answered GET"):
-                carry_out("list_subscriptions", mine=True)
-            until = r"used up until \d{4}-\d\d-\d\d 0[78]:00 UTC, so "
-            with pytest.raises(QuotaExceededError, match=f"{until}GET /v3/subscriptions was not sent") as caught:
-                carry_out("iter_subscriptions", channel_id="UC-1")
-            with pytest.raises(QuotaExceededError, match=f"{until}POST /v3/activities was not sent"):
-                carry_out("post_bulletin", "Hello")
-        assert len(seen) == 1
-        assert 0 < (caught.value.retry_after or 0) < 26 * 3600
-
     def test_the_button_asks_all_the_same_and_lets_all_go_on_when_the_service_answers(
         self, connect_video: Callable[..., None], requests_mock: requests_mock.Mocker
     ) -> None:

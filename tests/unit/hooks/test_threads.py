@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_loop_thread, in_thread, to_its_end
+from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http.stop import Stop
 
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
@@ -62,29 +60,6 @@ async def test_action_that_is_cancelled_often_before_a_thread_is_free_is_done_on
         await running
     await others
     assert done == ["written", "by a user"]
-
-
-class TestImporting:
-    async def test_module_that_another_thread_is_still_importing_is_waited_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It stands in sys.modules by then: an import of it on the event loop would block the loop."""
-        monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / "imported_slowly.py").write_text(
-            "import sys\nsys.began.set()\nsys.may_end.wait(240)\nready = True\n"
-        )
-        began, may_end = threading.Event(), threading.Event()
-        monkeypatch.setattr(sys, "began", began, raising=False)
-        monkeypatch.setattr(sys, "may_end", may_end, raising=False)
-        first = asyncio.ensure_future(import_in_thread("imported_slowly"))
-        assert await asyncio.to_thread(began.wait, 240)
-        assert "imported_slowly" in sys.modules
-        second = asyncio.ensure_future(import_in_thread("imported_slowly"))
-        await asyncio.sleep(0.01)
-        assert not second.done()
-        may_end.set()
-        await asyncio.gather(first, second)
-        assert sys.modules["imported_slowly"].ready
 
 
 class TestLoopThread:

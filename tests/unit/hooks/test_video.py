@@ -6,27 +6,23 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import requests
 from airflow.sdk import Connection
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.call_flows import on_a_loop
-from tests.unit.hooks.video_hook import BASE, REFRESH, TOKEN_URL, carry_out, http
+from tests.unit.hooks.video_hook import BASE, REFRESH, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.video_platform import KEY, error, page
 
 if TYPE_CHECKING:
-    from requests_mock import Mocker
-
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.models import SubscriptionPage
     from tests.unit.loopback import Peer
@@ -105,21 +101,6 @@ class TestListing:
 
 
 class TestWaiting:
-    def test_a_temporary_failure_is_waited_out_and_told_of(
-        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        slept: list[float] = []
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", slept.append)
-        lines = log_lines(monkeypatch, VideoPlatformHook)
-        replies = [http({}, 503, retry_after="1"), http({}, 503, retry_after="7"), http(page(1))]
-        with Loopback(answering(*replies)) as server:
-            connect_video(server.base, max_attempts=5)
-            assert len(carry_out("list_subscriptions", mine=True).items) == 1
-        assert slept == [1.0, 7.0]
-        # A pause that is hardly noticed is not worth a line.
-        assert len(lines) == 1
-        assert lines[0].startswith("INFO: Waiting 7.0 s: ServiceUnavailableError, try 3: The video platform")
-
     @pytest.mark.parametrize("is_on_loop", [False, True])
     def test_waits_for_the_same_reason_are_told_of_now_and_then(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, *, is_on_loop: bool
@@ -194,40 +175,8 @@ class TestOnTheEventLoop:
         with pytest.raises(asyncio.CancelledError):
             await fetching
 
-    async def test_stream_left_half_way_asks_for_no_other_page(self, connect_video: Callable[..., None]) -> None:
-        seen: list[bytes] = []
-        with Loopback(answering(http(page(1, next_token="T1")), http(page(2)), seen=seen)) as server:
-            connect_video(server.base)
-            with VideoPlatformHook() as hook:
-                client = (await hook.aservice()).client
-                pages = hook.astream(list_pages(client.ask, Listing(SubscriptionQuery(mine=True))))
-                assert [item["id"] for item in (await anext(pages)).fresh] == ["sub-1"]
-                await pages.aclose()
-                assert [item async for item in pages] == []
-        assert len(seen) == 1
-
 
 class TestTokens:
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            {"status_code": 404},
-            {"text": "<html>Sign in</html>"},
-            {"json": {"token": "t"}},
-            {"exc": requests.ConnectTimeout("refused")},
-        ],
-        ids=["404", "web page", "no token", "no connection"],
-    )
-    def test_token_url_that_is_another_address_is_named_in_the_advice(
-        self, connect_video: Callable[..., None], requests_mock: Mocker, answer: dict[str, Any]
-    ) -> None:
-        connect_video(**REFRESH)
-        requests_mock.post(TOKEN_URL, **answer)
-        with pytest.raises(MediaOpsError, match="Check token_url in the connection") as caught:
-            VideoPlatformHook().list_subscriptions(channel_id="UC1")
-        assert "base address" not in caught.value.message
-        assert "host and port" not in caught.value.message
-
     def test_every_secret_is_masked_before_it_is_sent(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:

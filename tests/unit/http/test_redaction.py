@@ -158,6 +158,7 @@ def test_all_secrets_that_are_not_too_short_and_nothing_else_is_struck_out(
     assert redacted(text, secrets) == shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -50,7 +50,7 @@ def test_a_byte_order_mark_does_no_harm() -> None:
         (b'{"a": "\xff"}', "is not valid JSON"),
         (b"[" * 100_000, "is not valid JSON"),
         (b"[1]", "is a JSON list"),
-        (b'{"a": [1, 1e999]}', "holds a number that is too large: 1e999."),
+        (b'{"a": [1, 1e999]}', r"is not valid JSON .* \(it holds a number that is too large: 1e999\)\."),
         (b"null", "is a JSON NoneType"),
     ],
 )

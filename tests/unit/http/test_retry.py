@@ -68,6 +68,7 @@ def test_a_date_is_measured_against_the_replys_own_date() -> None:
 DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\d+:\d+ .{0,8}\Z")
 
 
+@pytest.mark.long
 @given(value=st.text() | DATE_LIKE, date=st.text() | DATE_LIKE)
 @example(value="0 MAY 0 0:10000000000 0", date="")
 def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> None:

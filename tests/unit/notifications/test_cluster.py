@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.hooks.metrics import use_airflow_metrics
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from tests.callback_contexts import RUN_ID, of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
@@ -72,8 +72,7 @@ class TestAsCallback:
         self, cluster: requests_mock.Mocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         counts: list[str] = []
-        use_airflow_metrics()
-        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        monkeypatch.setattr(metrics, "_stats", SimpleNamespace(incr=lambda name, _: counts.append(name)))
         CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt", formats="txt")(of_a_task())
         paths = [request.path for request in cluster.request_history]
         assert paths == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
@@ -82,9 +81,9 @@ class TestAsCallback:
         cluster.get(f"{BASE}/_nodes/hot_threads", status_code=503, text="")
         CaptureHotThreadsNotifier()({})
         assert [name for name in counts if "captures" in name] == [
-            "cluster.captures.kept",
-            "cluster.captures.kept",
-            "cluster.captures.failed",
+            "mediaops.cluster.captures.kept",
+            "mediaops.cluster.captures.kept",
+            "mediaops.cluster.captures.failed",
         ]
 
     @pytest.mark.usefixtures("cluster")

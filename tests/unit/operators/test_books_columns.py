@@ -169,6 +169,7 @@ class TestChoice:
 
         assert kept_of(tmp_path / "books.jsonl") == [{"price": None}, {"price": 2}]
 
+    @pytest.mark.long
     def test_table_of_too_many_columns_raises_before_the_first_request(self, tmp_path: Path, database: Mocker) -> None:
         source = source_of(
             tmp_path, "list.jsonl", "".join(f'{{"isbn": "{CRIME}", "key {n}": 1}}\n' for n in range(1_001))

@@ -12,7 +12,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.storage.source_list import ListSource
+from airflow_provider_mediaops.storage.source_list import find_files, version_of
 from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.airflow_names import TaskDeferred
@@ -261,7 +261,7 @@ class TestDeferred:
         assert CRIME not in json.dumps(trigger.serialize()[1])
         listed = [json.loads(line)["isbn"] for line in ObjectStoragePath(plan["source"][0]).read_text().splitlines()]
         assert listed == list(LIST)
-        assert plan["version"] == ListSource(plan["source"]).version()
+        assert plan["version"] == version_of(find_files(plan["source"]))
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
     def test_the_summary_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
@@ -280,4 +280,4 @@ class TestDeferred:
 
         listed = ObjectStoragePath(today.work["source"][0]).read_text().splitlines()
         assert [json.loads(line)["isbn"] for line in listed] == list(LIST)
-        assert today.work["version"] == ListSource(today.work["source"]).version()
+        assert today.work["version"] == version_of(find_files(today.work["source"]))

@@ -20,8 +20,7 @@ from tests.unit.operators.enrichment import asked_since, context, dataset, enric
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 from tests.unit.operators.forms import in_triggerer
 from tests.unit.permanent import permanent
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
     from requests_mock import Mocker
@@ -67,6 +66,7 @@ class TestDamage:
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
 
+    @pytest.mark.long
     def test_in_the_triggerer_too(self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
         damaged = with_damaged_pages(tmp_path)
         asked_since(database)
@@ -78,24 +78,6 @@ class TestDamage:
             in_triggerer(deferring, context("deferred"))
 
         assert not database.called
-
-    @pytest.mark.parametrize("format", FORMATS)
-    def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(
-        self, tmp_path: Path, format: Any
-    ) -> None:
-        old = dataset(tmp_path / "old.jsonl", row(CRIME))
-        file = Path(enrich(tmp_path / f"books.{format}", isbns=[CRIME], reuse=old)["path"])
-        before = EarlierDataset.at(str(file), format)
-        file.write_bytes(b"\0\n")
-
-        with pytest.raises(
-            OSError, match=f"^.*reuse {file} was replaced while it was read; the next attempt"
-        ) as caught:
-            list(before.rows())
-
-        assert caught.value.errno == errno.ESTALE
-        with pytest.raises(InvalidArgumentError, match=f"not a whole dataset of EnrichIsbnsOperator. {file}"):
-            list(EarlierDataset.at(str(file), format).rows())
 
 
 class TestAStoreThatFails:
@@ -209,7 +191,7 @@ class TestBadInput:
                 path.mkdir()
             isbns = {"isbns": [CRIME]} if argument == "reuse" else {}
 
-            with pytest.raises(permanent(InvalidArgumentError), match=f"^{argument} {path} is {kind}, not a file"):
+            with pytest.raises(permanent(InvalidArgumentError), match=f"^{argument} .*{path} is {kind}, not a file"):
                 enrich(tmp_path / "new.jsonl", **{argument: path}, **isbns)
 
         assert not database.called

@@ -186,7 +186,6 @@ class TestExport:
             ({"page_size": 51}, "page_size is a whole number, 1 to 50"),
             ({"if_changed": "perhaps"}, "if_changed is True or False"),
             ({"mine": False, "channel_id": "{{ x }}", "ids": []}, "ids needs at least one entry"),
-            ({"destination": "{{ run_id }}/subs.xml"}, "ends in none of"),
             ({"destination": "{{ run_id }}", "format": "xml"}, "format is one of"),
             ({"mine": False, "channel_id": "{{ channel }}", "order": "newest"}, "order is alphabetical"),
             ({"mine": False, "ids": ["{{ id }}"], "part": ["subscriberSnippet"]}, "part knows"),

@@ -11,7 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.unit.plugin.airflow_world import LIST_URL, START, text
-from tests.unit.storage.attached import attached
+from tests.unit.storage.fake_store import attached
 
 if TYPE_CHECKING:
     from tests.unit.plugin.airflow_world import World

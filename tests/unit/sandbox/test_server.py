@@ -83,6 +83,7 @@ def test_a_connection_is_dropped_before_or_after_the_work(
     assert post_bulletin(client).status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_prints_the_connections_and_runs_until_it_is_stopped(stop: signal.Signals) -> None:
     command = [*COMMAND, "--subscriptions", "3", "--video-auth", "api_key"]
@@ -136,6 +137,7 @@ def test_the_command_says_that_the_port_is_taken(server: SandboxServer, capsys: 
     assert "Choose another --port" in shown.err
 
 
+@pytest.mark.long
 def test_sandbox_stands_apart_from_the_provider_and_its_clients() -> None:
     program = (
         "import sys, airflow_provider_mediaops.sandbox.__main__; "

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 from tests.unit.storage.places import Place, local_place, store_place
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 #: The calls that change an open file, and a path.
-OPEN_FILES = ("pwrite", "ftruncate", "fsync", "fdatasync")
+OPEN_FILES = ("pwrite", "ftruncate", "fsync")
 PATHS = ("replace", "unlink")
 
 

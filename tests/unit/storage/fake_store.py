@@ -5,15 +5,21 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from airflow.sdk.io import attach
+from airflow.sdk.io.store import _STORE_CACHE
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 #: ``conditions``: it checks them, as S3 does. ``ignores``: its client sends them, and it does not check. ``creation``:
 #: it checks only whether there is an object. ``refuses``: it replies that it knows none. ``none``: its client has none.
 Kind = Literal["conditions", "ignores", "creation", "refuses", "none"]
+
+
+StoreT = TypeVar("StoreT", bound=MemoryFileSystem)
 
 
 class ClientError(Exception):
@@ -158,7 +164,8 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
         self.on_request("ls", path)
         found = super().ls(path, detail=True, **options)
-        return [self._described(info["name"]) if info["name"] in self.store else info for info in found]
+        infos = [self._described(info["name"]) if info["name"] in self.store else info for info in found]
+        return infos if detail else [info["name"] for info in infos]
 
     def find(self, path: str, maxdepth: int | None = None, detail: bool = False, **options: Any) -> Any:  # noqa: FBT001, FBT002
         self.on_request("find", path)
@@ -221,3 +228,13 @@ def store_of(kind: Kind) -> FakeStore:
     store = FakeStore(conditional=kind != "none")
     store.conditional, store.refuses_conditions = kind == "conditions", kind == "refuses"
     return store
+
+
+@contextmanager
+def attached(store: StoreT, conn_id: str) -> Iterator[StoreT]:
+    """Attach a store as ``memory://conn_id@…`` until the block ends."""
+    attach("memory", conn_id, fs=store)
+    try:
+        yield store
+    finally:
+        _STORE_CACHE.pop(f"memory-{conn_id}", None)

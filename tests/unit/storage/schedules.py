@@ -28,11 +28,11 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage import backend, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Claim, Version, backend_of, claims_in
-from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+from airflow_provider_mediaops.storage.backend import Version, claims_in
+from airflow_provider_mediaops.storage.dataset import Dataset, Staging, backend_of
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FlatView
-from airflow_provider_mediaops.storage.log import ClaimLog, over_below, read_logs
+from airflow_provider_mediaops.storage.log import read_history
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.storage.dying import DeathError
@@ -92,8 +92,6 @@ class _PacedOs:
 
     def fsync(self, descriptor: int) -> None:
         """Sync nothing: no power fails here."""
-
-    fdatasync = fsync
 
     def listdir(self, path: Any) -> list[str]:
         pause(f"list {Path(path).name}")
@@ -453,12 +451,6 @@ class World:
         with self.backend() as backend:
             return backend.names(owner.folder)
 
-    @contextmanager
-    def logs(self, owner: Owner) -> Iterator[dict[Claim, ClaimLog]]:
-        """Read the logs of an owner."""
-        with self.backend() as backend:
-            yield read_logs(backend, owner.folder, backend.names(owner.folder))
-
     def by(self, name: str) -> Attempt:
         return next(each for each in self.everybody if each.name == name)
 
@@ -633,17 +625,14 @@ class World:
     def _left(self, owner: Owner, plan: Plan) -> tuple[int, bool, bool]:
         """Return how many pages are not in the log, whether the task has published, and whether a log is over."""
         pages = len(plan.pages)
-        with self.logs(owner) as logs:
-            over = over_below(logs)
-            above = over is None or any(claim > over.claim for claim in logs)
-            last = over.last if over else None
-            if last and not above and last["turn"] == owner.turn:
+        with self.backend() as backend:
+            history = read_history(backend, owner.folder, backend.names(owner.folder))
+            if history.summary(owner.turn) is not None:
                 return 0, True, True
             top = max(claims_in(self.names(owner)), default=None)
-            log = logs.get(top) if top else None
-            frames = [log.frame(number) for number in range(len(log.starts))] if log else []
-            states = [frame.value() for frame in frames if frame.kind == "rows"]
-        return pages - (max(states, default=0) if above else 0), False, over is not None
+            frames = [frame for log in history.newer if log.claim == top for frame in log.frames()]
+            states = [frame.value() for frame in frames if frame.header.kind == "rows"]
+        return pages - max(states, default=0), False, history.last is not None
 
 
 def _link(source: str, target: str) -> None:

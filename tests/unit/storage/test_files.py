@@ -80,7 +80,7 @@ def test_nobody_else_reads_a_private_file_while_it_is_replaced(tmp_path: Path, m
 
 def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.txt").write_bytes(b"older")
-    monkeypatch.setattr(os, "fdatasync", lambda _: os.write(-1, b""))
+    monkeypatch.setattr(os, "fsync", lambda _: os.write(-1, b""))
 
     with pytest.raises(OSError, match=r"c\.txt cannot be written: Bad file descriptor"):
         write_whole(local(tmp_path / "c.txt"), b"newer")

@@ -60,7 +60,7 @@ class TestPowerFailure:
         now, syncs = [100.0], list[float]()
         monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: now[0]))
         with here.dataset().staging(owner()) as staging:
-            monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append(now[0]))
+            monkeypatch.setattr(os, "fsync", lambda _: syncs.append(now[0]))
             for _ in range(40):
                 staging.commit(rows(0), None)
                 now[0] += 0.5
@@ -80,7 +80,6 @@ class TestPowerFailure:
             steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().suffix or 'log'}")
 
         monkeypatch.setattr(os, "fsync", sync)
-        monkeypatch.setattr(os, "fdatasync", sync)
         monkeypatch.setattr(Path, "replace", replace)
         with here.dataset().staging(owner()) as staging:
             staging.commit(rows(0), None)

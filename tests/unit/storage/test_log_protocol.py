@@ -102,6 +102,7 @@ def test_a_task_killed_after_any_operation_is_finished_by_its_retry(kind: str, p
             world.close()
 
 
+@pytest.mark.long
 @places
 def test_an_attempt_with_a_newer_one_beside_it_finishes_one_write_at_most(kind: str) -> None:
     writes = ("replace", "create 0001-") if kind == "disk" else ("pipe_file", "put_object", "rm_file")
@@ -281,6 +282,7 @@ def test_frames_below_the_last_one_are_over(kind: str, world: World) -> None:
     assert len(world.history) == before
 
 
+@pytest.mark.long
 @places
 def test_a_cleared_task_that_dies_resumes_its_own_pages_only(kind: str) -> None:
     plan, seen = Plan(fresh=True), set[int]()

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from airflow.sdk.io import attach
-from fsspec import filesystem
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage import mapped_tasks
@@ -18,6 +16,8 @@ from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
+
+    from tests.unit.storage.conftest import Store
 
 
 def owner(index: int, *, run: str = "r1", task: str = "t", clears: int = 0, start: str = "10:00") -> Owner:
@@ -28,8 +28,8 @@ def owner(index: int, *, run: str = "r1", task: str = "t", clears: int = 0, star
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "local":
         return str(tmp_path / "hot")
-    attach("memory", "mapped", fs=filesystem("memory"))
-    return f"memory://mapped@{tmp_path.name}/hot"
+    request.getfixturevalue("store")
+    return "memory://shelf@bucket/hot"
 
 
 def claim(file: str, by: Owner) -> None:
@@ -46,22 +46,15 @@ def test_the_second_of_two_map_indexes_is_refused_with_the_correction(file: str)
 
 
 def test_second_map_index_is_refused_by_a_client_that_has_listed_the_folder_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As s3fs does, which keeps what it has listed until it is told to forget."""
-    memory = filesystem("memory")
-    attach("memory", "mapped", fs=memory)
-    file = f"memory://mapped@{tmp_path.name}/hot"
-    listed: dict[str, list[str]] = {}
-    ls = memory.ls
-    monkeypatch.setattr(memory, "invalidate_cache", listed.clear)
-    monkeypatch.setattr(memory, "ls", lambda path, **options: listed.setdefault(path, ls(path, **options)))
-    claim(file, owner(0))
-    (folder,) = listed
-    listed[folder] = []
+    claim("memory://shelf@bucket/hot", owner(0))
+    real, cached = store.ls, [list[str]()]
+    monkeypatch.setattr(store, "ls", lambda path, **options: cached[0] if cached else real(path, **options))
+    monkeypatch.setattr(store, "invalidate_cache", cached.clear)
 
     with pytest.raises(PermanentError, match="is the capture of d/r1/t/0"):
-        claim(file, owner(1))
+        claim("memory://shelf@bucket/hot", owner(1))
 
 
 @pytest.mark.parametrize(
@@ -80,21 +73,10 @@ def test_retry_another_run_task_or_clear_may_replace_it(file: str, later: Owner)
     claim(file, later)
 
 
-def test_files_of_their_own_are_no_conflict_however_long_their_names(file: str) -> None:
-    for index in range(12):
-        claim(f"{file}-{'x' * 200}-{index}", owner(index))
-
-
 def test_a_task_that_is_not_mapped_leaves_no_record(tmp_path: Path) -> None:
     claim(str(tmp_path / "hot"), owner(-1))
     claim(str(tmp_path / "hot"), Owner("no task (0123)", ""))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_later_run_leaves_one_record_an_index(tmp_path: Path) -> None:
-    for run in ("r1", "r2", "r3"):
-        claim(str(tmp_path / "hot"), owner(0, run=run))
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["0"]
 
 
 @pytest.mark.parametrize(

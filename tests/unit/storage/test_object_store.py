@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationReplacedError
-from airflow_provider_mediaops.storage import object_store
-from airflow_provider_mediaops.storage.files import content_tag
+from airflow_provider_mediaops.storage import log, object_store
 from airflow_provider_mediaops.storage.object_store import StoreBackend
-from airflow_provider_mediaops.storage.scratch import NewFile
+from airflow_provider_mediaops.storage.scratch import ScratchFile
 from tests.unit.storage.dying import DeathError
 from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
@@ -25,27 +25,22 @@ def segments(place: Place) -> list[str]:
 
 class TestCommits:
     def test_they_are_held_back_and_an_error_loses_none(self, bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(StoreBackend, "hold_seconds", 1000.0)
-        monkeypatch.setattr(StoreBackend, "hold_bytes", 1000)
+        now = [100.0]
+        monkeypatch.setattr(log, "time", SimpleNamespace(monotonic=lambda: now[0]))
         with stopped(), bucket.dataset().staging(owner()) as staging:
-            for number in range(100):
+            for number in range(51):
                 staging.commit(rows(number, 1), number)
-            assert 0 < len(segments(bucket)) < 5
+                now[0] += 0.25
+            assert len(segments(bucket)) == 2  # of five seconds each
+            monkeypatch.setattr(StoreBackend, "hold_bytes", 500)
+            for number in range(51, 100):
+                staging.commit(rows(number, 1), number)
+            assert 2 < len(segments(bucket)) < 8  # of 500 bytes each
             assert staging.rows == 100
             raise StoppedError
 
         assert attempt(bucket.dataset(), owner()).summary["rows"] == 100
         assert bucket.lines() == rows(0, 100)
-
-    def test_they_are_held_back_for_five_seconds_at_most(self, bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        now = [100.0]
-        monkeypatch.setattr("airflow_provider_mediaops.storage.log.time.monotonic", lambda: now[0])
-        with stopped(), bucket.dataset().staging(owner()) as staging:
-            for number in range(13):
-                staging.commit(rows(number, 1), number)
-                now[0] += 1
-            assert len(segments(bucket)) == 2
-            raise StoppedError
 
     def test_a_death_loses_those_that_are_held_back_and_no_other(self, bucket: Place, store: Store) -> None:
         def die(_name: str, _path: str) -> None:
@@ -116,10 +111,25 @@ class TestCommits:
 
         store.cat_ranges = cat_ranges
         assert attempt(bucket.dataset(), owner(), stop=True).rows == 230
-        assert batches[-3:] == [100, 100, 30]
+        assert batches[-8:] == [*[32] * 7, 6]
         attempt(bucket.dataset(), owner())
         assert bucket.lines() == rows(0, 230)
         assert bucket.is_settled()
+
+    def test_a_segment_that_cannot_be_read_ends_the_attempt_and_counts_for_the_next(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempt(bucket.dataset(), owner(), rows(0), stop=True)
+
+        def refuse(_name: str, path: str) -> None:
+            if path.endswith("-000000"):
+                raise ConnectionError("the network is gone for a moment")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "on_request", refuse)
+            with pytest.raises(OSError, match=r"d\.jsonl cannot be read: the network is gone"):
+                bucket.dataset().staging(owner()).__enter__()
+        assert attempt(bucket.dataset(), owner(), stop=True).rows == 2
 
     def test_a_name_with_characters_of_patterns(self, bucket: Place, store: Store) -> None:
         store.pipe_file(f"/bucket/top/.1.jsonl.staging/{owner().folder}/0001-00000000", b"")
@@ -150,7 +160,7 @@ class TestLargeFiles:
     @pytest.fixture(autouse=True)
     def small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(object_store, "_PART_BYTES", 1000)
-        monkeypatch.setattr(object_store, "_MAX_BYTES", 1500)
+        monkeypatch.setattr(object_store, "_BLOCK_BYTES", 1500)
 
     def test_large_file_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
         long = [{"id": "x" * 5000, "n": 1}]
@@ -189,48 +199,33 @@ class StandIn:
         return {"etag": '"v2"'}
 
     def call(self, method: str, url: str, data: Any, **fields: Any) -> dict[str, str]:
-        self.sent = {"method": method, "url": url, "content": data.read(), **fields}
+        self.sent = {"path": f"{method} {url}", "content": data.read(), **fields}
         data.close()
         data.seek(0)
-        return {"generation": "v2"}
+        return {"etag": "CJ8=", "generation": "v2"}
 
     def split_path(self, path: str) -> tuple[str, str, None]:
         bucket, _, key = path.partition("/")
         return bucket, key, None
 
 
-def written(client: StandIn, new: NewFile, tag: str | None) -> str:
-    """Write a file by a client; return the version that is read from its reply."""
+GOOGLE = {"path": "POST https://host/upload/storage/v1/b/bucket/o", "uploadType": "media", "name": "d.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version", "sent"),
+    [
+        ("gs", None, {**GOOGLE, "ifGenerationMatch": "0", "json_out": True}),
+        ("gs", "v1", {**GOOGLE, "ifGenerationMatch": "v1", "json_out": True}),
+        ("abfs", None, {"path": "bucket/d.jsonl", "mode": "create"}),
+    ],
+)
+def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
+    protocol: str, version: str | None, sent: dict[str, Any]
+) -> None:
+    client = StandIn(protocol)
     write = object_store.conditional_write(client)
-    assert write
-    return write("bucket/d.jsonl", new, tag)
-
-
-class TestConditions:
-    @pytest.fixture
-    def new(self, tmp_path: Any) -> NewFile:
-        descriptor = os.open(tmp_path / "new", os.O_RDWR | os.O_CREAT)
-        os.pwrite(descriptor, b"content", 0)
-        return NewFile(descriptor)
-
-    @pytest.mark.parametrize(("tag", "sent"), [(None, "0"), ("v1", "v1")])
-    def test_google_is_sent_the_generation(self, new: NewFile, tag: str | None, sent: str) -> None:
-        client = StandIn("gs")
-        assert written(client, new, tag) == "v2"
-        assert client.sent == {
-            "method": "POST",
-            "url": "https://host/upload/storage/v1/b/bucket/o",
-            "uploadType": "media",
-            "name": "d.jsonl",
-            "ifGenerationMatch": sent,
-            "json_out": True,
-            "content": b"content",
-        }
-
-    def test_azure_is_told_to_create(self, new: NewFile) -> None:
-        client = StandIn("abfs")
-        assert written(client, new, None) == '"v2"'
-        assert client.sent == {"path": "bucket/d.jsonl", "content": b"content", "mode": "create"}
-
-    def test_of_google_the_generation_is_the_version(self) -> None:
-        assert content_tag({"etag": "CJ8=", "generation": "17", "md5Hash": "x"}) == "17"
+    with closing(ScratchFile()) as new:
+        new.append(b"content")
+        assert write("bucket/d.jsonl", new, version) == "v2"
+    assert client.sent == {**sent, "content": b"content"}

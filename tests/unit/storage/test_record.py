@@ -17,8 +17,7 @@ from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, refused
+from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached, refused
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
@@ -122,10 +121,10 @@ def test_version_that_another_client_has_written_is_read_although_this_one_cache
 
 
 class TestAStoreThatDoesNotCheck:
-    def test_client_without_conditions_is_refused_before_anything_is_written(self, store: Store) -> None:
+    def test_client_without_conditions_is_refused_and_nothing_is_written(self, store: Store) -> None:
         store.check_conditions(conditional=False)
         with pytest.raises(PermanentError, match=r"record cannot be kept: .* Choose a folder on S3"):
-            record_at(STORED)
+            record_at(STORED).replace(ONE, NOTHING)
         assert store.names == []
 
     def test_server_that_ignores_conditions_is_refused_also_after_the_record_was_withdrawn(self, store: Store) -> None:
@@ -163,6 +162,7 @@ class TestOnTheDisk:
     def test_version_that_is_no_file_of_ours_is_neither_read_nor_replaced(self, tmp_path: Path, trick: str) -> None:
         record = record_at(str(tmp_path))
         outside, version = tmp_path / "outside", tmp_path / "record" / "0001.json"
+        version.parent.mkdir(mode=0o700)
         if trick == "link":
             outside.write_bytes(b"precious")
         if "link" in trick:

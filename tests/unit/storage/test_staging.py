@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,42 +236,6 @@ class TestPublished:
         assert attempt(place.dataset(), owner(), rows(5)).summary["rows"] == 2
         assert place.lines() == rows(5)
 
-    def test_a_log_that_somebody_has_damaged_counts_up_to_there(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-        for name in place.staged():
-            content = place.read(f".d.jsonl.staging/{owner().folder}/{name}")
-            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content.replace(b'"n":0', b'"n":7'))
-        place.write(f".d.jsonl.staging/{owner().folder}/note.txt", b"?")
-
-        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
-        assert place.lines() == rows(5)
-
-    @pytest.mark.parametrize(
-        "before",
-        [
-            [2, "bbbbbbbb", 0],
-            [1, "aaaaaaaa", 0],
-            [1, "aaaaaaaa", -1],
-            [1, "cccccccc", 0],
-            [1, 2, 3],
-            [1],
-            {"a": 1},
-            "frame",
-        ],
-        ids=str,
-    )
-    def test_planted_frames_that_lead_nowhere_do_not_count(self, place: Place, before: object) -> None:
-        attempt(place.dataset(), owner(), stop=True)
-        for claim, its in (("0001-aaaaaaaa", before), ("0002-bbbbbbbb", [1, "aaaaaaaa", 0])):
-            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": its}
-            text = json.dumps(header).encode()
-            name = claim if place.prefix.startswith("/") else f"{claim}-000000"
-            content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
-            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
-
-        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
-        assert place.lines() == rows(5)
-
     def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0), stop=True)
         [name] = [each for each in place.staged() if place.read(f".d.jsonl.staging/{owner().folder}/{each}")]
@@ -330,12 +293,6 @@ class TestChanges:
 
         assert pair(place) == (OLD, "2 records")
         assert (summary["changed"], summary["changes"]) == (False, None)
-
-    def test_the_replaced_records_are_those_of_the_version_before(self, both: Place) -> None:
-        with both.dataset().staging(owner()) as staging:
-            assert staging.replaced is not None
-            assert staging.replaced.owner.task == "older/run/task/-1"
-            assert list(map(json.loads, staging.replaced_records())) == OLD
 
     def test_lines_of_several_commits_and_attempts_are_found_by_their_place(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0, 3), [], rows(3, 1), stop=True)

@@ -37,6 +37,7 @@ def test_a_destination_that_cannot_be_written_is_reported(platform: Platform, tm
 
 
 class TestEventLoop:
+    @pytest.mark.long
     @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
     async def test_trigger_that_is_cancelled_again_and_again_waits_for_what_is_half_written(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -50,6 +51,7 @@ class TestEventLoop:
         assert (step.done[0], step.done[-1]) == (method, "close")
         assert is_free(tmp_path)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("method", ["__init__", "append", "publish"])
     def test_trigger_whose_triggerer_ends_waits_for_what_is_half_written(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str

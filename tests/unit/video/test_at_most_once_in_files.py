@@ -29,9 +29,8 @@ from airflow_provider_mediaops.video.at_most_once import (
     folder_name,
     journal_record,
 )
-from tests.unit.storage.attached import attached
 from tests.unit.storage.dying import DeathError
-from tests.unit.storage.fake_store import CreationOnly, FakeStore
+from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached
 from tests.unit.video.delivering import ACTIVITY, posting, reply
 from tests.unit.video_platform import error
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +79,7 @@ def test_the_older_version_and_the_changes_make_the_newer_one(old: list[Record],
     ]
 
 
+@pytest.mark.long
 @given(VERSION, st.randoms())
 def test_nothing_changes_if_only_the_order_does(version: list[Record], chance: Any) -> None:
     shuffled = list(version)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -13,11 +14,22 @@ from airflow_provider_mediaops.books.batch.options import EarlierLookup, Request
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
-from tests.unit.book_database import found, limit_404, replied
-from tests.unit.books.batch.scripted import ISBNS as FEW
-from tests.unit.books.batch.scripted import OUTCOMES, Batch
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import DOWN, ISBNS, Service, batch_of, follow, looked_up, statuses
 from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Response
+
+FEW = ISBNS[:12]
+REPLIES = {
+    "down": DOWN,
+    "refused": replied({}, 400),
+    "clear": no_such_book(),
+    "limit": limit_404(),
+    "foreign": replied({"message": "no Route matched with those values"}, 404),
+}
 
 
 class Known:
@@ -53,10 +65,12 @@ class TestBound:
 
         assert len(service.asked) + sum(map(len, service.batches)) <= limit
 
+    @pytest.mark.long
     @given(
         rows=st.lists(st.sampled_from([*FEW, "x", f"ISBN {FEW[0]}"]), max_size=30),
         known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),
-        outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=80),
+        script=st.lists(st.sampled_from(["found", "too much", "in part", *REPLIES]), max_size=80).map(iter),
+        latency=st.dictionaries(st.sampled_from(FEW), st.sampled_from([0.3, 3.0, 30.0])),
         limit=st.integers(0, 15) | st.just(float("inf")),
         bulk_size=st.sampled_from([1, 4]),
         window=st.integers(1, 12),
@@ -66,29 +80,56 @@ class TestBound:
         *,
         rows: list[str],
         known: dict[str, tuple[bool, bool]],
-        outcomes: list[str],
+        script: Iterator[str],
+        latency: dict[str, float],
         limit: float,
         bulk_size: int,
         window: int,
     ) -> None:
-        options = {"window": window, "bulk_size": bulk_size, "earlier": Known(known), "budget": RequestBudget(limit)}
-        batch = Batch(rows, ahead=5, **options)
-        batch.run(outcomes)
+        handed_out: set[str] = set()
 
-        assert batch.held.sent <= limit
-        texts, statuses = [text for text, _ in batch.taken], [status for _, status in batch.taken]
-        assert "not_found" not in statuses or batch.any_found
-        assert [status == "invalid" for status in statuses] == [text == "x" for text in texts]
-        if batch.held.wrong:
+        def answer(isbn13: str) -> Response:
+            reply = REPLIES.get(next(script, "found"))
+            handed_out.update([] if reply else [isbn13])
+            return reply or found(isbn13)
+
+        def many(isbns: list[str]) -> Response:
+            outcome = next(script, "found")
+            if outcome == "too much":
+                return replied({}, 500)
+            if outcome in ("down", "refused"):
+                return REPLIES[outcome]
+            there = {"clear": isbns[:1], "limit": [], "foreign": [], "in part": isbns[:1]}.get(outcome, isbns)
+            handed_out.update(there)
+            return replied({"data": [{"isbn13": isbn13} for isbn13 in there], "requested": len(isbns)})
+
+        service, updates = Service(answer, latency, many), list[BatchUpdate]()
+        options: dict[str, Any] = {"window": window, "bulk_size": bulk_size, "earlier": Known(known)}
+        batch = batch_of(
+            service,
+            map(IsbnRow.of, rows),
+            ahead=5,
+            budget=RequestBudget(limit),
+            retry_after=(10.0,),
+            rate=50.0,
+            **options,
+        )
+        wrong = False
+        try:
+            in_virtual_time(asyncio.wait_for(follow(batch, updates), 10_000))
+        except InvalidConnectionError:
             # The canary is not there: what is undecided stays so for the next attempt.
-            assert texts == rows[: len(texts)]
-            return
-        assert batch.scheduler.is_over
-        assert texts == rows
-        assert batch.scheduler.rows.out_of_order() == []
-        assert "not_asked" not in [status for text, status in batch.taken if text in known or limit == float("inf")]
-        fresh = [status for text, status in batch.taken if known.get(text, (False,))[0]]
-        assert set(fresh) <= {"found"}
+            wrong = True
+
+        assert len(service.asked) + sum(map(len, service.batches)) <= limit
+        done = [lookup for update in updates for lookup in update.done]
+        assert [lookup.input for lookup in done] == (rows[: len(done)] if wrong else rows)
+        assert [lookup.status == "invalid" for lookup in done] == [lookup.input == "x" for lookup in done]
+        assert handed_out or "not_found" not in [lookup.status for lookup in done]
+        fresh = {lookup.status for lookup in done if known.get(lookup.input, (False,))[0]}
+        assert fresh <= {"found"}
+        unasked = {lookup.input for lookup in done if lookup.status == "not_asked"}
+        assert not (unasked & known.keys() if limit < float("inf") else unasked)
 
 
 def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
@@ -117,7 +158,14 @@ def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_
     assert [bool(row.cause) for row in rows] == [True, False, False, False, False]
 
 
-def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_left_out_with_it() -> None:
+@pytest.mark.parametrize(
+    ("requests", "others"),
+    [(3, "not_asked"), (99, "found")],
+    ids=["no request is left for the book", "the request for the book fails"],
+)
+def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_left_out_with_it(
+    requests: int, others: str
+) -> None:
     class Missing(Known):
         def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
             gone = {
@@ -125,9 +173,9 @@ def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_le
             }
             return {isbn13: EarlierLookup(lookup, *self.books[isbn13]) for isbn13, lookup in gone.items()}
 
-    service = Service(many=lambda _: replied({"data": []}))
-    earlier = Missing({ISBNS[0]: (False, True)})
+    service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn), many=lambda _: replied({"data": []}))
+    earlier, budget = Missing({ISBNS[0]: (False, True)}), RequestBudget(requests)
 
-    rows = statuses(service, ISBNS[:3], bulk_size=3, budget=RequestBudget(3), earlier=earlier)
+    rows = statuses(service, ISBNS[:3], bulk_size=3, retry_after=(), earlier=earlier, budget=budget)
 
-    assert [status for _, status in rows] == ["not_found", "not_asked", "not_asked"]
+    assert [status for _, status in rows] == ["not_found", others, others]

@@ -268,7 +268,7 @@ class TestTheNextAttempt:
     def test_doubted_words_are_doubted_on_if_they_are_of_the_same_address(
         self, words: Response, address: dict[str, str], status: str
     ) -> None:
-        known = {**doubts(), "undecided": {}, "disproved": ["foreign"], **address}
+        known = {**doubts(), "undecided": {}, "disproved": ["ForeignNotFoundError"], **address}
         service = Service(lambda isbn: words if isbn == B else found(isbn))
 
         assert statuses(service, [A, B, C], resume=ResumePoint(doubts=known))[1] == (B, status)

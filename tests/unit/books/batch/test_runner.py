@@ -97,6 +97,7 @@ class TestRows:
 
         assert in_virtual_time(seen()) == [(0, 1, True), (0, 2, True), (0, 3, True), (4, 0, True)]
 
+    @pytest.mark.long
     def test_many_of_them_are_told_of_now_and_then_only(self) -> None:
         async def seen() -> list[int]:
             service = Service(latency={ISBNS[0]: 20.0})

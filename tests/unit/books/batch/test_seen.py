@@ -33,23 +33,6 @@ def test_everything_is_given_back_as_it_was_however_long_ago() -> None:
     seen.close()
 
 
-def test_another_row_gets_it_with_its_own_text_and_without_a_request() -> None:
-    seen = SeenLookups()
-    seen.put(Lookup("978-…", ISBNS[0], "found", requests=3))
-
-    assert seen.get(ISBNS[0], "ISBN …") == Lookup("ISBN …", ISBNS[0], "found")
-
-
-def test_a_later_outcome_takes_the_place_of_an_earlier_one() -> None:
-    seen = SeenLookups()
-    later = Lookup("text", ISBNS[0], "found", book=Book({}))
-    for each in (lookup(0), lookup(1), later, lookup(1)):
-        seen.put(each)
-
-    assert seen.get(ISBNS[0], "text") == later
-    seen.close()
-
-
 def test_a_full_disk_is_told_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     fill_the_disk(monkeypatch)
     seen = SeenLookups()

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.call_flows import START, FakeClock, ReplayedReadings, pauses_of, replay, requests_of
+from tests.unit.call_flows import START, FakeClock, pauses_of, replay, replayed_readings, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Captured:
         policy = RetryPolicy(max_attempts=1)
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=clock.clock)
         log = lambda *logged: self.logged.append(logged)  # noqa: E731
-        readings = ReplayedReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic)
+        readings = replayed_readings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic)
         how = capture_when_hot(
             client.ask,
             plan,
@@ -164,10 +164,10 @@ class TestDetection:
 
     def test_capture_that_cannot_be_kept_counts_as_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         counts: list[str] = []
-        monkeypatch.setattr(metrics, "_sink", lambda _kind, name, _value: counts.append(name))
+        monkeypatch.setattr(metrics, "_stats", SimpleNamespace(incr=lambda name, _: counts.append(name)))
         with pytest.raises(OSError, match="disk full"):
             Captured(plan(), HOT, REPORT, shelf=Shelf(full=True))
-        assert [name for name in counts if name.startswith("cluster.captures")] == ["cluster.captures.failed"]
+        assert [name for name in counts if "captures" in name] == ["mediaops.cluster.captures.failed"]
 
     def test_hot_nodes_too_many_for_an_address_are_asked_for_as_the_task_names_them(self) -> None:
         names = [f"node-{number}." for number in range(300)]

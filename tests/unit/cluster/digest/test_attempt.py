@@ -130,6 +130,7 @@ class TestFindings:
 
 
 class TestEnds:
+    @pytest.mark.long
     def test_process_that_dies_at_any_step_is_followed_by_the_same_files(
         self, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

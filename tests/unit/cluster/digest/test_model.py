@@ -156,6 +156,7 @@ def test_a_cell_names_its_hottest_captures() -> None:
     ]
 
 
+@pytest.mark.long
 def test_hostile_captures_do_not_make_it_large() -> None:
     """No two captures share a frame, a pool or a stack, but for one frame that all have."""
     digest = Digest()

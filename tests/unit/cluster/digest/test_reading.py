@@ -17,8 +17,7 @@ from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSu
 from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
-from tests.unit.storage.attached import attached
-from tests.unit.storage.fake_store import FakeStore
+from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
@@ -255,6 +254,10 @@ def test_a_store_is_searched_likewise() -> None:
         ]
         assert captures[0].text is not None
         assert captures[0].text.read(3) == b"a.t"
+        store.pipe_file("/bucket/deep/d.txt.gz", b"\x1f\x8b\x08\x00????????")
+        assert captures[3].text is not None
+        with pytest.raises(NoReportError, match="gzip, but damaged"):
+            captures[3].text.read(100)
 
 
 def read_bytes(folder: Path, content: bytes, most: int, name: str = "a.txt.gz") -> bytes:

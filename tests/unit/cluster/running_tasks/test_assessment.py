@@ -197,6 +197,7 @@ class TestGroups:
         (group,) = assessed(sampling, report()).groups
         assert (group.index, group.requests) == ("logs-*", 2)
 
+    @pytest.mark.long
     def test_searches_with_thousands_of_indices_are_compared_in_a_moment(self) -> None:
         lists = [",".join(f"a-{number}-{name}" for name in range(5_000)) for number in range(20)]
         searches = [

@@ -58,6 +58,7 @@ def test_no_literal_is_left_wherever_the_query_is_cut(query: Any) -> None:
         assert shape.endswith("…") == (end < len(text))
 
 
+@pytest.mark.long
 @given(queries)
 def test_a_query_that_is_cut_after_its_end_has_the_same_shape(query: Any) -> None:
     text = json.dumps({"query": query})

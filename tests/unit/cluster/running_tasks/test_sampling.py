@@ -202,6 +202,7 @@ class TestRestraint:
             assert sampling.warnings
             assert SECRET not in str(sampling.warnings + sampling.remarks)
 
+    @pytest.mark.long
     def test_the_number_of_tasks_is_capped(self) -> None:
         many = [{"node": "n", "id": number, "action": "a"} for number in range(10_001)]
         sampling = Tour(list=replied(task_list(*many))).run()
@@ -381,6 +382,7 @@ def test_the_counters_of_an_index_are_those_of_its_shards() -> None:
     }
 
 
+@pytest.mark.long
 @given(json_objects)
 def test_any_object_is_read_without_an_error(body: dict[str, Any]) -> None:
     for call in CALLS:

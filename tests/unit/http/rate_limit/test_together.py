@@ -15,6 +15,7 @@ pytestmark = pytest.mark.once
 CASES = pytest.mark.parametrize(("rate", "callers"), [(1, 1), (2.5, 4), (3, 64), (5, 16), (50, 16)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trouble", "seconds", "since", "least"),
     [
@@ -45,6 +46,7 @@ def test_the_rate_is_used_and_no_request_refused(
     assert world.used(since) > least
 
 
+@pytest.mark.long
 @CASES
 def test_senders_that_stall_have_few_requests_refused(rate: float, callers: int) -> None:
     """One in two hundred stalls for up to 400 ms on the way, and nobody knows."""
