@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from airflow_provider_mediaops.cluster.plain_values import mapping_of
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
 from airflow_provider_mediaops.cluster.refusals import WRONG_ADDRESS, advice, error_class
-from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
@@ -197,7 +196,7 @@ def no_node_error(stats: NodeStats, selectors: tuple[str, ...] | None, **about: 
 
 
 def _named(selectors: Sequence[str] | None) -> str:
-    return listed(list(map(repr, selectors or ())), 20)
+    return " or ".join(map(repr, selectors or ()))
 
 
 def _about(request: Request, response: Response) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class TestHotThreadsReply:
 
     @pytest.mark.parametrize(
         ("nodes", "cls", "words"),
-        [(None, InvalidReplyError, ""), ("node-8,node-9", NotFoundError, "'node-8' and 'node-9'")],
+        [(None, InvalidReplyError, ""), ("node-8,node-9", NotFoundError, "'node-8' or 'node-9'")],
     )
     @pytest.mark.parametrize("timeout", ["30s", "600ms"])
     def test_an_empty_report_names_the_time_limit_and_the_nodes(
