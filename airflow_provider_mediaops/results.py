@@ -155,8 +155,8 @@ class SingleCapture(TypedDict):
     #: with ``running_tasks``: the five heaviest groups of tasks that ran meanwhile, without their queries
     groups: NotRequired[list[TaskGroupSummary]]
     unparsed: int  #: the number of pieces that were not understood
-    #: how many entries of a list had no room, by its name: ``nodes``, ``cpu`` and ``missing`` have 50 at most, and a
-    #: result less than 48 kB
+    #: how many entries of a list had no room, by its name: ``nodes``, ``cpu`` and ``missing`` have 50 at most, each
+    #: list 5 kB, and a result less than 48 kB
     left_out: dict[str, int]
 
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
-
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Ask, CallFlow
+
     # Waits for a pause in seconds, then makes a reading; raises a MediaOpsError if the service fails, a TemporaryError
     # if the reading would come more than LATE_SECONDS after the deadline, on the clock of whoever waits.
     Readings = Callable[[float, float], CallFlow[T]]

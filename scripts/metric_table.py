@@ -56,7 +56,7 @@ METRICS = (
         "Requests that were not sent: the key's `quota` is used up, or its `rate` is booked out.",
     ),
     Metric("books.quota.left", "gauge", "requests", "Requests that the key has left today, as the service last said."),
-    Metric("books.rows.{status}", "counter", "rows", "Rows of lists that were saved, by the status that they have."),
+    Metric("books.rows.{status}", "counter", "rows", "Rows of lists that are done, by the status that they have."),
     Metric("video.export.pages", "counter", "pages", "Pages of exports that were saved."),
     Metric("video.export.rows", "counter", "rows", "Subscriptions of exports that were saved."),
     Metric("video.posts.{result}", "counter", "bulletins", "Bulletins that were `posted`, or are `uncertain`."),

@@ -124,7 +124,7 @@ def _file_parts(names: list[str], files: Sequence[SourceFile]) -> list[Part]:
     shown = list(zip(names, files, strict=True))[:_LISTED_FILES]
     parts: list[Part] = [Line(f"{name}: {file.described}; {counted(file.rows, 'row')}") for name, file in shown]
     more = len(names) - len(shown)
-    return [*parts, Line(f"{more:,} more files")] if more else parts
+    return [*parts, Line(counted(more, "more file"))] if more else parts
 
 
 def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:

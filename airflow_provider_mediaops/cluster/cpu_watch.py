@@ -204,10 +204,11 @@ class Hysteresis(Streaks):
         super().__init__(watch)
         given = watch.threshold if clear_below is None else clear_below
         self.clear_below = read_percentage("clear_below", given)
+        if not watch.threshold > 0:
+            raise InvalidArgumentError(f"threshold is a percentage above 0; not {watch.threshold:g}.")
         if not 0 < self.clear_below <= watch.threshold:
             raise InvalidArgumentError(
-                f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}), which is above 0, "
-                f"too; not {shown(given)}."
+                f"clear_below is a percentage above 0, up to the threshold ({watch.threshold:g}); not {shown(given)}."
             )
         self._hot: dict[str, None] = {}
 

@@ -30,7 +30,7 @@ class NodeCpu:
     #: the measure of ``percent``: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its
     #: container against the limit; None if none is known
     source: Measure | None = None
-    #: the load average of the machine by period (``1m``, ``5m``, ``15m``), if it is given
+    #: the load average of the machine by period (``1m``, ``5m``, ``15m``), which nodes give since Elasticsearch 5
     load_average: Mapping[str, float] | None = None
 
     @property

@@ -34,7 +34,7 @@ class Excerpt(NamedTuple):
 
 
 def readable(name: str, longest: int = _LONGEST_NAME) -> str:
-    r"""Make one line of a name or a frame that may hold anything; invisible characters become `\x0a` and the like."""
+    r"""Make one line of a name or a frame that may hold anything; invisible characters become `\n` and the like."""
     shown = _UNSURE.sub(_seen, name[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 

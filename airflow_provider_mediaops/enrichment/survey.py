@@ -10,6 +10,7 @@ from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.books.list_check import ListFigures
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.formats import format_of
 from airflow_provider_mediaops.storage.source_columns import MAX_COLUMNS
 from airflow_provider_mediaops.storage.source_list import encoding_warning, kept_columns
@@ -57,7 +58,7 @@ def _describe(files: Sequence[SourceFile], log: Callable[[str], None], warn: Cal
     for file in files[:_NAMED_FILES]:
         log(f"{unsigned(file.path)}: {file.described}; {file.rows:,} rows.")
     if (more := len(files) - _NAMED_FILES) > 0:
-        log(f"{more:,} more files were read.")
+        log(f"{counted(more, 'more file')} read.")
     if warning := encoding_warning(files):
         warn(warning)
 

@@ -277,7 +277,7 @@ class ServiceHook(BaseHook):
         """
         Wait, then make a reading, for a wait that shares its readings with no other.
 
-        The reading itself may have to wait for ``longest_wait`` seconds at most.
+        The reading itself may wait, such as for its turn in the key's rate, for ``longest_wait`` seconds at most.
         """
         if pause:
             # No reason: a line in the log for each pause of a long wait would hide the changes.

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.local import LocalBackend, LocalFolder
-    from airflow_provider_mediaops.storage.object_store import StoreBackend, StoreFolder
+    from airflow_provider_mediaops.storage.local import LocalBackend
+    from airflow_provider_mediaops.storage.object_store import StoreBackend
 
-    Folder: TypeAlias = LocalFolder | StoreFolder
     Backend: TypeAlias = LocalBackend | StoreBackend
 
 #: A folder of another owner is removed if nobody has written to it for this long.

@@ -48,8 +48,8 @@ class LocalFolder(NamedFolder):
     """
     A folder of small files on a disk, also a network file system, into which nobody else can look.
 
-    Errors name ``path``; ``folder`` is the folder itself, and those above it are created. Raise an OSError if it is
-    somebody else's.
+    Errors name ``path``; ``folder`` is the folder itself, and those above it are created. A folder of another user
+    raises an OSError.
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:

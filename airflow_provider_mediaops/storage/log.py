@@ -117,6 +117,8 @@ def _encoded(header: Header, data: bytes, blocks: Iterable[bytes] = ()) -> bytes
 
 def _frame_at(file: int, start: int, name: str) -> Frame | None:
     """Read a frame; None if it is not as it was written."""
+    import msgspec
+
     found = _HEADER.match(os.pread(file, _MAX_HEADER_BYTES, start))
     if found is None:
         return None
@@ -124,7 +126,7 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
         fields = parse_json(found[2])
         if (version := fields["version"]) != _VERSION:
             raise unknown_version_error(name, version)
-        header = Header(**fields)
+        header = msgspec.convert(fields, Header)
         at = start + found.end()
         data = ByteRange(file, at, at + header.data)
         lines = ByteRange(file, data.end, data.end + header.size)
@@ -169,7 +171,8 @@ def _chain_to(logs: Mapping[Claim, ClaimLog], log: ClaimLog) -> list[tuple[Claim
     while log.before is not None:
         number, token, frame = log.before
         found = logs.get(Claim(number, token))
-        if found is None or frame >= found.count:
+        # A claim goes on from an earlier one; frames that somebody has planted may lead in a circle.
+        if found is None or not 0 <= frame < found.count or found.claim >= log.claim:
             return []
         log = found
         chain.append((log, frame + 1))
@@ -204,7 +207,7 @@ class Log:
             raise superseded_error(destination)
         #: The summary, if the dataset is published and nothing is left to do.
         self.finished = history.summary(turn)
-        #: The frames of datasets that may have been published without a last frame, the newest first.
+        #: As :attr:`History.done`.
         self.done_frames = history.done
         self._tip: tuple[int, str, int] | None = None
         self._number = 0

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 # The maximum of objects that one call removes.
 _MAX_OBJECTS = 100
-# A log is read in blocks, many at a time: it may have hundreds of segments, and the changes of a dataset in one.
+# A log is read in blocks, many at a time: it may have hundreds of segments, and one of them all changes of a
+# dataset.
 _BLOCK_BYTES = 1024 * 1024
 _BLOCKS_AT_ONCE = 32
 # A larger file is sent and read in several requests. S3 takes 10,000 parts of at least 5 MB.
@@ -182,7 +183,7 @@ class StoreBackend(StoreFolder):
         return ByteRange(self._spool.descriptor, start, self._spool.size)
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
-        """Download objects of a log, and yield where each can be read; that of a claim is empty."""
+        """Download objects of a log, and yield where each can be read; empty ones, such as claims, are left out."""
         blocks = [
             (name, start, min(start + _BLOCK_BYTES, size))
             for name in names

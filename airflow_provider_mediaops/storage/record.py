@@ -85,7 +85,7 @@ class FileRecord:
     """
     A record in a folder of files, one a version, on a disk or an object store. Missing folders are created.
 
-    Who can write in it can have a bulletin taken for posted, so raise OSError if it is another user's.
+    Whoever can write in it can have a bulletin taken for posted, so a folder of another user raises an OSError.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:

@@ -55,7 +55,7 @@ class SeenSet:
         return len(self._hashes) + self._in_database
 
     def add(self, texts: Iterable[str]) -> list[bool]:
-        """Add texts, and return for each whether it was new. An OSError names the folder of a database that is full."""
+        """Add texts, and return for each whether it was new; if the database is full, an OSError names its folder."""
         return [self._is_new(hash(text)) for text in texts]
 
     def _is_new(self, number: int) -> bool:

@@ -94,4 +94,4 @@ def _check_size(file: SourceFile, opened: Any) -> None:
     packed, unpacked = (sum(getattr(part, name) for part in parts) for name in ("compress_size", "file_size"))
     held = sum(part.file_size for part in parts if _SHEETS not in part.filename)
     if unpacked > min(_MAX_UNPACKED, max(_ALWAYS_READ, _MAX_RATIO * packed)) or held > _MAX_HELD:
-        raise file.error(f"it has {unpacked >> 20:,} MB unpacked, so it is not a list; save it as .csv")
+        raise file.error(f"it has {unpacked >> 20:,} MB unpacked, which is too much for a workbook; save it as .csv")

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
 from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
@@ -99,9 +100,9 @@ def read_list(files: Sequence[SourceFile]) -> Iterator[SourceRow]:
     """
     Read the rows of a list lazily. One that cannot be read has an error, and does not affect others.
 
-    Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters. A list may have any number of rows, so
-    the time is that of the decompressed size. Empty lines are skipped. Errors are those of :func:`rows_of`, and that of
-    a store whose package is not installed.
+    Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters, and an enrichment holds 1,000 rows at
+    most, with ``bulk`` 3,000. A list may have any number of rows, so the time is that of the decompressed size. Empty
+    lines are skipped. Errors are those of :func:`rows_of`, and that of a store whose package is not installed.
     """
     for file in files:
         if not _info_of(file).get("size") and file.is_part:
@@ -126,7 +127,8 @@ def encoding_warning(files: Iterable[SourceFile]) -> str | None:
     guessed = [file for file in files if file.fallback_line]
     if not guessed:
         return None
-    more = f" So are {len(guessed) - 1} more files." if guessed[1:] else ""
+    others = len(guessed) - 1
+    more = f" So {'is' if others == 1 else 'are'} {counted(others, 'more file')}." if others else ""
     return (
         f"{guessed[0].name}, line {guessed[0].fallback_line} is not UTF-8, and such lines are read as {FALLBACK} "
         f"(Western Europe).{more} If letters come out wrong, give encoding."

@@ -31,7 +31,6 @@ from tests.page_tables import NOTHING, table
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("recorded")
-PAGE = ROOT / "docs" / "performance.md"
 #: The rows of the page's tables: benchmark, what was measured, and the peer.
 GLANCE: dict[str, list[tuple[str, str, str | None]]] = {
     "exports": [

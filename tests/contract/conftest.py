@@ -6,7 +6,6 @@ import base64
 import os
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,6 @@ os.environ.setdefault("AIRFLOW__CORE__FERNET_KEY", base64.urlsafe_b64encode(secr
 # `dag.test()` writes a DAG down once more if half a minute has passed, and, as it reads it from elsewhere, as another
 # version. On a busy machine, a DAG that is run twice would have two of them, of which SQLAlchemy warns.
 os.environ["AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL"] = "86400"
-
-
-@pytest.fixture(scope="session")
-def example_dags_folder() -> Path:
-    return Path(__file__).parents[2] / "example_dags"
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from airflow_provider_mediaops.storage.files import write_at
 from tests.contract.fresh_python import printed_by
 
 _ATTEMPT_SECONDS = 240
-_FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}
+_FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "rename", "replace", "link", "unlink"}
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 _WRITE_AT = write_at.__code__
 

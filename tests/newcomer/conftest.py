@@ -15,8 +15,6 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.processes import free_port
 from tests.wheel import built_wheel
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[SandboxServer]:

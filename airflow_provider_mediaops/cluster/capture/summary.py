@@ -26,7 +26,7 @@ _HOTTEST = 5
 _KINDS_IN_LOG = 3
 # The maximum of entries of each list in the summary of one capture, and of their bytes as JSON.
 _LISTED = 50
-_ROOM = 2_500
+_ROOM = 5_000
 # The bytes of each list in the later captures of a series: the first of these with which the series fits in.
 _LATER_ROOMS = (_ROOM, 400, 0)
 _FAILURES_ROOM = 9_000
@@ -115,8 +115,12 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
 
 
 def _shortened(summary: dict[str, Any], room: int) -> dict[str, Any]:
-    """Cut each list to so many bytes as JSON."""
-    lists = {name: fitting(entries, room) for name, entries in summary.items() if isinstance(entries, list)}
+    """Cut each list to so many bytes as JSON; if there is room at all, the first entry stays, however long it is."""
+    lists = {
+        name: fitting(entries, room) or entries[: 1 if room else 0]
+        for name, entries in summary.items()
+        if isinstance(entries, list)
+    }
     left_out = dict(summary.get("left_out", {}))
     for name, entries in lists.items():
         if cut := len(summary[name]) - len(entries):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 BOOKS = "https://books.example/pro"
 CLUSTER = "https://cluster.example:9200"
-VIDEO = "https://video.example"
 QUOTA: dict[str, Any] = {"json": {"plan_limit": {"total": 5000, "left": 4990}}}
 
 

@@ -15,7 +15,6 @@ from tests.unit.http.rate_limit.keys import keep
 
 # Seconds from one slot to the next of a connection of these tests.
 GAP = 1_030.0
-PASSWORD = "r3dis-s3cr3t"
 
 
 @pytest.fixture

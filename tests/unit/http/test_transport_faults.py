@@ -141,6 +141,18 @@ def test_trickling_reply_is_given_up_at_the_deadline(
     assert "still coming in" in error.detail
 
 
+def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: Open, clock: MovedClock) -> None:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        clock.ahead += PAST_THE_DEADLINE / 2 - 0.3
+        peer.send(HALF_A_BODY)
+        peer.pause()
+
+    with Loopback(serve) as server:
+        error = failure_of(opened(WholeExchangeSettings(connect_timeout=240.0)), write(server.base))
+    assert (error.failure, error.sent) == (Failure.TIMEOUT, True)
+
+
 def test_proxy_that_wants_credentials_for_a_tunnel_is_a_matter_of_the_configuration(opened: Open) -> None:
     with Loopback(read_and(http_reply(407))) as proxy:
         error = failure_of(opened(through(proxy.base, limit=240.0)), write(SERVICE))

@@ -347,7 +347,7 @@ class TestExcel:
         with zipfile.ZipFile(tmp_path / "list.xlsx", "a") as book:
             book.writestr("xl/texts.xml", b"x" * 20_000)
 
-        with pytest.raises(permanent(ValueError), match=r"list\.xlsx: it has .* MB unpacked, so it is not a list"):
+        with pytest.raises(permanent(ValueError), match=r"list\.xlsx: it has .* MB unpacked, which is too much for"):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
 
     def test_workbook_that_cannot_be_read_is_refused_in_words(self, tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ class TestExcel:
                 for _ in range(40):
                     bomb.write(unit.encode() * (2**20 // len(unit)))
 
-        with pytest.raises(permanent(ValueError), match=r"bomb\.xlsx: it has \d\d MB unpacked, so it is not a list"):
+        with pytest.raises(permanent(ValueError), match=r"bomb\.xlsx: it has \d\d MB unpacked, which is too much for"):
             make(tmp_path / "books.jsonl", source=str(file)).execute({})
 
 

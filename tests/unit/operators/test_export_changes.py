@@ -12,11 +12,13 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
+    InvalidReplyError,
     PermanentError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.version_compat import AirflowSkipException
+from airflow_provider_mediaops.video.changes import ExportChanges
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.forms import in_triggerer
 from tests.unit.operators.video_platform_tasks import BASE
@@ -284,6 +286,29 @@ class TestUnchanged:
         listings.have({1: subscription(1, etag="e", title="new")})
         summary = export(tmp_path, if_changed=True)
         assert (summary["changed"], summary["changed_records"]) == (True, 1)
+
+
+def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Path, listings: Listings) -> None:
+    listings.have({number: subscription(number) for number in range(1, 1202)})
+    export(tmp_path)
+    listings.have({1: subscription(1)})
+    listings.circles = True
+
+    def die(*_: object) -> None:
+        raise OSError("dies here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExportChanges, "finish", die)
+        with pytest.raises(OSError, match="dies here"):
+            export(tmp_path, run="again")
+    with pytest.raises(permanent(InvalidReplyError), match="cut the listing short"):
+        export(tmp_path, run="again", require_complete=True)
+    listings.circles = False
+    listings.have({1: subscription(1), 5: subscription(5, etag="new")})
+
+    summary = export(tmp_path, run="again", require_complete=True)
+
+    assert counted(summary) == {**NOTHING, "removed": 1199, "changed_records": 1}
 
 
 @pytest.mark.parametrize(

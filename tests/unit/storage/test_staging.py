@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,6 +235,32 @@ class TestPublished:
 
         assert place.dataset().published(owner()) is None
         assert attempt(place.dataset(), owner(), rows(5)).summary["rows"] == 2
+        assert place.lines() == rows(5)
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            [2, "bbbbbbbb", 0],
+            [1, "aaaaaaaa", 0],
+            [1, "aaaaaaaa", -1],
+            [1, "cccccccc", 0],
+            [1, 2, 3],
+            [1],
+            {"a": 1},
+            "frame",
+        ],
+        ids=str,
+    )
+    def test_planted_frames_that_lead_nowhere_do_not_count(self, place: Place, before: object) -> None:
+        attempt(place.dataset(), owner(), stop=True)
+        for claim, its in (("0001-aaaaaaaa", before), ("0002-bbbbbbbb", [1, "aaaaaaaa", 0])):
+            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": its}
+            text = json.dumps(header).encode()
+            name = claim if place.prefix.startswith("/") else f"{claim}-000000"
+            content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
+            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
+
+        assert attempt(place.dataset(), owner(), rows(5)).resumed is False
         assert place.lines() == rows(5)
 
     def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:

@@ -112,7 +112,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"poll_interval": -1}, "poll_interval is a number of seconds, 0 or more"),
     ({"cluster_conn_id": ""}, "cluster_conn_id is empty"),
     ({"cluster_conn_id": None}, "cluster_conn_id is a text"),
-    ({"threshold": 0}, r"up to the threshold \(0\), which is above 0"),
+    ({"threshold": 0}, "threshold is a percentage above 0; not 0."),
     ({"clear_below": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
     ({"clear_below": "low"}, "clear_below is a number"),

@@ -144,7 +144,7 @@ class TestNodes:
         async def nobody() -> None:
             await asyncio.sleep(0)
             async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(NotFoundError, match="knows no node 'nobody' and 'node-9'"):
+                with pytest.raises(NotFoundError, match="knows no node 'nobody' or 'node-9'"):
                     await shared.readings("nobody,node-9", 10).anext(0)
 
         together(nobody(), watch(seen, nodes="node-1"), watch([], nodes="node-2"))

@@ -312,9 +312,6 @@ def test_plan_knows_the_time_that_its_captures_may_take() -> None:
     assert plan(query=HotThreadsQuery(), captures=3, every=10).seconds == 3 * (10 + HotThreadsQuery().read_timeout)
 
 
-SPIKE = "CPU ≥ 92.5 % for 20 s, all of the watched nodes"
-
-
 class TestTakenFor:
     TI = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=2, map_index=0)
 

@@ -120,7 +120,7 @@ class TestSize:
     @pytest.mark.parametrize("name", ["n-{}", "ü" * 150 + "{}"])
     def test_size_is_bounded_whatever_the_nodes_are_called(self, name: str) -> None:
         one = summary(1_000, name)
-        assert len(json.dumps(one)) < 16_000
+        assert len(json.dumps(one)) < 30_000
         assert len(one["nodes"]) + one["left_out"]["nodes"] == 1_000
         assert one["cpu"]
         assert one["hottest"]
@@ -128,13 +128,13 @@ class TestSize:
     @pytest.mark.parametrize("name", ["n", "ü" * 300, "\U0001f600" * 300, "\0\udc80" * 300])
     def test_size_is_bounded_whatever_the_clients_are_called(self, name: str) -> None:
         one = with_groups(name, nodes=60).summary()
-        assert len(json.dumps(one)) < 16_000
+        assert len(json.dumps(one)) < 30_000
         assert len(json.dumps(bounded([{"paths": {}, **one}] * 50, []))) < LIMIT
 
     def test_size_is_bounded_however_many_merges_there_are(self) -> None:
         one = Capture(section("n1", *(merge_thread("i" * 200, shard) for shard in range(500)))).summary()
         assert 1 <= len(one["kinds"]) <= 5
-        assert len(json.dumps(one)) < 16_000
+        assert len(json.dumps(one)) < 30_000
 
 
 class TestSentence:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tests.unit.sandbox.conftest import Sandbox
 
-NAMES = {"sandbox-1", "sandbox-2", "sandbox-3"}
-
 
 async def ask(sandbox: Sandbox, path: str, **query: Any) -> httpx.Response:
     return await sandbox.get(f"/cluster{path}", params=query or None, auth=OPERATOR)
