@@ -60,6 +60,13 @@ class TestAsCallback:
         assert line.startswith(f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.{{txt,json}}; ")
 
     @pytest.mark.usefixtures("cluster")
+    def test_its_page_names_the_attempt(self, tmp_path: Path) -> None:
+        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.html", formats="html")(of_a_task())
+        header = (tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0]
+        for shown in ("at once, by a notifier", "nightly", "<dd>load</dd>", "<dt>Try</dt><dd>2</dd>"):
+            assert shown in header
+
+    @pytest.mark.usefixtures("cluster")
     def test_each_try_and_each_dag_has_a_place_of_its_own_by_default(self, logs: Path) -> None:
         mapped = of_a_task()
         mapped["ti"].map_index = 3

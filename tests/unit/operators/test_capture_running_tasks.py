@@ -15,8 +15,9 @@ from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import FORMS, HOT, REPORT, Cluster, Task
-from tests.unit.search_cluster import error, http, node_id, replied
+from tests.unit.search_cluster import connection, error, http, node_id, replied
 from tests.unit.task_replies import SEARCH, SECRET, coordinating, listed, pools, shards, task_list
 
 if TYPE_CHECKING:
@@ -137,6 +138,18 @@ class TestBothForms:
         assert not [
             thread for thread in threading.enumerate() if thread.name == "mediaops-beside" and not thread.daemon
         ]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_notifier_writes_the_groups(supervisor: Supervisor, tmp_path: Path) -> None:
+    with Loopback(TaskCluster()) as server:
+        supervisor.connect("mediaops_cluster_default", connection(server.base))
+        CaptureHotThreadsNotifier(
+            destination=f"{tmp_path}/hot.txt", running_tasks=True, formats=["json", "html"], **QUICK
+        )({})
+
+    assert written(tmp_path)["running_tasks"]["nodes"][0]["groups"][0]["opaque_id"] == "report:nightly"
+    assert SECRET not in (tmp_path / "hot.html").read_text()
 
 
 def test_queries_of_tasks_that_nobody_asks_for_are_refused() -> None:

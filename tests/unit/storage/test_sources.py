@@ -195,6 +195,16 @@ class TestVersion:
         tags["true"] = "newer"
         assert digest_of("memory://shelf@bucket/s.txt") != now
 
+    def test_the_tag_of_a_store_counts_before_its_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        known: dict[str, Any] = {"type": "file", "size": 1, "ETag": "one", "LastModified": "monday"}
+        monkeypatch.setattr(store, "info", lambda _: known)
+        first = digest_of("memory://shelf@bucket/s.txt")
+
+        known["LastModified"] = "tuesday"
+        assert digest_of("memory://shelf@bucket/s.txt") == first
+        known["ETag"] = "two"
+        assert digest_of("memory://shelf@bucket/s.txt") != first
+
 
 class TestGzip:
     def test_members_and_padding_are_one_text(self, tmp_path: Path) -> None:
