@@ -285,7 +285,9 @@ def _reason_of_digits(number: str) -> str:
     length = len(number)
     is_long = length == _ISBN13
     if length == _SBN:
-        return "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"
+        return (
+            "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten, or let repair_zeros do so"
+        )
     if length != _ISBN10 and not is_long:
         return f"it must have 10 or 13 digits, not {length}"
     if is_long and number.endswith("X"):

@@ -88,7 +88,7 @@ class ListFigures:
         """Return a warning if many rows are invalid, or no row holds an ISBN."""
         if self.rows and not self.isbns:
             why = f": {self.reasons_line()}" if self.invalid else ""
-            return f"Of {counted(self.rows, 'row')}, none holds an ISBN, and {self.missing:,} are empty{why}."
+            return f"Of {counted(self.rows, 'row')}, none holds an ISBN ({self.missing:,} empty){why}."
         if self.invalid > _MANY_INVALID * self.rows:
             return f"{self.invalid:,} of {self.rows:,} rows hold no ISBN: {self.reasons_line()}."
         return None

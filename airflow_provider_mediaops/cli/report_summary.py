@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_mediaops.cli.terminal import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums, hottest_kind
 from airflow_provider_mediaops.cluster.page.tables import (
     change_tables,
     kind_table,
@@ -85,9 +85,9 @@ def summary_of(facts: Sequence[ReportFacts], captures: Sequence[PackedCapture]) 
     for number, fact in enumerate(facts, 1):
         parts += [Line(f"{number}: {fact.title}" if are_several else fact.title, "title"), *fact.lines]
     parts.append(_headline(found))
-    if kinds:
+    if kind := hottest_kind(kinds):
         part = in_what_was_read(min(fact.read_percent for fact in facts))
-        parts.append(Line(f"Hottest kind of work{part}: {readable(kinds[0].label)}. Next: {kinds[0].look}"))
+        parts.append(Line(f"Hottest kind of work{part}: {readable(kind.label)}. Next: {kind.look}"))
     if found.left_out:
         what = "of another kind of sampling, which do not add up with these; compare reports of one type"
         parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))

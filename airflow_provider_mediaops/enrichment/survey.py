@@ -31,7 +31,7 @@ def survey(
     figures, files = ListFigures(), enrichment.files()
     for row in enrichment.rows(files, isbns):
         if row.error and enrichment.on_invalid == "fail":
-            raise InvalidArgumentError(f"Row {row.number}: {row.error}")
+            raise InvalidArgumentError(f"{enrichment.named or 'isbns'}, row {row.number}: {row.error}")
         figures.add(row)
     columns = _columns_of(files, enrichment)
     _describe(files, log, warn)

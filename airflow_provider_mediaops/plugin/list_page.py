@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from airflow_provider_mediaops.cluster.comparison import compare
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds, is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds, hottest_kind, is_wait
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.cluster.page.tables import method_cell
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
@@ -125,7 +125,7 @@ def _summary_of_file(file: CaptureFile) -> CaptureSummary:
     report = report_in(file.read(max_bytes=MAX_ROW_BYTES), file.name)
     found = compare([report])
     working = next((method for method in found.methods if method.peak and not is_wait(method.name)), None)
-    kind = next(iter(hot_kinds(report, found.measure)), None)
+    kind = hottest_kind(hot_kinds(report, found.measure))
     share = f"{kind.share_percent:.0f} %{in_what_was_read(report.read_percent)}" if kind else ""
     return CaptureSummary(
         taken=report.taken,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.progress import ProgressLog
+from airflow_provider_mediaops.progress import ProgressLog, counted
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
@@ -119,15 +119,14 @@ class ExportAttempt:
 
     def _progress_line(self) -> str:
         rows = self._saved_before + self._progress.rows
-        pages, per_second = self._listing.pages, self._progress.per_second
-        return f"{rows:,} subscriptions of {pages:,} pages so far; {per_second:,.0f} a second."
+        return f"{_amount(rows, self._listing.pages)} so far; {self._progress.per_second:,.0f} a second."
 
     def abort(self) -> None:
         """Log how much is saved, because the attempt ends with an error."""
         if self._changes:
             self._changes.abort()
         if self._listing.complete or not self._export.require_complete:
-            self._log(f"Kept {self._staging.rows} subscriptions of {self._listing.pages} pages for the next attempt.")
+            self._log(f"Kept {_amount(self._staging.rows, self._listing.pages)} for the next attempt.")
 
     def finish(self) -> None:
         """Set the return value of the task, and the digest of the content if the file may stay as it is."""
@@ -146,11 +145,15 @@ class ExportAttempt:
     def end_line(self) -> str:
         """Return the last line of the log, once the dataset is published."""
         summary, destination = self._staging.summary, self._export.destination
-        rows, pages = summary["rows"], summary["pages"]
+        amount = _amount(summary["rows"], summary["pages"])
         if not summary.get("changed", True):
-            return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
+            return f"Nothing has changed in {amount}: {destination} stays as it is."
         numbers = ", ".join(f"{summary[key]:,} {word}" for key, word in _CHANGES.items() if key in summary)
-        return f"Wrote {rows} subscriptions of {pages} pages to {destination}{numbers and f': {numbers}'}."
+        return f"Wrote {amount} to {destination}{numbers and f': {numbers}'}."
+
+
+def _amount(rows: int, pages: int) -> str:
+    return f"{counted(rows, 'subscription')} of {counted(pages, 'page')}"
 
 
 def state_of(listing: Listing) -> dict[str, Any]:
@@ -168,7 +171,7 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     else:
         whose = "Exporting the subscriptions of the authorised user"
     rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
-    resumed = f"resumed after {rows:,} subscriptions of {listing.pages:,} pages" if listing.pages else "from the start"
+    resumed = f"resumed after {_amount(rows, listing.pages)}" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
 
 

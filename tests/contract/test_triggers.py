@@ -179,7 +179,7 @@ class TestWatcher:
         ("arguments", "words"),
         [
             ({"threshold": 200}, "threshold is a number, 0 to 100; not 200"),
-            ({"clear_below": 90}, r"clear_below is a percentage above 0 and up to the threshold \(85\)"),
+            ({"clear_below": 90}, r"clear_below is a percentage above 0, up to the threshold \(85\)"),
             ({"nodes": []}, "nodes needs at least one entry, and none of them empty"),
         ],
     )

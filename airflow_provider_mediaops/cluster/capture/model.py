@@ -243,10 +243,11 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
 
 
 def _json_of(capture: Capture) -> bytes:
+    taken = capture.taken or capture.report.taken
     parts = {
         # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
         "capture": {
-            "taken": capture.taken and capture.taken.isoformat(timespec="milliseconds"),
+            "taken": taken and taken.isoformat(timespec="milliseconds"),
             "reason": capture.reason,
             "cause": capture.cause,
             "nodes_asked": capture.selectors and list(capture.selectors),

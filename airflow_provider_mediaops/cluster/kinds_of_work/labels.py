@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from airflow_provider_mediaops.cluster.comparison import method_of
 from airflow_provider_mediaops.cluster.folded import NO_NAME, kind_of, node_label, pool_label
 from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, kinds_of_work
+from airflow_provider_mediaops.cluster.text import listed
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Measure
@@ -33,6 +34,7 @@ _REMEMBERED_FRAMES = 5_000
 _REMEMBERED_STACKS = 200
 # What is longer was made up, and its beginning counts. So the time is linear in the length of a report.
 _LONGEST_FRAME = 500
+_NO_INDEX = "Elasticsearch 9.1 and newer name no index in the thread."
 _MERGED_SHARD = re.compile(r"\[([^\[\]]{1,255})\]\[([0-9]{1,9})\]: Lucene Merge Thread")
 
 
@@ -81,13 +83,15 @@ class HotKind:
 
     @property
     def label(self) -> str:
-        """Return the kind in words, with the shard that is merged."""
-        return self.kind.label if self.index is None else f"{self.kind.label}: {self.index}, shard {self.shard}"
+        """Return the kind in words, with what is merged."""
+        index = "" if self.index is None else f": {self.index}"
+        return f"{self.kind.label}{index}" + ("" if self.shard is None else f", shard {self.shard}")
 
     @property
     def look(self) -> str:
         """Return what to look at next."""
-        return self.kind.look
+        is_unnamed = self.kind.id == "merge.segments" and self.index is None
+        return f"{self.kind.look} {_NO_INDEX}" if is_unnamed else self.kind.look
 
     @property
     def method(self) -> str:
@@ -166,6 +170,25 @@ def hot_kinds(report: HotThreadsReport, measure: Measure) -> tuple[HotKind, ...]
     sums = KindSums(measure)
     sums.add(report)
     return sums.hottest_first()
+
+
+def hottest_kind(kinds: Sequence[HotKind]) -> HotKind | None:
+    """Return the kind with the largest share, the merges of all shards in one; None if there is no kind."""
+    parts_of: dict[str, list[HotKind]] = {}
+    for each in kinds:
+        parts_of.setdefault(each.kind.id, []).append(each)
+    parts = max(parts_of.values(), key=lambda parts: sum(each.amount for each in parts), default=[])
+    if not parts[1:]:
+        return parts[0] if parts else None
+    indices = dict.fromkeys(each.index for each in parts if each.index is not None)
+    whole = HotKind(parts[0].kind, listed(tuple(indices)) or None)
+    for each in parts:
+        whole.amount += each.amount
+        whole.share_percent += each.share_percent
+        whole.snapshots += each.snapshots
+        whole.by_pool += each.by_pool
+        whole.threads |= each.threads
+    return whole
 
 
 def works_of(thread: HotThread) -> tuple[Work, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums, is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums, hottest_kind, is_wait
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.page.tables import (
     change_tables,
@@ -91,7 +91,7 @@ def page(
         "hottest": found.threads[0] if found.threads else None,
         "no_stack": NO_STACK,
         "working": next((method for method in found.methods if method.peak and not is_wait(method.name)), None),
-        "kind": hottest_kinds[0] if hottest_kinds else None,
+        "kind": hottest_kind(hottest_kinds),
         "kinds": kind_table(hottest_kinds),
         "pools": pool_table(found),
         "methods": method_table(found),

@@ -27,7 +27,7 @@ with DAG("books", schedule="@daily") as dag:
 
 
 def test_the_books_are_found_in_spite_of_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the whole DAG; it needs Airflow's database (`airflow db migrate`), but no scheduler."""
+    """Run the whole DAG; it needs Airflow's database (`airflow db migrate`) and its file in the DAGs folder."""
     with SandboxServer() as sandbox:
         for name, connection in sandbox.connections().items():
             monkeypatch.setenv(name, connection)

@@ -77,10 +77,16 @@ def test_digits_of_other_scripts_count(isbn13: str, digits: str) -> None:
         ("", "it holds no digits"),
         (" -\u200b ", "it holds no digits"),
         ("ISBN:", "it holds no digits"),
-        ("013110362", "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"),
+        (
+            "013110362",
+            "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten, or let repair_zeros do so",
+        ),
         ("97801311036", "it must have 10 or 13 digits, not 11"),
         ("9780131103627.5", "'.' does not belong in one"),
-        ("131103628.0", "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"),
+        (
+            "131103628.0",
+            "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten, or let repair_zeros do so",
+        ),
         ("9.78013E+12", "a spreadsheet has rounded it; format the column as text there"),
         ("9,78013e12", "a spreadsheet has rounded it; format the column as text there"),
         ("unknown", "'U' does not belong in one"),

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.folded import measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, is_wait, label_of
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, hottest_kind, is_wait, label_of
 from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
@@ -223,10 +223,24 @@ def test_merges_are_summed_by_index_and_shard_over_nodes() -> None:
     assert first["frame"] == "org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run"
 
 
+def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing_index() -> None:
+    def merge(place: str, percent: float) -> str:
+        return thread(f"elasticsearch[n][{place}: Lucene Merge Thread #1]", cpu(percent), stack(10, MERGE))
+
+    merges = merge("[logs][0]", 20.0), merge("[logs][1]", 20.0), merge("[a.b][1]", 15.0)
+    kinds = kinds_in(section("n", *merges, thread("opensearch[n][search][T#1]", cpu(45.0), unique(TERMS))))
+    assert next(iter(kinds)) != "Merging segments: logs, shard 0"
+    hottest = hottest_kind(list(kinds.values()))
+    assert hottest is not None
+    assert (hottest.label, round(hottest.share_percent)) == ("Merging segments: logs and a.b", 55)
+    assert "Elasticsearch 9.1" not in hottest.look
+
+
 def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:
     text = section("n1", thread("elasticsearch[n1][merge][T#1]", cpu(20.0), stack(10, RUN)))
     [row] = kinds_in(text).values()
     assert (row.label, row.index, row.caution) == ("Merging segments", None, "by its thread pool only")
+    assert row.look.endswith("Elasticsearch 9.1 and newer name no index in the thread.")
 
 
 @pytest.mark.parametrize(

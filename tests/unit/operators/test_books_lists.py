@@ -172,8 +172,18 @@ BY_ITSELF = "write them by themselves: an array, or an object a line"
         ("l.txt", CRIME.encode(), {"keep_columns": ["sku"]}, "keep_columns is .+ has one text a line"),
         ("l.csv", f"isbn,sku\n{CRIME},a\n".encode(), {"keep_columns": ["SKU"]}, "no column 'SKU', but .*'sku'"),
         ("l.jsonl", f'{{"isbn": "{CRIME}", "sku": 1}}'.encode(), {"keep_columns": "SKU"}, "no column 'SKU', but"),
-        ("l.csv", f"t,isbn\na,{CRIME}\nb\n".encode(), {"on_invalid": "fail"}, "Row 2: Line 3: it has 1 of 2 columns"),
-        ("l.csv", f"isbn\n{CRIME}\n9780140449137\n".encode(), {"on_invalid": "fail"}, "Row 2: .*its check digit"),
+        (
+            "l.csv",
+            f"t,isbn\na,{CRIME}\nb\n".encode(),
+            {"on_invalid": "fail"},
+            "l.csv, row 2: Line 3: it has 1 of 2 columns",
+        ),
+        (
+            "l.csv",
+            f"isbn\n{CRIME}\n9780140449137\n".encode(),
+            {"on_invalid": "fail"},
+            "l.csv, row 2: .*its check digit",
+        ),
     ],
 )
 def test_list_that_cannot_be_used_is_refused_before_the_first_request(
@@ -462,7 +472,7 @@ class TestInvalid:
         ("cells", "warning"),
         [
             ([*[CRIME] * 9, "x"], "1 of 10 rows hold no ISBN: 1x it must have 10 or 13 digits, not 1 (row 10: 'x')."),
-            (["x", "x"], "Of 2 rows, none holds an ISBN, and 0 are empty: 2x it must have 10 or 13 digits, not 1"),
+            (["x", "x"], "Of 2 rows, none holds an ISBN (0 empty): 2x it must have 10 or 13 digits, not 1"),
             ([*[CRIME] * 20, "x"], None),
         ],
     )

@@ -135,7 +135,7 @@ class TestLongWaits:
         assert (summary["resumed"], summary["duplicates"], summary["pages"]) == (True, 1, 3)
         [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
         assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
-        assert "INFO: Kept 2 subscriptions of 1 pages for the next attempt." in lines
+        assert "INFO: Kept 2 subscriptions of 1 page for the next attempt." in lines
 
     def test_after_a_wait_the_connection_is_read_again(
         self, platform: Platform, supervisor: Supervisor, tmp_path: Path

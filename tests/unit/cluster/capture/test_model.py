@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,12 +273,15 @@ def test_tasks_that_do_not_end_are_none(content: str) -> None:
     [
         *("", "{", "[]", "{}", '{"nodes": []}', '{"capture"', '{"capture": 5, "nodes": []}', "\ufffd\ufffd{\x00"),
         '{"capture": {"taken": "soon", "reason": 3}}',
-        written(TEXT),
     ],
 )
 def test_anything_else_is_a_head_that_says_nothing(content: str) -> None:
     head = read_head(content)
     assert (head.taken, head.reason) == (None, None)
+
+
+def test_report_that_nobody_captured_was_taken_when_its_nodes_say() -> None:
+    assert read_head(written(TEXT)).taken == datetime(2026, 11, 16, tzinfo=timezone.utc)
 
 
 def test_a_digest_is_known_by_its_first_name() -> None:
