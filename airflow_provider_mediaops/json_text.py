@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# The standard library writes values of nearly 1,000 levels, less those of Python's stack at that time.
+_MAX_DEPTH = 700
+_TOO_DEEP = "it is nested too deep"
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
@@ -24,20 +27,43 @@ def parse_json(data: bytes) -> Any:
     """
     decode, errors = _decoder()
     try:
-        return decode(data)
+        value = decode(data)
     except errors:
         # It refuses large numbers, but also NaN and lone surrogates, which truncated texts may end with. The standard
         # library reads those.
         try:
-            return json.loads(data.decode(), parse_float=_finite)
+            value = json.loads(data.decode(), parse_float=_finite)
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError(_TOO_DEEP) from None
+    check_depth(value, data.count(b"{") + data.count(b"["))
+    return value
 
 
 def _finite(digits: str) -> float:
     if math.isinf(number := float(digits)):
         raise ValueError(f"it holds a number that is too large: {digits[:20]}")
     return number
+
+
+def check_depth(value: object, brackets: int) -> None:
+    """
+    Make sure that a value can be written again, also within another value.
+
+    That takes more of Python's stack than to parse it. To count the brackets that its text opens takes less time than
+    to visit all of the value.
+    """
+    if brackets <= _MAX_DEPTH:
+        return
+    level: list[object] = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            if isinstance(each, (dict, list))
+        ]
+    if level:
+        raise ValueError(_TOO_DEEP)
 
 
 @cache

@@ -134,7 +134,8 @@ class ConnectionFields:
         try:
             return read("it", value, **bounds)
         except InvalidArgumentError as error:
-            raise self.error(name, str(error)) from None
+            # Without the value: it may be a credential in the wrong field.
+            raise self.error(name, f"{str(error).partition('; not ')[0]}.") from None
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return a field of extra that holds an object of texts, or the JSON text of one."""

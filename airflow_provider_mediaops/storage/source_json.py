@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.json_text import check_depth, text_of
 from airflow_provider_mediaops.storage.source_columns import clean, no_column, plain
 from airflow_provider_mediaops.storage.source_file import LIST, SourceRow
 from airflow_provider_mediaops.storage.source_lines import read_lines
@@ -74,6 +74,7 @@ class _Rows:
         """Yield the row of a line, or those of the list that it holds."""
         try:
             value = _DECODER.decode(line)
+            check_depth(value, line.count("{") + line.count("["))
         except (ValueError, RecursionError) as error:
             yield SourceRow(line.strip(), f"it is not valid JSON ({error})", self._nothing(), self._file.line)
             return
@@ -145,6 +146,7 @@ def _values(file: SourceFile, text: str, more: Iterator[str]) -> Iterator[tuple[
         problem = "its end is missing"
         try:
             value, end = _DECODER.raw_decode(text, at)
+            check_depth(value, text.count("{", at, end) + text.count("[", at, end))
         except RecursionError:
             raise file.error("it is not valid JSON (it is nested too deep)", line) from None
         except json.JSONDecodeError as error:

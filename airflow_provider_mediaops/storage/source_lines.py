@@ -23,6 +23,7 @@ _HEAD_BYTES = 4096
 _BLOCK_BYTES = 256 * 1024
 # A kilobyte of gzip may hold a million empty lines. This many may follow each other.
 _BLANK_LINES = 1_000_000
+_ENCODING_ADVICE = "give the encoding in which it was written, or leave encoding out to have it recognised"
 # The marks of encodings whose characters have two bytes or four.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NO_TEXT = {
@@ -90,6 +91,9 @@ def _opened_text(file: SourceFile) -> Iterator[io.TextIOWrapper]:
             raise file.error(f"it is not a whole gzip file ({error})") from None
         except UnicodeDecodeError as error:
             raise _wrong_encoding(file, error) from None
+        except UnicodeError as error:
+            # UTF-16 without its mark.
+            raise file.error(f"it is not text in {file.encoding} ({error}); {_ENCODING_ADVICE}") from None
 
 
 def _wrong_encoding(file: SourceFile, error: UnicodeDecodeError) -> InvalidSourceError:
@@ -97,8 +101,7 @@ def _wrong_encoding(file: SourceFile, error: UnicodeDecodeError) -> InvalidSourc
     # A block of lines is decoded when the one before it was read.
     file.line += error.object[: error.start].decode(encoding, "ignore").count("\n") + 1
     found = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "its end is missing"
-    advice = "give the encoding in which it was written, or leave encoding out to have it recognised"
-    return file.error(f"it is not text in {encoding} ({found}); {advice}")
+    return file.error(f"it is not text in {encoding} ({found}); {_ENCODING_ADVICE}")
 
 
 def _decoded(file: SourceFile, line: str) -> str:

@@ -77,6 +77,26 @@ def test_the_last_of_duplicate_keys_counts() -> None:
     assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
 
 
+@pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
+def test_value_that_can_be_parsed_can_be_written(outer: bytes) -> None:
+    def parsed(data: bytes) -> Any:
+        try:
+            return parse_json(data)
+        except ValueError:
+            return None
+
+    # How deep Python goes depends on its stack.
+    for depth in (150, 300, 600, *range(690, 1_000)):
+        data = b"0"
+        for _ in range(depth):
+            data = outer % data
+        if (record := parsed(data)) is None:
+            assert depth > 600
+        else:
+            assert json_line({"record": record}) == b'{"record":%b}' % data
+            assert json_lines([{"record": record}]) == b'{"record":%b}\n' % data
+
+
 @pytest.mark.parametrize(
     "data",
     [

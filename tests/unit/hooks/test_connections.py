@@ -35,7 +35,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
     ("service", "fields", "name", "why"),
     [
         ("video", {"host": ""}, "host", "is empty"),
-        ("video", {"auth": "oauth"}, "auth", "it is bearer, refresh_token, api_key or none; not 'oauth'"),
+        ("video", {"auth": "oauth"}, "auth", r"it is bearer, refresh_token, api_key or none\.$"),
         ("video", {"password": "s3cr3t\n"}, "password", "the access token, with auth=bearer"),
         ("video", {"auth": "api_key", "password": ""}, "password", "the API key, with auth=api_key"),
         ("video", {**REFRESH, "password": ""}, "password", "the client secret"),

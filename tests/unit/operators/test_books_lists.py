@@ -163,6 +163,12 @@ BY_ITSELF = "write them by themselves: an array, or an object a line"
         ("l.txt.gz", CRIME.encode(), {}, "not a whole gzip file"),
         ("l.csv", (f"isbn\n{CRIME}\n" * 1_000 + '"x').encode(), {}, "line 2001: it is not valid CSV"),
         ("l.csv", b"isbn\n1\n\xff\n", {"encoding": "utf-8"}, "l.csv, line 3: it is not text in utf-8"),
+        (
+            "l.csv",
+            b"isbn\n1\n",
+            {"encoding": "utf-16"},
+            "it is not text in utf-16 .*give the encoding",
+        ),
         ("l.csv", "isbn\n1\n".encode("utf-16") + b"\0", {"encoding": "utf-16"}, "line 3: it is not text in utf-16"),
         ("l.json", json.dumps({"data": {"items": [{"isbn": CRIME}]}}).encode(), {}, BY_ITSELF),
         ("l.json", json.dumps(TWO_LISTS).encode(), {}, BY_ITSELF),

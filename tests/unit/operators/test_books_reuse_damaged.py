@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CRIME
@@ -63,6 +64,20 @@ class TestDamage:
         assert message.startswith(f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {what}")
         assert message.endswith("Name one that this operator has written, or leave reuse out.")
         assert not database.called
+
+    def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(self, tmp_path: Path) -> None:
+        file = Path(dataset(tmp_path / "old.jsonl", *(row(CRIME) for _ in range(5_000))))
+        earlier = EarlierDataset(str(file), "jsonl")
+        rows = earlier.rows()
+        next(rows)
+        file.write_bytes(b"\0\n" * 2_000_000)
+
+        with pytest.raises(OSError, match=f"reuse {file} was replaced while it was read; the next attempt") as caught:
+            list(rows)
+
+        assert caught.value.errno == errno.ESTALE
+        with pytest.raises(InvalidArgumentError, match=f"not a whole dataset of EnrichIsbnsOperator. {file}"):
+            list(earlier.rows())
 
 
 class TestAStoreThatFails:
