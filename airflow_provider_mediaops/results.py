@@ -281,8 +281,8 @@ class HotThreadsDigest(TypedDict):
 
     path: str  #: the page; absolute if it is local
     paths: DigestPaths  #: the files by format
-    #: the most recurrent frame of each kind of captures, and what is new: a text of at most 600 characters, fit for a
-    #: bulletin
+    #: the most recurrent frame and the hottest kind of work of each kind of captures, and what is new: a text of at
+    #: most 600 characters, fit for a bulletin
     headline: str
     since: str | None  #: the beginning of the period, in ISO 8601; None if there is none
     until: str | None  #: its end; None if there is none

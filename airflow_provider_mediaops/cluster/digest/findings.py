@@ -216,7 +216,7 @@ def moment(time: float | None) -> str | None:
 
 
 def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
-    """Return one or two sentences that can be posted: the most recurrent frame of each series, and what is new."""
+    """Return one or two sentences that can be posted: what recurs and what is most in each series, and what is new."""
     since = moment(period.since) or min((profile["first"] for profile in profiles), default="")
     until = moment(period.until) or max((profile["last"] for profile in profiles), default="")
     parts: list[str] = []
@@ -231,6 +231,7 @@ def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
         parts.append(
             f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
             f"{top['share_percent']:.1f} % of {_USED[kind]}, pool {next(iter(top['pools']))}"
+            + _hottest_kind(profile["works"])
         )
         new += [short_name(frame["frame"]) for frame in working if frame["new"]]
     names = list(dict.fromkeys(new))
@@ -239,6 +240,11 @@ def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
         more = f" and {len(names) - _NEW_IN_HEADLINE} more" if len(names) > _NEW_IN_HEADLINE else ""
         sentence += f" New against the period before: {', '.join(names[:_NEW_IN_HEADLINE])}{more}."
     return storable(on_one_line(sentence).replace(r"\x3b", ";"), _LONGEST_HEADLINE)
+
+
+def _hottest_kind(works: list[dict[str, Any]]) -> str:
+    work = next((each for each in works if not each["work"].startswith("idle.")), None)
+    return f", hottest kind of work: {work['label']}, {work['share_percent']:.1f} %" if work else ""
 
 
 def short_name(method: str) -> str:

@@ -127,6 +127,7 @@ class TestFindings:
         result = make(tmp_path / "in", tmp_path / "out.html")
         assert [frame["frame"] for frame in result["frames"]] == [COMPARE]
         assert "Sorting.compare in 1 of 1 scheduled captures" in result["headline"]
+        assert "hottest kind of work: Search: which kind is not visible, " in result["headline"]
 
 
 class TestEnds:
