@@ -141,6 +141,9 @@ def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
         rows = [[each.line, shortened(each.text), each.reason] for each in check.first_invalid]
         invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
         parts += [Line(""), invalid, *_more(figures.invalid - len(rows))]
+    if figures.noted:
+        note = "of several books in a cell, the first is read (--several rows reads all), or lost zeros are put back"
+        parts.append(Line(f"{counted(figures.noted, 'row')} with a note: {note}"))
     if check.repairable:
         hint = f"{counted(check.repairable, 'invalid row')} may have lost leading zeros: --repair-zeros puts them back"
         parts.append(Line(hint))

@@ -46,7 +46,9 @@ def test_cells_that_hold_more_books_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     file.write_text("9780306406157\n9780306406157 9780140449136\n9780306406157 9780140449136\n")
 
-    assert "3 rows, 3 ISBNs (2 of them with a note)" in command("isbn", file).output
+    output = command("isbn", file).output
+    assert "3 rows, 3 ISBNs (2 of them with a note)" in output
+    assert "2 rows with a note: of several books in a cell, the first is read (--several rows reads all)" in output
 
 
 def test_invalid_rows_that_have_lost_zeros_name_the_option_that_puts_them_back(tmp_path: Path) -> None:
