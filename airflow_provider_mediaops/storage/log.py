@@ -133,7 +133,7 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
         crc = zlib.crc32(found[2])
         for block in ByteRange(file, data.start, lines.end).blocks():
             crc = zlib.crc32(block, crc)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         return None
     return Frame(header, data, lines) if crc == int(found[1], 16) else None
 
