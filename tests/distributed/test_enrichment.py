@@ -95,10 +95,13 @@ def have_a_bad_minute(installation: Installation) -> tuple[datetime, datetime]:
     return began, killed
 
 
-def lost_tasks_run_again(installation: Installation, run_id: str) -> bool:
-    """Tell whether all tasks of the killed worker are at their second try."""
+def lost_tasks_run_again(installation: Installation, run_id: str, killed: datetime) -> bool:
+    """Tell whether all tasks of the killed worker are at their second try, and look up books again."""
     again = [task for task in installation.airflow.task_instances(DAG, run_id) if task.try_number > 1]
-    return len(again) == TASKS_OF_A_WORKER and {task.state for task in again} <= {"running", *FINAL_STATES}
+    asking = {part_of(request) for request in about_books(installation) if request.at > killed}
+    return len(again) == TASKS_OF_A_WORKER and all(
+        task.state in FINAL_STATES or (task.state == "running" and task.map_index in asking) for task in again
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +115,7 @@ def disturbed(installation: Installation) -> Disturbed:
     began, killed = have_a_bad_minute(installation)
     wait_for_requests(installation, 50)
     # Redis also carries the tasks to the workers. One that Airflow queues while it is down has failed.
-    wait_for(lambda: lost_tasks_run_again(installation, run_id), "the killed worker's tasks run again", 600)
+    wait_for(lambda: lost_tasks_run_again(installation, run_id, killed), "the killed worker's tasks run again", 600)
     installation.redis.stop()
     installation.redis.start()
     wait_for(lambda: airflow.state(DAG, run_id) in FINAL_STATES, "all parts are done", 1200)
