@@ -113,7 +113,7 @@ def test_the_list_of_captures(sign_in_as: SignIn, airflow: LocalAirflow, example
 
 
 def test_the_page_of_a_digest(open_page: Open) -> None:
-    with open_page(pages.digest_of_a_week(), size=(1160, 900), device_scale_factor=0.6) as opened:
+    with open_page(pages.digest_of_a_week(), size=(1160, 900), device_scale_factor=0.58) as opened:
         opened.bars()
         opened.page.locator(".strip").nth(1).locator("rect.hot").nth(1).click()
         opened.bars()
