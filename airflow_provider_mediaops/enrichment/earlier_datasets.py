@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.files import content_tag, naming_path, path_of
+from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.path_checks import is_same_file
-from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError
-from airflow_provider_mediaops.storage.source_list import read_rows
+from airflow_provider_mediaops.storage.source_file import DATASET, InvalidSourceError, ReadOptions, SourceFile
+from airflow_provider_mediaops.storage.source_list import read_rows, version_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_file import SourceRow
@@ -56,13 +56,14 @@ class EarlierDataset:
                 yield earlier
 
     def _read(self) -> Iterator[SourceRow]:
+        file, version = SourceFile(self.path, self.format, DATASET, ReadOptions()), None
         # A dataset is known by these columns.
-        version = self._version()
         keep = ("input", "status", "error", "book" if self.format == "jsonl" else "record", "fetched_at")
         try:
+            version = version_of([file])
             yield from read_rows(path_of(self.path), "isbn13", self.format, keep=keep)
         except InvalidSourceError as error:
-            if self._version() != version:
+            if version and version_of([file]) != version:
                 # Parts of both may have come, so each may be whole.
                 what = f"reuse {unsigned(self.path)} was replaced while it was read; the next attempt reads the new one"
                 raise OSError(errno.ESTALE, what) from None
@@ -71,14 +72,6 @@ class EarlierDataset:
                 f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
                 "operator has written, or leave reuse out."
             ) from error
-
-    def _version(self) -> tuple[Any, str]:
-        path = path_of(self.path)
-        with naming_path(DATASET.of(path), "read"):
-            # A triggerer runs for long, and clients of stores cache listings.
-            path.fs.invalidate_cache()
-            info = path.fs.info(path.path)
-        return info.get("size"), content_tag(info)
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
