@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from enum import Enum
+from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -165,6 +165,7 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
     return result
 
 
+@unique
 class Failure(Enum):
     """Why no whole reply was received: the error that it is for the caller, and what to do."""
 

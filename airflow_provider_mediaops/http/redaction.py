@@ -25,6 +25,7 @@ LONGEST_TEXT = 2_400
 # A character of a secret has at most so many when it is quoted, perhaps twice.
 _LONGEST_QUOTE = 20
 _STARS = "***"
+_FIRST_OF_TWO = 0x10000
 
 # No form of quoting changes these.
 _NEVER_QUOTED = frozenset(string.ascii_letters + string.digits)
@@ -74,13 +75,15 @@ def _quoted_part(part: str) -> str:
 
 def _quotes(char: str) -> str:
     code, in_html = ord(char), html.escape(char)
+    # JSON writes a character beyond the first plane, such as an emoji, as two.
+    units = (code,) if code < _FIRST_OF_TWO else (0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF))
     entities = [rf"#0{{0,7}}{code};?", rf"#x0{{0,7}}{code:x};?"]
     if in_html != char:
         entities.append(in_html.removeprefix("&"))
     forms = [
         # Percent signs, backslashes and ampersands may be quoted again.
         "".join(f"%(?:25){{0,4}}{byte:02x}" for byte in char.encode("utf-8", "surrogatepass")),
-        rf"\\{{1,8}}u{code:04x}",
+        "".join(rf"\\{{1,8}}u{unit:04x}" for unit in units),
         # Some write an ampersand in JSON by its number.
         rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{'|'.join(entities)})",
     ]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, SHORTEST_SECRET, redacted
 
-SECRET = "S3cr3t/k+y=ü&q%41\"<\\'"
+SECRET = "S3cr3t/k+y=ü\U0001f600&q%41\"<\\'"
 
 
 def in_json(text: str) -> str:
