@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Readings, Watch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
-_RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
-_CAPTURE_MODULES = (
-    "airflow_provider_mediaops.cluster.capture.files",
-    "airflow_provider_mediaops.cluster.capture.on_spike",
-    "airflow_provider_mediaops.cluster.capture.plan",
-    "airflow_provider_mediaops.triggers.shared_readings",
-)
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.cluster.capture", "airflow_provider_mediaops.triggers.spike_series")
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
 
@@ -90,7 +84,7 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         self.taken_for = taken_for
 
     async def _result(self) -> dict[str, Any]:
-        await import_in_thread(*_CAPTURE_MODULES)
+        await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
