@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 _MEGABYTE = 1024 * 1024
-_NO_USERS = " For a cluster without users write auth=none."
+_NO_USERS = "a cluster without users needs auth=none"
 
 
 class HotThreadsArguments(TypedDict, total=False):
@@ -200,8 +200,6 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         return FixedAuth.api_key(api_key(fields))
     if kind == "bearer":
         return FixedAuth.bearer(bearer_token(fields))
-    if not fields.password:
-        raise fields.error("password", f"it is empty; with auth=basic it holds the password.{_NO_USERS}")
-    if not fields.login:
-        raise fields.error("login", f"it is empty; with auth=basic it holds the user name.{_NO_USERS}")
-    return FixedAuth.basic(fields.login, fields.password)
+    password = fields.required("password", f"the password, with auth=basic; {_NO_USERS}")
+    login = fields.required("login", f"the user name, with auth=basic; {_NO_USERS}")
+    return FixedAuth.basic(login, password)

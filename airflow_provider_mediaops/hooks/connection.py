@@ -94,11 +94,16 @@ class ConnectionFields:
         value = self.extra.get(name)
         return ("" if value is None else str(value).strip()) or default
 
+    def required(self, name: str, meaning: str) -> str:
+        """Return the login, the password or a field of extra, which must not be empty: for example the client id."""
+        value = {"login": self.login, "password": self.password}.get(name) or self.text(name)
+        if not value:
+            raise self.error(name, f"it is empty; it must be {meaning}.")
+        return value
+
     def credential(self, meaning: str) -> str:
         """Return the password, which must be one that a header can hold, for example ``the REST key``."""
-        if not self.password:
-            raise self.error("password", f"it is empty; it must be {meaning}.")
-        if not is_header_text(self.password):
+        if not is_header_text(self.required("password", meaning)):
             raise self.error(
                 "password",
                 f"it must be {meaning}, but has a blank or line break at an end, or a character beyond plain ASCII.",

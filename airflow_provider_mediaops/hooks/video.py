@@ -202,22 +202,13 @@ class VideoPlatformHook(ServiceHook):
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
         from airflow_provider_mediaops.video.errors import TOKEN_RULES
 
-        refresh_token, token_url = fields.text("refresh_token"), fields.text("token_url")
-        needed = {
-            "login": (fields.login, "the client id"),
-            "password": (fields.password, "the client secret"),
-            "refresh_token": (refresh_token, "the user's refresh token"),
-            "token_url": (token_url, "the address that exchanges tokens"),
-        }
-        for name, (value, meaning) in needed.items():
-            if not value:
-                raise fields.error(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
+        token_url = fields.required("token_url", "the address that exchanges tokens, with auth=refresh_token")
         split_address(fields, "token_url", token_url)
         return RefreshTokenAuth(
             token_url=token_url,
-            client_id=fields.login,
-            client_secret=fields.password,
-            refresh_token=refresh_token,
+            client_id=fields.required("login", "the client id, with auth=refresh_token"),
+            client_secret=fields.required("password", "the client secret, with auth=refresh_token"),
+            refresh_token=fields.required("refresh_token", "the user's refresh token, with auth=refresh_token"),
             scopes=fields.text("scopes"),
             token_rules=TOKEN_RULES,
             on_secret=self._mask,

@@ -35,11 +35,14 @@ class HotThreadsReportLink(BaseOperatorLink):
         :returns: the address; empty for no link.
         """
         from airflow_provider_mediaops.cluster.capture.plan import read_formats
-        from airflow_provider_mediaops.report_urls import tab_url
+        from airflow_provider_mediaops.report_urls import TAB_ROUTE
 
-        if not _has_succeeded(ti_key) or not _has_tab() or "txt" not in read_formats(getattr(operator, "formats", ())):
+        address = _tab_of(ti_key, f"plugin/{TAB_ROUTE}")
+        # The pages may be turned off, and not every version of Airflow can have the tab.
+        routes = [view.get("url_route") for view in resolve_name(_PLUGIN).external_views]
+        if not address or TAB_ROUTE not in routes or "txt" not in read_formats(getattr(operator, "formats", ())):
             return ""
-        return tab_url(*_names(ti_key), base_url=_base_url())
+        return address
 
 
 class DatasetLink(BaseOperatorLink):
@@ -60,12 +63,7 @@ class DatasetLink(BaseOperatorLink):
         :param ti_key: the task instance.
         :returns: the address; empty if the task has not succeeded.
         """
-        from airflow_provider_mediaops.report_urls import task_instance_url
-
-        if not _has_succeeded(ti_key):
-            return ""
-        tab = "asset_events" if operator.outlets else "xcom"
-        return task_instance_url(*_names(ti_key), tab=tab, base_url=_base_url())
+        return _tab_of(ti_key, "asset_events" if operator.outlets else "xcom")
 
 
 class HotThreadsDigestLink(DatasetLink):
@@ -74,24 +72,12 @@ class HotThreadsDigestLink(DatasetLink):
     name = "Hot threads digest"
 
 
-def _has_succeeded(ti_key: Any) -> bool:
+def _tab_of(ti_key: Any, tab: str) -> str:
+    """Return the address of a tab of a task instance; empty if the task has not succeeded."""
+    from airflow_provider_mediaops.report_urls import NOT_MAPPED, tab_url
+
     # Airflow passes the running task instance, with its state; others pass a bare key of one that has ended.
-    return getattr(ti_key, "state", None) in (None, "success")
-
-
-def _has_tab() -> bool:
-    """Return whether the pages are turned on, and this version of Airflow can have the tab."""
-    from airflow_provider_mediaops.report_urls import TAB_ROUTE
-
-    return any(view.get("url_route") == TAB_ROUTE for view in resolve_name(_PLUGIN).external_views)
-
-
-def _names(ti_key: Any) -> tuple[str, str, str, int]:
-    from airflow_provider_mediaops.report_urls import NOT_MAPPED
-
-    map_index = NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
-    return ti_key.dag_id, ti_key.run_id, ti_key.task_id, map_index
-
-
-def _base_url() -> str:
-    return conf.get("api", "base_url", fallback="") or ""
+    if getattr(ti_key, "state", None) not in (None, "success"):
+        return ""
+    names = ti_key.dag_id, ti_key.run_id, ti_key.task_id, NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
+    return tab_url(*names, tab=tab, base_url=conf.get("api", "base_url", fallback="") or "")
