@@ -39,7 +39,7 @@ def tab_url(
     tab: str = f"plugin/{TAB_ROUTE}",
     base_url: str = "",
 ) -> str:
-    """Return the address of a task instance's tab in Airflow's web interface: *Hot threads*, or one such as ``xcom``."""
+    """Return the address of a task instance's tab in Airflow's pages: *Hot threads*, or one such as ``xcom``."""
     parts = ["dags", dag_id, "runs", run_id, "tasks", task_id]
     if map_index != NOT_MAPPED:
         parts += ["mapped", str(map_index)]

@@ -163,20 +163,21 @@ class ServiceHook(BaseHook):
 
         :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
-        if self._service is None:
+        service = self._service
+        if service is None:
             with self._making:
                 # Another thread may have made it meanwhile.
-                if self._service is None:
-                    self._service = self._made()
-        return self._service
+                service = self._service = self._service or self._made()
+        return service
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
-        if self._service is None:
+        service = self._service
+        if service is None:
             await import_in_thread(_TRANSPORT, self.service_package)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
-            return await to_its_end(lambda: self.service)
-        return self._service
+            service = await to_its_end(lambda: self.service)
+        return service
 
     def get_conn(self) -> Self:
         """Return the hook itself: a plain session would get round the limits, retries and rate of the connection."""

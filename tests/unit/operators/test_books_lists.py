@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.storage import source_excel, source_list
+from airflow_provider_mediaops.storage import source_list
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, asked
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
@@ -353,18 +353,6 @@ class TestExcel:
         make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
 
         assert [row["isbn13"] for row in json_rows(tmp_path / "books.jsonl")] == [CRIME]
-
-    def test_workbook_with_more_texts_than_fit_into_memory_is_refused_before_it_is_read(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(source_excel, "_MAX_HELD", 20_000)
-        workbook(tmp_path / "list.xlsx", {"S": [["isbn"], [CRIME]]})
-        make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
-        with zipfile.ZipFile(tmp_path / "list.xlsx", "a") as book:
-            book.writestr("xl/texts.xml", b"x" * 20_000)
-
-        with pytest.raises(permanent(ValueError), match=r"list\.xlsx: it has .* MB unpacked, which is too much for"):
-            make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
 
     def test_workbook_that_cannot_be_read_is_refused_in_words(self, tmp_path: Path) -> None:
         old, locked, twice, none = (tmp_path / f"{name}.xlsx" for name in ("old", "locked", "twice", "none"))
