@@ -19,6 +19,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from airflow_provider_mediaops.video.at_most_once import Delivery
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE, render
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
@@ -216,6 +217,21 @@ class TestManyTasks:
 
         assert tried(record, **other)["id"] == "act-2"
         assert posts.call_count == 2
+
+    def test_bulletin_that_another_task_posts_meanwhile_is_said_to_be_that_ones(
+        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines, intend = log_lines(monkeypatch, VideoPlatformHook), Delivery.intend
+
+        def intend_too_late(delivery: Delivery) -> None:
+            monkeypatch.setattr(Delivery, "intend", intend)
+            tried(record, once_per=DAY, ti={"task_id": "another"})
+            intend(delivery)
+
+        monkeypatch.setattr(Delivery, "intend", intend_too_late)
+        assert tried(record, once_per=DAY)["id"] == "act-1"
+        assert posts.call_count == 1
+        assert lines[1:] == ["INFO: Try 1 of dag/run/another/-1 has posted bulletin act-1; nothing is posted."]
 
 
 class TestArguments:
