@@ -49,7 +49,8 @@ class BookDatabaseHook(ServiceHook):
         #: The plan of the connection.
         self.plan = "default"
         self._canary: str | None = None
-        self._finder_of_service: Finder
+        # It is made with the service, and keeps what it has found out about the base address.
+        self._finder: Finder
 
     def book(self, isbn: str) -> Book:
         """
@@ -65,7 +66,8 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
-        return self.run(self._finder().find(isbn13))
+        _ = self.service
+        return self.run(self._finder.find(isbn13))
 
     def lookup(self, isbn: str) -> Lookup:
         """
@@ -76,7 +78,8 @@ class BookDatabaseHook(ServiceHook):
         :raises InvalidConnectionError: if the base address or ``canary_isbn`` turns out to be wrong.
         :raises MediaOpsError: if the service refuses.
         """
-        return self.run(self._finder().look_up(isbn))
+        _ = self.service
+        return self.run(self._finder.look_up(isbn))
 
     def key_usage(self) -> KeyUsage | None:
         """
@@ -158,11 +161,6 @@ class BookDatabaseHook(ServiceHook):
             async for update in updates:
                 yield update
 
-    def _finder(self) -> Finder:
-        # It is made with the service, and keeps what it has found out about the base address.
-        _ = self.service
-        return self._finder_of_service
-
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.books.api import BOOK_RULES
         from airflow_provider_mediaops.books.lookup import Finder
@@ -180,8 +178,8 @@ class BookDatabaseHook(ServiceHook):
             retry=retry_policy(fields),
             limiter=limiter,
         )
-        self._finder_of_service = Finder(client, self._canary)
-        return Service(client, transport_settings(fields), self._finder_of_service.ask)
+        self._finder = Finder(client, self._canary)
+        return Service(client, transport_settings(fields), self._finder.ask)
 
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.books.lookup import prove
