@@ -24,8 +24,7 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response, Wai
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure
-    from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
@@ -72,20 +71,16 @@ def hot_threads(query: HotThreadsQuery) -> Call[str]:
 
 def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> str:
     # No copy is made of a body that may be large.
-    if response.body and not response.body.isspace():
-        return _read_report(response)
-    why = f"Nodes that do not answer within timeout={query.timeout} are left out of it."
-    if query.nodes is None:
-        raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
-    raise NotFoundError(
-        f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
-        f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
-        reason=EMPTY_REPORT,
-        **_about(request, response),
-    )
-
-
-def _read_report(response: Response) -> str:
+    if not response.body or response.body.isspace():
+        why = f"Nodes that do not answer within timeout={query.timeout} are left out of it."
+        if query.nodes is None:
+            raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
+        raise NotFoundError(
+            f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
+            f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
+            reason=EMPTY_REPORT,
+            **_about(request, response),
+        )
     # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")

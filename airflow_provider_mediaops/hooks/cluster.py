@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu, NodeStats
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow

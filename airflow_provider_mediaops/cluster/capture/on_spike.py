@@ -17,7 +17,6 @@ from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import take_capture
 from airflow_provider_mediaops.cluster.capture.plan import why
 from airflow_provider_mediaops.cluster.capture.summary import bounded
-from airflow_provider_mediaops.cluster.cpu_watch import Streaks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.cluster.text import listed
@@ -69,11 +68,11 @@ def capture_when_hot(
     yield Blocking(files.check)
     if readings is None or plan.watch is None:
         return (yield from series.all_of(plan.query))
-    streaks = Streaks(plan.watch)
+    judge = plan.watch.judge(clock.monotonic)
     pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
     term = Term(clock.monotonic, clock.monotonic(), deadline)
     while True:
-        done = yield from wait(readings, streaks.judge(clock.monotonic), pace, progress, term, first_pause=pause)
+        done = yield from wait(readings, judge, pace, progress, term, first_pause=pause)
         if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
         spike: Spike = done.value

@@ -6,17 +6,15 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK
-from airflow_provider_mediaops.cluster.digest.model import MOST_STACKS
-from airflow_provider_mediaops.cluster.folded import on_one_line
+from airflow_provider_mediaops.cluster.digest.sums import MOST_STACKS
+from airflow_provider_mediaops.cluster.folded import NO_STACK, on_one_line, short_method
 from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
 from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.capture_sums import Row
-    from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey, SpanSums
     from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.digest.sums import Digest, Frames, Profile, ProfileKey, Row, SpanSums
 
 StackSpans = tuple[tuple[str, ...], dict[int, float]]
 """A stack, with the pool before its frames, and its amount by the beginning of a span of time."""
@@ -65,9 +63,9 @@ def series_label(series: str, kind: str, number: int | None = None) -> str:
     return (one if number == 1 else several) + ("" if kind == "cpu" else f" ({kind})")
 
 
-def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[str, Any]:
+def document_of(digest: Digest, sources: Iterable[str]) -> dict[str, Any]:
     """Return the digest as the JSON file has it."""
-    before = period.before
+    period, before = digest.period, digest.period.before
     profiles = [_profile(digest, key) for key in keys_of(digest)]
     return {
         "digest": {
@@ -229,11 +227,11 @@ def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
             continue
         top = working[0]
         parts.append(
-            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
+            f"{short_method(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
             f"{top['share_percent']:.1f} % of {_USED[kind]}, pool {next(iter(top['pools']))}"
             + _hottest_kind(profile["works"])
         )
-        new += [short_name(frame["frame"]) for frame in working if frame["new"]]
+        new += [short_method(frame["frame"]) for frame in working if frame["new"]]
     names = list(dict.fromkeys(new))
     sentence = f"Hot threads, {since[:10]} to {until[:10]}: {'; '.join(parts)}."
     if names:
@@ -245,11 +243,6 @@ def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
 def _hottest_kind(works: list[dict[str, Any]]) -> str:
     work = next((each for each in works if not each["work"].startswith("idle.")), None)
     return f", hottest kind of work: {work['label']}, {work['share_percent']:.1f} %" if work else ""
-
-
-def short_name(method: str) -> str:
-    """Return class and method without the package."""
-    return ".".join(method.rsplit(".", 2)[-2:])[:_LONGEST_NAME]
 
 
 def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]:

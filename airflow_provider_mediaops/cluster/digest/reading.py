@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
-from airflow_provider_mediaops.cluster.digest.capture_sums import (
-    SERIES_OF_REASON,
-    CaptureSums,
-    TimeSource,
-    sums_of,
-    task_rows,
-)
+from airflow_provider_mediaops.cluster.capture.json_file import read_head, taken_of
+from airflow_provider_mediaops.cluster.digest.sums import SERIES_OF_REASON, CaptureSums, TimeSource, task_rows
 from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+from airflow_provider_mediaops.cluster.plain_values import text_of, value_at
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.json_text import parse_json
 
@@ -23,24 +20,29 @@ if TYPE_CHECKING:
 
 #: How many bytes of a JSON file are read to see whether it is of another time.
 HEAD_BYTES = 1 << 16
+# So the JSON file of a digest begins.
+_DIGEST = re.compile(rb'\s*\{\s*"digest"')
 # No report, deleted, or not readable by this user: the capture's other file may do.
 _UNUSABLE = (NoReportError, FileNotFoundError, PermissionError)
 
-
-class FoundSums(NamedTuple):
-    """What the files of one name hold; nothing at all if they are of an earlier digest."""
-
-    sums: tuple[CaptureSums, ...] = ()  # the captures of the period, and of that before
-    outside: int = 0  # the number of captures of another time
-    damage: str = ""  # why the files hold no capture, in words
+Found = list["CaptureSums | None"]
+"""The captures of the files of one name; None for one of another time."""
 
 
-def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> FoundSums:
+def is_digest(files: FoundCapture) -> bool:
+    """Return whether the files are those of an earlier digest, which is no capture."""
+    with suppress(*_UNUSABLE):
+        return bool(files.json and not files.text and _DIGEST.match(files.json.read(HEAD_BYTES)))
+    return False
+
+
+def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> Found:
     """
     Read a capture, or those that were appended to one another in one text.
 
     Its JSON file says when and why it was taken, and holds the report. If there is none, or it is damaged, the text is
-    read: its reports say when, and if they do not, the time of the file counts.
+    read: its reports say when, and if they do not, the time of the file counts. Raise NoReportError if neither can be
+    read.
     """
     damage = ""
     if files.json:
@@ -49,15 +51,15 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
         except _UNUSABLE as error:
             damage = _in_words(error)
     if files.text is None:
-        return FoundSums(damage=damage)
+        raise NoReportError(damage)
     try:
-        found = _read_text(files.text, files.name, period)
+        reports = [found.capture.report for found in read_reports(files.text.read(MAX_REPORT_BYTES + 1))]
     except _UNUSABLE as error:
         both = f"; of the .json file beside it: {damage}" if damage else ""
-        return FoundSums(damage=f"{_in_words(error)}{both}")
+        raise NoReportError(f"{_in_words(error)}{both}") from error
     if damage:
         warn(f"Read {files.text.name} without the .json file beside it: {damage}.")
-    return found
+    return _sums(((report, *_time(report, files.text)) for report in reports), files.name, period)
 
 
 def _in_words(error: Exception) -> str:
@@ -66,12 +68,13 @@ def _in_words(error: Exception) -> str:
     return "this user may not read it" if isinstance(error, PermissionError) else str(error)
 
 
-def _read_json(file: FoundFile, name: str, period: Period) -> FoundSums:
-    head = read_head(file.read(HEAD_BYTES).decode("utf-8", "replace"))
-    if "digest" in head.values:
-        return FoundSums()
-    if head.taken is not None and period.place_of(head.taken.timestamp()) == "outside":
-        return FoundSums(outside=1)
+def _read_json(file: FoundFile, name: str, period: Period) -> Found:
+    start = file.read(HEAD_BYTES)
+    if _DIGEST.match(start):
+        return []
+    taken = taken_of(read_head(start.decode("utf-8", "replace")))
+    if taken is not None and period.place_of(taken.timestamp()) == "outside":
+        return [None]
     data = file.read(MAX_REPORT_BYTES + 1)
     if len(data) > MAX_REPORT_BYTES:
         raise NoReportError(f"it is larger than {MAX_REPORT_BYTES >> 20} MB, which no capture is")
@@ -85,14 +88,9 @@ def _read_json(file: FoundFile, name: str, period: Period) -> FoundSums:
         raise NoReportError("it is JSON, but not that of a capture") from error
     if not report.understood:
         raise NoReportError("it is JSON, but not that of a capture, which has nodes")
-    head = JsonHead(document)
-    taken, source = (head.taken.timestamp(), "capture") if head.taken else _time(report, file)
-    return _sums([(report, taken, source)], name, period, head)
-
-
-def _read_text(file: FoundFile, name: str, period: Period) -> FoundSums:
-    reports = [found.capture.report for found in read_reports(file.read(MAX_REPORT_BYTES + 1))]
-    return _sums([(report, *_time(report, file)) for report in reports], name, period, JsonHead())
+    taken = taken_of(document)
+    time = (taken.timestamp(), "capture") if taken else _time(report, file)
+    return _sums([(report, *time)], name, period, document)
 
 
 def _time(report: HotThreadsReport, file: FoundFile) -> tuple[float | None, TimeSource]:
@@ -100,17 +98,21 @@ def _time(report: HotThreadsReport, file: FoundFile) -> tuple[float | None, Time
 
 
 def _sums(
-    reports: Iterable[tuple[HotThreadsReport, float | None, TimeSource]], name: str, period: Period, head: JsonHead
-) -> FoundSums:
+    reports: Iterable[tuple[HotThreadsReport, float | None, TimeSource]],
+    name: str,
+    period: Period,
+    document: object = None,
+) -> Found:
     """Sum up reports, each with its time and where that is from."""
-    found, outside = [], 0
+    series = SERIES_OF_REASON.get(text_of(value_at(document, "capture", "reason")), "unknown")
+    found: Found = []
     for report, taken, source in reports:
         if taken is None:
-            return FoundSums(damage="neither the report nor its store says when it was taken")
+            raise NoReportError("neither the report nor its store says when it was taken")
         if period.place_of(taken) == "outside":
-            outside += 1
+            found.append(None)
             continue
-        series = SERIES_OF_REASON.get(head.reason, "unknown")
-        tasks = task_rows(head.values.get("running_tasks"), taken)
-        found.append(sums_of(report, path=name, time=taken, time_source=source, series=series, tasks=tasks))
-    return FoundSums(tuple(found), outside)
+        tasks = task_rows(value_at(document, "running_tasks"), taken)
+        sums = CaptureSums(report=report, path=name, time=taken, time_source=source, series=series, tasks=tasks)
+        found.append(sums)
+    return found

@@ -11,9 +11,17 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_of
-from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
+from airflow_provider_mediaops.cluster.folded import Measure, short_method
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.text import (
+    count,
+    difference,
+    duration,
+    figure,
+    in_what_was_read,
+    listed,
+    readable,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -73,11 +81,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (count, duration, figure, in_what_was_read, listed, method_cell, percent_of, readable)
+    of_texts = (count, difference, duration, figure, in_what_was_read, listed, readable)
+    filters = (*of_texts, is_wait, percent_of, short_method)
     found.filters |= {each.__name__: each for each in filters}
-    found.filters["method"] = lambda name: method_cell(name).text
     found.filters["bytes"] = lambda number: figure(number, Measure("mem", "bytes"))
     return found
+
+
+def percent_of(amount: float, of: float) -> float:
+    """Return the length of a bar in percent of the longest."""
+    return round(100 * amount / of, 1) if of else 0.0
 
 
 @cache

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node_stats
-from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeCpu, NodeStats, measured
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client

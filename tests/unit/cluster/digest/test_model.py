@@ -8,26 +8,24 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK
-from airflow_provider_mediaops.cluster.digest.capture_sums import (
-    MOST_PLACES,
-    CaptureSums,
-    Row,
-    Series,
-    stable_methods,
-    task_rows,
-)
-from airflow_provider_mediaops.cluster.digest.model import (
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.digest.sums import (
     MOST_DAMAGED,
+    MOST_PLACES,
     MOST_POOLS,
     MOST_ROWS,
     MOST_SPANS,
     MOST_STACKS,
     OTHER_POOLS,
     BoundedRows,
+    CaptureSums,
     Digest,
+    Row,
+    Series,
+    stable_methods,
+    task_rows,
 )
-from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, digest_from, hot, running, sums_at, text_at
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
@@ -159,7 +157,7 @@ def test_a_cell_names_its_hottest_captures() -> None:
 @pytest.mark.long
 def test_hostile_captures_do_not_make_it_large() -> None:
     """No two captures share a frame, a pool or a stack, but for one frame that all have."""
-    digest = Digest()
+    digest = Digest(Period())
     for number in range(60):
         odd = (
             hot(f"n{number}", f"pool-{number}-{each}", 1.0 + each % 7, (f"o.x.C{number}.m{each}(C.java:1)", *SEARCH))
@@ -180,7 +178,7 @@ def test_hostile_captures_do_not_make_it_large() -> None:
 
 
 def test_of_many_damaged_files_the_first_are_named() -> None:
-    digest = Digest()
+    digest = Digest(Period())
     for number in range(MOST_DAMAGED + 5):
         digest.add_damaged(f"/r/{number}.txt", "it is empty")
     assert digest.damaged_count == MOST_DAMAGED + 5
