@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
@@ -61,7 +62,7 @@ class CaptureFiles:
             write_whole(path_of(path), capture.content(name))
         self._log_capture(capture, own)
         taken = capture.taken and capture.taken.isoformat(timespec="milliseconds")
-        kept = {"paths": paths, "taken": taken, **capture.summary()}
+        kept = {"paths": paths, "taken": taken, **summary_of(capture)}
         if "html" in paths:
             capture.path = own.get("txt")
             capture.pack()
@@ -86,8 +87,6 @@ class CaptureFiles:
         return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
 
     def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
-        from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
-
         for warning in capture.warnings():
             self._log.warning("%s", warning)
         where = _joined(paths) if paths else "for the page"

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
     from airflow_provider_mediaops.cluster.statistics import NodeStatistics
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
@@ -84,13 +84,6 @@ class Capture:
         """The kinds of work of the hot threads, the hottest first."""
         return compare([self.report]).kinds
 
-    def add_tasks(self, sampling: TaskSampling) -> None:
-        """Add what the nodes ran meanwhile; the report is parsed for it."""
-        from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
-
-        self.running_tasks = assessed(sampling, self.report)
-        self.task_warnings = tuple(sampling.warnings)
-
     @property
     def missing(self) -> list[str]:
         """The nodes that were asked for, or gave their statistics, and are not in the report."""
@@ -111,28 +104,12 @@ class Capture:
         return bool(wanted) and not any(name in header for header in headers for name in wanted)
 
     def content(self, format: str) -> bytes:
-        """
-        Return the content of one of the capture's files: ``txt``, ``json``, ``folded`` or ``kinds``.
-
-        ``txt`` is the report as it came, byte for byte; ``json`` the circumstances of the capture, the running tasks if
-        they were asked for, the statistics of the nodes if they are known, the kinds of work, and the report, in ASCII;
-        ``folded`` a line a stack, and ``kinds`` the same with the kind of work at the beginning.
-        """
+        """Return the content of a file: ``txt``, as it came, ``json``, in ASCII, ``folded``, or ``kinds``."""
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
             return json_of(self)
         return folded([self.report], kinds_first=format == "kinds").encode()
-
-    def summary(self) -> dict[str, Any]:
-        """
-        Return the capture in a few plain values, at most 16 kB as JSON.
-
-        They are those of :class:`~airflow_provider_mediaops.results.SingleCapture` but ``paths`` and ``taken``.
-        """
-        from airflow_provider_mediaops.cluster.capture.summary import summary_of
-
-        return summary_of(self)
 
     def warnings(self) -> list[str]:
         """Return sentences about everything unusual in this capture."""
@@ -140,10 +117,9 @@ class Capture:
         if not self.report.understood:
             warnings.append("Nothing of the text was understood as a report of hot threads. It is kept as it came.")
         if unparsed := self.report.unparsed:
-            first = unparsed[0]
             warnings.append(
                 f"Parts of the report were not understood ({len(unparsed)}) and are kept as they came; the first: line "
-                f"{first.line}, {first.reason}."
+                f"{unparsed[0].line}, {unparsed[0].reason}."
             )
         return warnings
 
@@ -188,6 +164,8 @@ def take_capture(
             raise
         except MediaOpsError as error:
             remarks = (f"The capture is without the nodes' CPU: {error.message}",)
+    from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
+
     call, taken, tasks = hot_threads(query), now(), None
     try:
         if sampler is None:
@@ -205,7 +183,8 @@ def take_capture(
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, stats, about)
     if tasks is not None:
-        yield Blocking(partial(capture.add_tasks, tasks))
+        capture.task_warnings = tuple(tasks.warnings)
+        capture.running_tasks = yield Blocking(lambda: assessed(tasks, capture.report))
     return capture
 
 

@@ -33,7 +33,11 @@ _LONGEST_NAME = 200
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
-    """Return what :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` returns."""
+    """
+    Return a capture in a few plain values, at most 16 kB as JSON.
+
+    They are those of :class:`~airflow_provider_mediaops.results.SingleCapture` but ``paths`` and ``taken``.
+    """
     stats, running = capture.stats, capture.running_tasks
     busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0)) if stats else []
     pairs = [(node, group) for node in running.nodes for group in node.groups] if running else []

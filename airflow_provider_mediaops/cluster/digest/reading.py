@@ -53,7 +53,7 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
     if files.text is None:
         raise NoReportError(damage)
     try:
-        reports = [found.capture.report for found in read_reports(files.text.read(MAX_REPORT_BYTES + 1))]
+        reports = [capture.report for capture, _ in read_reports(files.text.read(MAX_REPORT_BYTES + 1))]
     except _UNUSABLE as error:
         both = f"; of the .json file beside it: {damage}" if damage else ""
         raise NoReportError(f"{_in_words(error)}{both}") from error

@@ -45,7 +45,6 @@ def render(
     values: Mapping[str, Any],
     *,
     scripts: tuple[str, ...] = (),
-    of_digest: bool = False,
     in_airflow: bool = False,
 ) -> str:
     """
@@ -55,7 +54,7 @@ def render(
     sent.
     """
     first_scripts = (_read("theme.js"),) if in_airflow else ()
-    looks = style(of_digest=of_digest, in_airflow=in_airflow)
+    looks = style(in_airflow=in_airflow)
     return (
         _environment()
         .get_template(template)
@@ -94,7 +93,7 @@ def percent_of(amount: float, of: float) -> float:
 
 
 @cache
-def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
+def style(*, in_airflow: bool = False) -> str:
     """
     Return the page's styles.
 
@@ -106,7 +105,7 @@ def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
         f'@media screen and (prefers-color-scheme: dark) {{\n:root:not([data-theme="light"]) {{\n{dark}}}\n}}\n'
         f'@media screen {{\n:root[data-theme="dark"] {{\ncolor-scheme: dark;\n{dark}}}\n'
         ':root[data-theme="light"] {\ncolor-scheme: light;\n}\n}\n'
-        f"{_read('digest.css') if of_digest else ''}{_read('airflow.css') if in_airflow else ''}"
+        f"{_read('airflow.css') if in_airflow else ''}"
     )
 
 

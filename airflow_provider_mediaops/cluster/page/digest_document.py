@@ -58,7 +58,7 @@ def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
         "minute": _minute,
     }
     scripts = assets.scripts(with_flame_graph=True, of_digest=True)
-    return assets.render("digest.html", values, scripts=scripts, of_digest=True)
+    return assets.render("digest.html", values, scripts=scripts)
 
 
 def _shares_of_days(profile: dict[str, Any]) -> dict[str, dict[str, float]]:

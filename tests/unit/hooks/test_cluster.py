@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Request
@@ -58,7 +59,7 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
     with SearchClusterHook() as hook:
         taken = hook.capture(threads=5)
     assert taken.text == report("a")
-    assert taken.summary()["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
+    assert summary_of(taken)["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
     (statistics,) = taken.statistics or ()
     assert statistics["pools"] == [{"pool": "search", "active": 0, "queue": 7, "rejected": 0}]
     assert requests_mock.request_history[1].qs == {"threads": ["5"]}

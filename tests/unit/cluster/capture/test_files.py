@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.plan import FORMATS
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document
 from tests.unit.call_flows import START
@@ -46,7 +47,7 @@ class TestOne:
         told = kept.keep(capture, 1)
         kept.finish()
         assert names_in(tmp_path) == ["hot.folded", "hot.html", "hot.json", "hot.kinds", "hot.txt"]
-        assert told == {"paths": told["paths"], "taken": "2026-03-14T20:00:00.000+00:00", **capture.summary()}
+        assert told == {"paths": told["paths"], "taken": "2026-03-14T20:00:00.000+00:00", **summary_of(capture)}
         written = {name: Path(path).read_text() for name, path in told["paths"].items()}
         assert written["txt"] == report("node-1")
         assert json.loads(written["json"])["nodes"][0]["name"] == "node-1"

@@ -14,6 +14,7 @@ from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.json_file import read_head, taken_of
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
@@ -83,8 +84,8 @@ class TestTaking:
     )
     def test_the_threads_are_captured_even_if_the_cpu_is_not_told(self, reply: Response | TransportError) -> None:
         taken = capture(reply, REPORT)
-        assert taken.summary()["cpu"] is None
-        assert [node["node"] for node in taken.summary()["nodes"]] == ["node-1"]
+        assert summary_of(taken)["cpu"] is None
+        assert [node["node"] for node in summary_of(taken)["nodes"]] == ["node-1"]
         assert taken.warnings()[0].startswith("The capture is without the nodes' CPU: ")
 
     @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ class TestMissing:
     ) -> None:
         reading = replied(stats({"node-1": 5, "node-2": 95}))
         taken = capture(reading, REPORT, query=HotThreadsQuery(selectors))
-        assert taken.missing == taken.summary()["missing"] == missing
+        assert taken.missing == summary_of(taken)["missing"] == missing
         assert f"Not in the report: {' and '.join(missing)}." in taken.warnings()[0]
 
     @pytest.mark.parametrize(
