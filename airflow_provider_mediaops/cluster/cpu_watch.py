@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
@@ -35,7 +35,7 @@ _DESCRIBED_BYTES = 40 * 1000
 _LONGEST_NAME = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CpuWatch(Watch):
     """Nodes whose CPU is at or above a threshold, and stays there; ValueError if a value cannot be used."""
 
@@ -43,20 +43,18 @@ class CpuWatch(Watch):
     # Seconds for which each reading must be at or above it; 0 takes a single reading.
     sustained_for: float = 0.0
     nodes: str | Sequence[str] | None = None  # ids or names, in a list or in one text with commas; None for all
-    require: Literal["any", "all"] = "any"  # ``all``: all nodes must be at or above it at the same time
+    require: str = "any"  # or ``all``: all nodes must be at or above it at the same time
     reading_interval: float = 10.0  # the most seconds between two readings while nodes are hot
 
     may_return: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        nodes = node_list(self.nodes)
         # A list: the row of a trigger holds it.
-        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
-        object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
-        object.__setattr__(self, "sustained_for", read_seconds("sustained_for", self.sustained_for))
-        interval = read_seconds("reading_interval", self.reading_interval, minimum=_SHORTEST)
-        object.__setattr__(self, "reading_interval", interval)
-        object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
+        self.nodes = nodes if (nodes := node_list(self.nodes)) is None else list(nodes)
+        self.threshold = read_percentage("threshold", self.threshold)
+        self.sustained_for = read_seconds("sustained_for", self.sustained_for)
+        self.reading_interval = read_seconds("reading_interval", self.reading_interval, minimum=_SHORTEST)
+        self.require = read_choice("require", self.require, ("any", "all"))
 
     @classmethod
     def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:

@@ -254,9 +254,7 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
         "first": min(profile["first"] for profile in profiles),
         "last": max(profile["last"] for profile in profiles),
         "series": series,
-        "damaged_files": [
-            _entry({}, each, ("file", "reason")) for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
-        ],
+        "damaged_files": [_entry({}, each, ("file", "reason")) for each in damaged],
         "works": works,
         "frames": frames,
         "tasks": tasks,
