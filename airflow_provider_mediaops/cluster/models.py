@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from airflow_provider_mediaops.cluster.plain_values import (
@@ -79,10 +79,6 @@ class NodeCpu:
         """The id, the name, the host and the address, with its port and without, as far as they are known."""
         known = (self.node_id, self.name, self.host, self.ip, (self.ip or "").rpartition(":")[0])
         return frozenset(name for name in known if name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field by its name, as plain values."""
-        return {**asdict(self), "roles": list(self.roles)}
 
 
 @dataclass(frozen=True, slots=True)

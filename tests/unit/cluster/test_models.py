@@ -203,23 +203,10 @@ def only_node(**node: Any) -> NodeCpu:
 
 
 def test_a_node_as_opensearch_describes_it() -> None:
-    node = only_node(
-        name="node-1",
-        host="10.0.0.1",
-        ip="10.0.0.1:9300",
-        roles=["data", "ingest"],
-        os={"cpu": {"percent": 12, "load_average": {"1m": 1.5, "5m": None, "15m": 0.5}}},
-    )
-    assert node.to_dict() == {
-        "node_id": "abc",
-        "name": "node-1",
-        "host": "10.0.0.1",
-        "ip": "10.0.0.1:9300",
-        "roles": ["data", "ingest"],
-        "percent": 12.0,
-        "source": "os",
-        "load_average": {"1m": 1.5, "15m": 0.5},
-    }
+    machine = {"cpu": {"percent": 12, "load_average": {"1m": 1.5, "5m": None, "15m": 0.5}}}
+    node = only_node(name="node-1", host="10.0.0.1", ip="10.0.0.1:9300", roles=["data", "ingest"], os=machine)
+    roles, loads = ("data", "ingest"), {"1m": 1.5, "15m": 0.5}
+    assert node == NodeCpu("abc", "node-1", "10.0.0.1", "10.0.0.1:9300", roles, 12.0, "os", loads)
 
 
 def test_a_node_without_a_name_is_called_by_its_id() -> None:
