@@ -41,6 +41,10 @@ _SECTION = b":::"
 BETWEEN_SECONDS = 1.1
 # The measures for which counters are read.
 _BY_COUNTERS = ("auto", "cgroup")
+_NO_MASTER = (
+    "The cluster has no elected master; it is tried again after a pause. Raise master_timeout if it needs longer to "
+    "elect one."
+)
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
 
@@ -202,18 +206,6 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
-    (
-        "receive_timeout_transport_exception",
-        "process_cluster_event_timeout_exception",
-        "timeout_exception",
-        "elasticsearch_timeout_exception",
-        "opensearch_timeout_exception",
-    ),
-    ReplyTimeoutError,
-)
-
-
 def probe(ask: Ask) -> CallFlow[NodeStats]:
     """Ask one node for its statistics, which are the result, and for its hot threads; each needs a privilege."""
     stats, refusals = None, []
@@ -238,7 +230,11 @@ def probe(ask: Ask) -> CallFlow[NodeStats]:
 CLUSTER_RULES = ErrorRules(
     service=_SERVICE,
     by_reason={
-        **_TIMED_OUT,
+        "receive_timeout_transport_exception": ReplyTimeoutError,
+        "process_cluster_event_timeout_exception": ReplyTimeoutError,
+        "timeout_exception": ReplyTimeoutError,
+        "elasticsearch_timeout_exception": ReplyTimeoutError,
+        "opensearch_timeout_exception": ReplyTimeoutError,
         "master_not_discovered_exception": ServiceUnavailableError,
         "cluster_manager_not_discovered_exception": ServiceUnavailableError,
         "circuit_breaking_exception": ServiceUnavailableError,
@@ -246,10 +242,8 @@ CLUSTER_RULES = ErrorRules(
         "rejected_execution_exception": RateLimitedError,
     },
     advice={
-        "master_not_discovered_exception": "The cluster has no master; it is tried again after a pause. Raise "
-        "master_timeout if it needs longer to elect one.",
-        "cluster_manager_not_discovered_exception": "The cluster has no manager; it is tried again after a pause. "
-        "Raise master_timeout if it needs longer to elect one.",
+        "master_not_discovered_exception": _NO_MASTER,
+        "cluster_manager_not_discovered_exception": _NO_MASTER,
         "circuit_breaking_exception": "The node is short of memory; it is tried again after a pause.",
         "illegal_argument_exception": "Correct the parameter that it names.",
         EMPTY_REPORT.lower(): "If no node answers in any time, check the nodes' own logs.",

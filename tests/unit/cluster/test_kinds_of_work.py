@@ -246,6 +246,7 @@ def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing
     hottest = compare([parse(text)]).hottest_kind
     assert hottest is not None
     assert (hottest.label, round(hottest.share_percent)) == ("Merging segments: logs and a.b", 55)
+    assert (hottest.threads, hottest.nodes, hottest.caution) == (3, ("n",), "")
     assert "Elasticsearch 9.1" not in hottest.look
 
 
