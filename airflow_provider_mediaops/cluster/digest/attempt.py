@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
 from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
-from airflow_provider_mediaops.cluster.digest.reading import is_digest, read_captures
-from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
+from airflow_provider_mediaops.cluster.digest.source import find_captures, is_digest, name_of, read_captures
 from airflow_provider_mediaops.cluster.digest.sums import Digest
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from airflow_provider_mediaops.cluster.text import listed

@@ -1,5 +1,5 @@
 """
-Label hot threads with the kinds of their work.
+Label hot threads with the kinds of their work, which are in the table `kinds.ini`; it explains its fields.
 
 Each stack has one kind: that of the highest rank among all that its frames tell, and among equal ranks that of the
 deepest frame. If no frame tells one, the thread's pool does, and the label says so.
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from configparser import ConfigParser
 from functools import cache, lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cluster.folded import method_of, pool_label
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, kinds_of_work
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThread
-    from airflow_provider_mediaops.cluster.kinds_of_work.table import KindOfWork
 
 # Few, for they are kept as long as the process lives. The threads of a pool have the same stacks.
 _REMEMBERED_FRAMES = 5_000
@@ -25,6 +25,67 @@ _REMEMBERED_STACKS = 200
 # What is longer was made up, and its beginning counts. So the time is linear in the length of a report.
 _LONGEST_FRAME = 500
 _MERGED_SHARD = re.compile(r"\[([^\[\]]{1,255})\]\[([0-9]{1,9})\]: Lucene Merge Thread")
+
+
+class KindOfWork(NamedTuple):
+    """One kind of work."""
+
+    id: str  # its family, a dot and its own name
+    rank: int  # decides between several kinds of one stack: the highest wins
+    label: str
+    look: str  # what to look at next
+    example: str = ""  # a frame that tells it; empty if only pools do
+    frames: tuple[str, ...] = ()  # the names, one of which is in a frame that tells it
+    unless: tuple[str, ...] = ()  # the names that exclude it, anywhere in the stack
+    within: int = 0  # how many of the innermost frames count; 0 counts all
+    pools: tuple[str, ...] = ()  # whose threads do this if no frame tells more
+
+    @property
+    def family(self) -> str:
+        """Return the name of its family."""
+        return self.id.partition(".")[0]
+
+
+#: The kind of a stack in which no frame tells one, of a thread whose pool tells none.
+OTHER = KindOfWork("other", 0, "Other: no frame tells a known kind", "Read the stack in the flame graph.")
+
+
+@cache
+def kinds_of_work() -> tuple[KindOfWork, ...]:
+    """Return the kinds of the table."""
+    table = ConfigParser(delimiters=("=",), interpolation=None)
+    table.read_string(files(__package__).joinpath("kinds.ini").read_text("utf-8"))
+    return tuple(_read_kind(name, **table[name]) for name in table.sections())
+
+
+def _read_kind(
+    name: str,
+    *,
+    rank: str,
+    label: str,
+    look: str,
+    example: str = "",
+    frames: str = "",
+    unless: str = "",
+    within: str = "0",
+    pools: str = "",
+) -> KindOfWork:
+    return KindOfWork(
+        id=name,
+        rank=int(rank),
+        label=label,
+        look=" ".join(look.split()),
+        example=example,
+        frames=tuple(frames.split()),
+        unless=tuple(unless.split()),
+        within=int(within),
+        pools=tuple(filter(None, pools.split("\n"))),
+    )
+
+
+def label_of_id(kind_id: str) -> str:
+    """Return a kind in words; an id that this version does not know stands for itself."""
+    return next((kind.label for kind in (*kinds_of_work(), OTHER) if kind.id == kind_id), kind_id)
 
 
 class Label(NamedTuple):

@@ -11,8 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.comparison import Comparison, HotKind, compare
 from airflow_provider_mediaops.cluster.folded import Measure, measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait, label_of
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import OTHER, KindOfWork, is_wait, kinds_of_work, label_of
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
@@ -236,8 +235,8 @@ def test_merges_are_summed_by_index_and_shard_over_nodes() -> None:
 
 
 def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing_index() -> None:
-    def merge(place: str, percent: float) -> str:
-        return thread(f"elasticsearch[n][{place}: Lucene Merge Thread #1]", cpu(percent), stack(10, MERGE))
+    def merge(place: str, percent: float, frame: str = MERGE) -> str:
+        return thread(f"elasticsearch[n][{place}: Lucene Merge Thread #1]", cpu(percent), stack(10, frame))
 
     merges = merge("[logs][0]", 20.0), merge("[logs][1]", 20.0), merge("[a.b][1]", 15.0)
     text = section("n", *merges, thread("opensearch[n][search][T#1]", cpu(45.0), unique(TERMS)))
@@ -248,6 +247,9 @@ def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing
     assert (hottest.label, round(hottest.share_percent)) == ("Merging segments: logs and a.b", 55)
     assert (hottest.threads, hottest.nodes, hottest.caution) == (3, ("n",), "")
     assert "Elasticsearch 9.1" not in hottest.look
+    of_pool = compare([parse(section("n", merge("[a][0]", 9.0, RUN), merge("[a][1]", 9.0, RUN)))]).hottest_kind
+    assert of_pool is not None
+    assert (of_pool.label, of_pool.caution) == ("Merging segments: a", "by its thread pool only")
 
 
 def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, read_captures
-from airflow_provider_mediaops.cluster.digest.source import FoundCapture, FoundFile, find_captures
+from airflow_provider_mediaops.cluster.digest.source import (
+    HEAD_BYTES,
+    FoundCapture,
+    FoundFile,
+    find_captures,
+    read_captures,
+)
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 from tests.unit.storage.fake_store import FakeStore, attached
