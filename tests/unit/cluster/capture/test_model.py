@@ -260,6 +260,7 @@ def test_the_words_in_another_place_are_not_taken_for_them() -> None:
     for content in (
         written(f"::: {{{text}}}", cause=f"because\n{text}"),
         '{\n "capture": {\n  "running_tasks": {"nodes": [{"node": "another"}]}\n },\n "nodes": []\n}',
+        '{"capture": {}, "nodes": [{"attributes": {"a": "b", "running_tasks": {"nodes": []}}}]}',
     ):
         assert "running_tasks" not in read_head(content)
 
