@@ -211,7 +211,7 @@ def _plain(data: bytes, most: int) -> bytes:
 def is_digest(files: FoundCapture) -> bool:
     """Return whether the files are those of an earlier digest, which is no capture."""
     with suppress(*_UNUSABLE):
-        return bool(files.json and not files.text and _DIGEST.match(files.json.read(HEAD_BYTES)))
+        return bool(files.json and _DIGEST.match(files.json.read(HEAD_BYTES)))
     return False
 
 

@@ -178,7 +178,8 @@ def test_method_of_the_jdk_or_of_netty_in_which_a_thread_waits_is_known(method: 
 
 
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:
-    assert label_of([RUN], "generic") == (OTHER, "")
+    told = label_of([RUN], "generic")
+    assert (told, told.told_by) == ((OTHER, ""), "nothing")
     assert label_of(["com.example.Plugin.work(Plugin.java:1)"]) == (OTHER, "")
     assert label_of([]) == (OTHER, "")
 
