@@ -177,6 +177,12 @@ def test_streak_within_a_poke_or_a_wait(
     assert waited.pauses == pauses
 
 
+def test_spike_comes_with_the_whole_reading_that_showed_it() -> None:
+    spike = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10}).spike
+    assert spike is not None
+    assert [(node.name, node.percent) for node in spike.stats.nodes] == [("node-1", 60), ("node-2", 10)]
+
+
 def test_streak_outlives_a_wait_that_is_gone_on_with() -> None:
     watch = CpuWatch(85, sustained_for=15)
     told = list[str]()

@@ -12,10 +12,11 @@ from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeCpu, NodeStats, measured
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
-from tests.unit.search_cluster import node_id, replied, stats
+from tests.unit.search_cluster import error, node_id, replied, stats
 
 # As public threads show them.
 ES_1 = {
@@ -177,6 +178,11 @@ class TestClient:
         found = ask("auto", *readings(contained(1_000, 10e9), contained(2_100, 10e9, machine=97)))
         assert [(node.percent, node.source) for node in found.nodes] == [(97.0, "os")]
 
+    def test_a_second_reading_that_fails_is_a_reading_that_failed(self) -> None:
+        down = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+        with pytest.raises(ServiceUnavailableError):
+            ask("auto", *readings(self.BUSY[0]), down)
+
 
 class TestFailedNodes:
     def test_a_measure_that_no_node_gives_is_named(self) -> None:
@@ -201,6 +207,11 @@ def test_a_node_as_opensearch_describes_it() -> None:
     node = only_node(name="node-1", host="10.0.0.1", ip="10.0.0.1:9300", roles=["data", "ingest"], os=machine)
     roles, loads = ("data", "ingest"), {"1m": 1.5, "15m": 0.5}
     assert node == NodeCpu("abc", "node-1", "10.0.0.1", "10.0.0.1:9300", roles, 12.0, "os", loads)
+
+
+def test_a_node_without_a_name_is_called_by_its_id() -> None:
+    assert only_node().label == "abc"
+    assert only_node(name="node-1").label == "node-1"
 
 
 def test_entry_that_means_no_node_is_unknown() -> None:

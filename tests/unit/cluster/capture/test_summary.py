@@ -102,6 +102,9 @@ class TestOne:
         assert found["cpu"] == [{"node": "n\ufffd\ufffd", "percent": 5.0, "source": "os"}]
         assert found["missing"] == ["n\ufffd\ufffd"]
 
+    def test_the_size_is_that_of_what_was_sent(self) -> None:
+        assert summary_of(Capture("::: {Knötchen\udcff}\n"))["bytes"] == len("::: {Knötchen}\n".encode()) + 1
+
 
 class TestSize:
     def test_lists_are_cut_and_say_by_how_much(self) -> None:

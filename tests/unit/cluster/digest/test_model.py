@@ -25,7 +25,7 @@ from airflow_provider_mediaops.cluster.digest.sums import (
     stable_methods,
     task_rows,
 )
-from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, digest_from, hot, running, sums_at, text_at
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
@@ -58,6 +58,12 @@ def test_names_of_any_length_take_bounded_room() -> None:
     names += [name for row in sums.frames.values() for name in (*row.pools, *row.nodes)]
     assert max(map(len, names)) <= 2_000
     assert names
+
+
+def test_a_thread_without_a_stack_counts_as_one() -> None:
+    sums = sums_at(MONDAY, section("n", thread("opensearch[n][search][T#1]", cpu(30))))
+    assert sums.frames[NO_STACK].amount == 30.0
+    assert sums.stacks == {("search",): 30.0}
 
 
 @pytest.mark.parametrize(
