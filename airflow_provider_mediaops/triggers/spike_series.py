@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import CallFlow
+    from airflow_provider_mediaops.waiting import Verdict
 
 # An event that was yielded is in Airflow's database after this time, unless the machine is very busy.
 _SECONDS_TO_ARRIVE = 5.0
@@ -88,8 +89,10 @@ async def spikes(
         if level > logging.INFO or not hysteresis.hot:
             log(level, sentence)
 
+    def judge(stats: NodeStats | None) -> Verdict:
+        return hysteresis.judge(stats, loop.time())
+
     loop = asyncio.get_running_loop()
-    judge = hysteresis.judge(loop.time)
     pace, progress = Pace(poll_interval, silent_fail=True), Progress(log_wait)
     pause, term = 0.0, Term(loop.time, loop.time())
     async with shared_cluster(conn_id) as cluster:

@@ -17,7 +17,6 @@ import pytest
 
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from tests.cluster.capturing import captured
 from tests.cluster.known_load import BUSY_NODE, aggregation, expressions
 from tests.cluster.security import HOT_THREADS_ONLY, WITHOUT_TASKS, User
 from tests.cluster.waiting import wait_for
@@ -53,7 +52,7 @@ def take(load: KnownLoad) -> Taken:
     """Capture the busy node."""
     before = time.monotonic()
     with SearchClusterHook("test_cluster") as hook:
-        capture = captured(hook, BUSY_NODE, threads=8)
+        capture = hook.capture(BUSY_NODE, running_tasks=True, threads=8)
     outlasting = load.under_way(before)
     assert capture.running_tasks is not None
     [node] = capture.running_tasks.nodes

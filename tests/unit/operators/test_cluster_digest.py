@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
-from airflow_provider_mediaops.cluster.digest import reading
+from airflow_provider_mediaops.cluster.digest.source import read_captures
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
@@ -84,14 +84,13 @@ def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_begins_a
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    whole = reading.read_captures
 
     def counted(files: FoundCapture, *arguments: Any) -> Any:
         read.append(files.name)
         if len(read) == 5:
             # Airflow's handler of SIGTERM, which runs between two steps of the task.
             task.on_kill()
-        return whole(files, *arguments)
+        return read_captures(files, *arguments)
 
     monkeypatch.setattr(digest_attempt, "read_captures", counted)
     task = made(source=str(source), destination=str(tmp_path / "d.html"))
