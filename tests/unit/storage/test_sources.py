@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import source_lines
-from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile, SourceRow
+from airflow_provider_mediaops.storage import source_text
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile, SourceRow
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, rows_of, version_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ OBJECTS = '\ufeff{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn"
     ("name", "content", "expected"),
     [
         ("s.txt", LINES, ["a", "b", "c"]),
+        ("s.txt", "a\rb\r\rc", ["a", "b", "c"]),
+        ("s.csv", '"isbn","a\rb"\ra,b\r"b",\r', ["a", "b"]),
+        ("s.jsonl", '{"isbn":"a"}\r{"isbn":2}\r', ["a", "2"]),
         ("s.csv", TABLE, ["a", "", "", "b"]),
         ("s.jsonl", OBJECTS, ["a", "9780131103627", "", "9780131103627", '["x"]']),
     ],
@@ -239,7 +242,7 @@ class TestRowsThatCannotBeRead:
                 "s.jsonl",
                 b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
                 '{"isbn":',
-                "Line 3: it is not valid JSON (Expecting value: line 2 column 1 (char 9)).",
+                "Line 3: it is not valid JSON (Expecting value).",
             ),
             (
                 "s.jsonl",
@@ -324,10 +327,6 @@ class TestFilesThatAreSomethingElse:
             ("s.json", '[\n{"isbn": 1},\n{"isbn": 2\n', "line 3: it is not valid JSON"),
             ("s.json", '[{"isbn": 1},\n', "line 2: it is not valid JSON .its end is missing"),
             ("s.txt", b"a\0b\n", r"line 1: it is not text \(it holds NUL bytes\)"),
-            ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
-            ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
-            ("s.csv", '"isbn","a\rb"\ra,b\r', "line 1: its lines end in CR alone"),
-            ("s.jsonl", '{"isbn":1}\r{"isbn":2}\r', "line 1: its lines end in CR alone"),
             ("s.csv", "\ufeffisbn\na\n\ud800".encode("utf-16-le", "surrogatepass"), "line 3: it is not text in utf-16"),
             ("s.txt", GZIPPED, "line 1: it is not text but compressed with gzip"),
             ("s.csv", b"%PDF-1.7\n", "line 1: it is not text but a PDF"),
@@ -396,7 +395,7 @@ class TestFilesThatAreSomethingElse:
 def test_more_empty_lines_than_may_follow_each_other_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
 ) -> None:
-    monkeypatch.setattr(source_lines, "_BLANK_LINES", 100)
+    monkeypatch.setattr(source_text, "_BLANK_LINES", 100)
     row = head.splitlines(keepends=True)[-1]
     assert texts(file_of(tmp_path, name, head + (blank * 100 + row) * 3)) == ["a"] * 4
     source = file_of(tmp_path, name, head + blank * 101)
@@ -420,6 +419,6 @@ def test_error_of_a_list_does_not_show_the_signature_in_its_path(tmp_path: Path,
     path = unquote(file_of(tmp_path, f"list.{format}?signature=hush-hush", content))
 
     with pytest.raises(InvalidSourceError, match=rf"/list\.{format}[,: ]") as raised:
-        list(rows_of(SourceFile(path, format, LIST, ReadOptions(["isbn"]))))
+        list(rows_of(SourceFile(path, format, ReadOptions(["isbn"]))))
 
     assert "hush-hush" not in str(raised.value)
