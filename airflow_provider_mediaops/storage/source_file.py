@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
@@ -75,7 +76,9 @@ class Chosen(NamedTuple):
         """Make a row of its cells, of which the last may be missing."""
         size = len(cells)
         texts = [text_of(cells[place]) for place in self.read if place < size]
-        text = next((text for text in texts if not is_missing(text)), texts[0] if texts else "")
+        text = texts[0] if texts else ""
+        if is_missing(text):
+            text = next(filterfalse(is_missing, texts), text)
         kept = {name: cells[place] if place < size else None for place, name in self.kept}
         return SourceRow(text, None, kept or None, line)
 

@@ -206,15 +206,15 @@ def _rows_of_cells(file: SourceFile, rows: Iterator[list[str]]) -> Iterator[Sour
     if not header:
         raise file.error("it is empty, without even a first line that names the columns")
     chosen, width = file.choose(header), len(header)
-    first = chosen.read[0]
+    first, least = chosen.read[0], min(chosen.read)
     for cells in rows:
         row = chosen.row(cells, file.line)
-        if any(cells[width:]):
+        if len(cells) > width and any(cells[width:]):
             # Any cell may be that of another column.
             row.text, row.columns = cells[first], dict.fromkeys(row.columns) if row.columns else None
             what = f"it has {len(cells)} cells, but the header names {width} columns"
             row.reason = f"{what}, so which is which is not known"
-        elif len(cells) <= min(chosen.read):
+        elif len(cells) <= least:
             row.reason = f"it has {len(cells)} of {width} columns, and {header[first]!r} is not among them"
         yield row
 
