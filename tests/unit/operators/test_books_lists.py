@@ -158,9 +158,6 @@ BY_ITSELF = "write them by themselves: an array, or an object a line"
     ("name", "content", "arguments", "message"),
     [
         ("l.csv", b"id,number\n", {}, "no column 'isbn', but 'id', 'number'; name it in isbn_column"),
-        ("l.jsonl", b'{"id": 1}\n', {}, "no column 'isbn', but 'id'"),
-        ("l.txt", b"\x009\x01\x02", {}, "it is not text"),
-        ("l.txt.gz", CRIME.encode(), {}, "not a whole gzip file"),
         ("l.csv", (f"isbn\n{CRIME}\n" * 1_000 + '"x').encode(), {}, "line 2001: it is not valid CSV"),
         ("l.csv", b"isbn\n1\n\xff\n", {"encoding": "utf-8"}, "l.csv, line 3: it is not text in utf-8"),
         (
