@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -83,6 +84,35 @@ class Chosen(NamedTuple):
         return SourceRow(text, None, kept or None, line)
 
 
+class _OpenedFile(io.RawIOBase):
+    """A file of a store as the readers of Python and of Parquet take it; it has the last error of the storage."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._file.read(len(buffer))
+        except Exception as error:
+            self.error = error
+            raise
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(place, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+
 @dataclass(slots=True)
 class SourceFile:
     """A file that is read, and what was recognised in it."""
@@ -134,11 +164,11 @@ class SourceFile:
         return f"{', '.join(parts)}; {counted(self.rows, 'row')}"
 
     @contextmanager
-    def opened(self) -> Iterator[Any]:
+    def opened(self) -> Iterator[_OpenedFile]:
         """Open it for reading; until the block ends, an ``OSError`` names it."""
         path = path_of(self.path)
-        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as opened:
-            yield opened
+        with naming_path(self.name, "read"), path.fs.open(path.path, "rb") as file:
+            yield _OpenedFile(file)
 
     def has_column(self, names: Sequence[str]) -> bool:
         """Return whether a table has a column that is read, or several of one name, which is an error of its own."""

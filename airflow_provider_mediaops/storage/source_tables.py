@@ -152,25 +152,6 @@ def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[
     return list(map(plain, values)) if is_kept else values
 
 
-class _Noting:
-    """A file of a store that notes the last error of the storage, which pyarrow's own cannot be told from."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.error: Exception | None = None
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            data: bytes = self._file.read(size)
-        except Exception as error:
-            self.error = error
-            raise
-        return data
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
 @contextmanager
 def _opened_parquet(file: SourceFile) -> Iterator[Any]:
     """Open a Parquet file, and read it; what is not a whole one is refused."""
@@ -182,12 +163,11 @@ def _opened_parquet(file: SourceFile) -> Iterator[Any]:
             f"Reading {file.name} needs pyarrow, which is not installed here: install this provider's extra 'parquet'."
         ) from None
     with file.opened() as opened:
-        noting = _Noting(opened)
         try:
-            with pq.ParquetFile(noting, pre_buffer=False) as table:
+            with pq.ParquetFile(opened, pre_buffer=False) as table:
                 yield table
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
-            if noting.error is not None:
-                raise noting.error from None
+            if opened.error is not None:
+                raise opened.error from None
             raise file.error(f"it is not a whole Parquet file ({error})") from None

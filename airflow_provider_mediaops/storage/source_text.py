@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 GZIP = ".gz"
 #: The encoding of a line that is not UTF-8, if none is given: that of Windows in Western Europe and America.
 FALLBACK = "cp1252"
-# The part of a file that is searched for signs of another format.
-_HEAD_BYTES = 4096
+# The part of a file that is searched for signs of another format, and the part that is read at once.
+_HEAD_BYTES, _BLOCK_BYTES = 4096, 256 * 1024
 # Lines end in LF, in CR and LF, or on old Macs in CR.
 _LINE_ENDS = ("\n", "\r")
 # A kilobyte of gzip may hold a million empty lines. This many may follow each other.
@@ -103,7 +103,9 @@ def _opened_text(file: SourceFile) -> Iterator[io.TextIOWrapper]:
     given = file.options.encoding
     with file.opened() as opened:
         is_packed = file.path.lower().endswith(GZIP) and not file.is_dataset
-        content: Any = gzip.GzipFile(fileobj=opened) if is_packed else opened
+        # A store may fetch as much as is asked for, and no more.
+        blocks = io.BufferedReader(opened, _BLOCK_BYTES)
+        content: Any = gzip.GzipFile(fileobj=blocks) if is_packed else blocks
         try:
             head = content.read(_HEAD_BYTES)
             content.seek(0)
