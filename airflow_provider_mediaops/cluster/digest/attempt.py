@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
@@ -73,8 +74,7 @@ def make_digest(
     for read, capture in enumerate(files, 1):
         check_stop()
         _add(digest, capture, warn)
-        if progress.is_due():
-            log(f"Read {read:,} of {len(files):,} captures.")
+        progress.log_if_due(partial("Read {:,} of {:,} captures.".format, read, len(files)))
     if not digest.captures:
         raise _nothing(plan, digest, len(files))
     result = _write(plan, digest)
