@@ -34,6 +34,10 @@ CASES = [
     *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*PROBED, *WITH_CANARY)),
 ]
 in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
+#: One of the worlds that end the wait of a sensor alike.
+ONE_OF_EACH_END = list(
+    {(case.values[0].sensor, case.values[0].begins_with, case.values[1]): case for case in CASES}.values()
+)
 
 
 @pytest.fixture
@@ -96,9 +100,7 @@ def deferred(sensor: BookSensor, server: WorldServer) -> Any:
     return value_of(asyncio.run(waited()))
 
 
-@in_each_world
-@pytest.mark.parametrize("wait", [poked, deferred])
-def test_the_sensor(server: WorldServer, world: World, wait: Callable[[BookSensor, WorldServer], Any]) -> None:
+def check_wait(server: WorldServer, world: World, wait: Callable[[BookSensor, WorldServer], Any]) -> None:
     sensor = BookSensor(task_id="wait", isbn=HAMLET, poke_interval=0.01)
     if world.sensor is None:
         assert wait(sensor, server)["isbn13"] == HAMLET
@@ -106,3 +108,13 @@ def test_the_sensor(server: WorldServer, world: World, wait: Callable[[BookSenso
     with pytest.raises(MediaOpsError) as caught:
         wait(sensor, server)
     assert type(caught.value) is world.sensor
+
+
+@in_each_world
+def test_the_sensor(server: WorldServer, world: World) -> None:
+    check_wait(server, world, poked)
+
+
+@pytest.mark.parametrize(("world", "canary"), ONE_OF_EACH_END)
+def test_the_deferred_sensor(server: WorldServer, world: World) -> None:
+    check_wait(server, world, deferred)
