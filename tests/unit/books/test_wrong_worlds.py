@@ -29,15 +29,20 @@ from tests.unit.book_worlds import (
 from tests.unit.sensor_forms import first_event, made_again
 
 pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
-CASES = [
-    *(pytest.param(world, None, id=str(world)) for world in (*UNPROBED, *PROBED, *WITHOUT_CANARY)),
-    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*PROBED, *WITH_CANARY)),
+CASES: list[tuple[World, str | None]] = [
+    *((world, None) for world in (*UNPROBED, *PROBED, *WITHOUT_CANARY)),
+    *((world, PROGRAMMING) for world in (*PROBED, *WITH_CANARY)),
 ]
-in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
 #: One of the worlds that end the wait of a sensor alike.
-ONE_OF_EACH_END = list(
-    {(case.values[0].sensor, case.values[0].begins_with, case.values[1]): case for case in CASES}.values()
-)
+ONE_OF_EACH_END = list({(world.sensor, world.begins_with, canary): (world, canary) for world, canary in CASES}.values())
+
+
+def in_worlds(cases: list[tuple[World, str | None]]) -> pytest.MarkDecorator:
+    names = [f"{world}, with a canary" if canary else str(world) for world, canary in cases]
+    return pytest.mark.parametrize(("world", "canary"), cases, ids=names)
+
+
+in_each_world = in_worlds(CASES)
 
 
 @pytest.fixture
@@ -115,6 +120,6 @@ def test_the_sensor(server: WorldServer, world: World) -> None:
     check_wait(server, world, poked)
 
 
-@pytest.mark.parametrize(("world", "canary"), ONE_OF_EACH_END)
+@in_worlds(ONE_OF_EACH_END)
 def test_the_deferred_sensor(server: WorldServer, world: World) -> None:
     check_wait(server, world, deferred)
