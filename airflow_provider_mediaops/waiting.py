@@ -2,8 +2,8 @@
 Wait at a service until a condition is met.
 
 There is one wait, :func:`wait`, for every form: the sensors in ``poke``, ``reschedule`` and deferrable form, captures
-at detection, and the triggers that start DAGs. What it waits for is a :class:`Watch`. :data:`RULES` is the table of the
-errors that end it.
+at detection, and the triggers that start DAGs. What it waits for is a :class:`Watch`. :func:`lets_wait` says which
+errors do not end it.
 
 It loads no call flows, and has no dataclasses, whose import takes a millisecond each: constructors check with watches.
 """
@@ -123,27 +123,6 @@ class Term(NamedTuple):
         return cls(monotonic, began + ahead, deadline + ahead)
 
 
-class Rule(NamedTuple):
-    """One row of the table of errors."""
-
-    error: type[Exception]
-    lets_wait: Callable[[Pace, Progress], bool]  # whether the wait goes on; if not, it raises the error
-    level: int = logging.WARNING  # of the line in the log if it goes on
-
-
-#: What the errors of a reading do to a wait, in every form: the first row that fits counts.
-RULES = (
-    # Rate limits and quotas, 5xx, timeouts, broken connections.
-    Rule(TemporaryError, lambda _pace, _progress: True),
-    # Nodes that have answered exist: they may be restarting. Nodes that never have are probably misspelt.
-    Rule(NotFoundError, lambda pace, progress: pace.silent_fail or (pace.may_return and progress.answered)),
-    # Credentials, rights, bad arguments and connections, replies that are not as documented.
-    Rule(MediaOpsError, lambda pace, _progress: pace.silent_fail),
-    # An error of this package: the task's own retries follow.
-    Rule(Exception, lambda pace, _progress: pace.silent_fail, logging.ERROR),
-)
-
-
 class Pace(NamedTuple):
     """The pauses between readings, and the errors that differ between waits."""
 
@@ -181,28 +160,24 @@ class Progress:
 
     def __init__(self, log: Callable[[int, str], None], *, answered: bool = False) -> None:
         self.log = log
-        self.answered: bool = answered
-        self._state: object = None
-        self._remark = ""
-        self._seen = ""
+        self.answered = answered
+        self._told: dict[str, object] = {}
 
-    def log_state(self, state: object, level: int, sentence: str) -> None:
-        """Log a sentence, unless the state is the one that was logged last."""
-        if state != self._state:
+    def tell(self, about: str, state: object, level: int, sentence: str) -> None:
+        """Log a sentence about something, unless its state is empty, or the one that was told last."""
+        if state and state != self._told.get(about):
             self.log(level, sentence)
-        self._state = state
+        self._told[about] = state
 
-    def log_remark(self, remark: str) -> None:
-        """Log a remark as a warning, unless it is empty or was the last one, too."""
-        if remark and remark != self._remark:
-            self.log(logging.WARNING, remark)
-        self._remark = remark
 
-    def log_success(self, seen: str) -> None:
-        """Log what met the condition, unless it is empty or has met it since: what follows may fail, and wait again."""
-        if seen and seen != self._seen:
-            self.log(logging.INFO, f"Seen: {seen}")
-        self._seen = seen
+def lets_wait(error: Exception, pace: Pace, progress: Progress) -> bool:
+    """Return whether a wait goes on after an error of a reading, in every form; if not, it raises the error."""
+    if pace.silent_fail or isinstance(error, TemporaryError):
+        # Rate limits and quotas, 5xx, timeouts, broken connections.
+        return True
+    # Nodes that have answered exist: they may be restarting. Nodes that never have are probably misspelt. All others
+    # stay: credentials, rights, arguments, connections, undocumented replies, and errors of this package.
+    return isinstance(error, NotFoundError) and pace.may_return and progress.answered
 
 
 def wait(
@@ -222,51 +197,46 @@ def wait(
     of state is logged once. With ``one_poke``, the wait ends at the first pause, unless the next reading is due within
     a time of its own.
 
-    The result is the verdict, the pause after one poke, or None if the deadline has come. :data:`RULES` says which
-    errors end the wait.
+    The result is the verdict, the pause after one poke, or None if the deadline has come.
     """
     from airflow_provider_mediaops.http.exchange import NoTurnError
 
     pause = first_pause
     while True:
+        within = None
         try:
-            reading = yield from readings(min(pause, term.left), term.deadline)
-            outcome = judge(reading)
+            outcome = judge((yield from readings(min(pause, term.left), term.deadline)))
         except NoTurnError as error:
-            within = None
             pause = min(error.retry_after or term.left, term.left)
-            progress.log_state(None, logging.INFO, f"Waiting {pause:.0f} s: {error.message}")
+            progress.tell("state", "no turn", logging.INFO, f"Waiting {pause:.0f} s: {error.message}")
         except Exception as error:
-            rule = next(rule for rule in RULES if isinstance(error, rule.error))
-            if not rule.lets_wait(pace, progress):
+            if not lets_wait(error, pace, progress):
                 raise
-            # The judge may be what failed.
-            failed = judge(None) if isinstance(error, MediaOpsError) else None
-            within = failed.within if isinstance(failed, Waiting) else None
-            asked = error.retry_after if isinstance(error, MediaOpsError) else None
+            asked, level, reason = None, logging.ERROR, f"an unexpected error:\n{_traceback_of(error)}"
+            # The judge may be what failed otherwise.
+            if isinstance(error, MediaOpsError):
+                asked, level, reason = error.retry_after, logging.WARNING, error.message
+                failed = judge(None)
+                within = failed.within if isinstance(failed, Waiting) else None
             pause = min(pace.after_failure(term.elapsed, asked, within), term.left)
-            _log_failure(error, rule, progress, pause)
+            # Once per kind of error: a service that is down for hours would fill the log.
+            progress.tell("state", type(error), level, f"Trying again in {pause:.0f} s: {reason}")
         else:
+            progress.tell("remark", outcome.remark, logging.WARNING, outcome.remark)
             if isinstance(outcome, Done):
-                progress.log_remark(outcome.remark)
-                progress.log_success(outcome.seen)
+                # What follows may fail, and wait again.
+                progress.tell("success", outcome.seen, logging.INFO, f"Seen: {outcome.seen}")
                 return outcome
             progress.answered = True
-            progress.log_remark(outcome.remark)
-            progress.log_success("")
+            progress.tell("success", "", logging.INFO, "")
             within = outcome.within
             pause = min(pace.pause(term.elapsed, within), term.left)
-            progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
+            progress.tell("state", outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
         if not term.left:
             return None
         if one_poke and within is None:
             return Later(pause)
 
 
-def _log_failure(error: Exception, rule: Rule, progress: Progress, pause: float) -> None:
-    if isinstance(error, MediaOpsError):
-        reason = error.message
-    else:
-        reason = "an unexpected error:\n" + "".join(traceback.format_exception(error)).rstrip()
-    # Once per kind of error: a service that is down for hours would fill the log.
-    progress.log_state(type(error), rule.level, f"Trying again in {pause:.0f} s: {reason}")
+def _traceback_of(error: Exception) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()

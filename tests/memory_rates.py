@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+from airflow_provider_mediaops.http.rate_limit.backends import backend_at
 
 
 def forget_rates() -> None:

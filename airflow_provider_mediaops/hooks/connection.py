@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +19,18 @@ from urllib.request import getproxies
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError
-from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.settings import TransportSettings, check_trust, is_header_name, is_header_text
+from airflow_provider_mediaops.http.settings import (
+    RetryPolicy,
+    TransportSettings,
+    is_header_name,
+    is_header_text,
+    trust_problem,
+)
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
+    from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 T = TypeVar("T")
@@ -258,13 +262,8 @@ def _parts_of(address: str) -> SplitResult | None:
 
 def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -> TransportSettings:
     """Read time limits, proxies and headers; ``verify`` may be the path of the certificates to trust."""
-    if isinstance(verify, str):
-        try:
-            check_trust(verify)
-        except OSError as error:
-            # OpenSSL's own words about the content of a file help nobody.
-            problem = "it holds no certificates (PEM)" if isinstance(error, ssl.SSLError) else error.strerror
-            raise fields.error("ca_cert", f"{verify} cannot be used on this machine: {problem}.") from None
+    if problem := trust_problem(verify):
+        raise fields.error("ca_cert", f"{verify} cannot be used on this machine: {problem}.")
     connect, read = _time_limits(fields)
     return TransportSettings(connect, read, proxies=_proxies(fields), headers=_headers(fields), verify=verify)
 
@@ -369,7 +368,7 @@ def rate_limiter(
 
 
 def _rate_backend(fields: ConnectionFields) -> RateBackend:
-    from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+    from airflow_provider_mediaops.http.rate_limit.backends import backend_at
     from airflow_provider_mediaops.version_compat import conf
 
     own = fields.text("rate_limit_store")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -161,18 +162,17 @@ class RefreshTokenAuth(Auth):
         token = reply.get("access_token")
         if not isinstance(token, str) or not is_header_text(token):
             raise InvalidReplyError("The token address answered without an access_token that can be sent.")
-        try:
-            lifetime = float(reply.get("expires_in", _DEFAULT_LIFETIME_SECONDS))
-        except (TypeError, ValueError, OverflowError):
-            lifetime = _DEFAULT_LIFETIME_SECONDS
+        lifetime = 0.0
+        with suppress(TypeError, ValueError, OverflowError):
+            lifetime = float(reply.get("expires_in", 0.0))
         if not lifetime > 0.0:
             lifetime = _DEFAULT_LIFETIME_SECONDS
         self._access_token = token
         self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY_SECONDS, lifetime / 10)
         rotated = reply.get("refresh_token")
         if not isinstance(rotated, str) or rotated in ("", self.refresh_token):
-            rotated = ""
-        self.refresh_token = rotated or self.refresh_token
+            return ""
+        self.refresh_token = rotated
         return rotated
 
     def sign(self, request: Request) -> Request:

@@ -27,12 +27,11 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.redaction import redacted
-from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, plain_text, read_error
-from airflow_provider_mediaops.http.retry import retry_after_seconds
+from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, plain_text, read_error, retry_after_seconds
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
     from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 
 ErrorClass = type[MediaOpsError]
@@ -41,7 +40,6 @@ _BY_STATUS: dict[int, ErrorClass] = {
     401: AuthenticationError,
     403: PermissionDeniedError,
     404: NotFoundError,
-    407: AuthenticationError,
     408: ServiceUnavailableError,
     410: NotFoundError,
     429: RateLimitedError,
@@ -53,17 +51,11 @@ _ADVICE: dict[ErrorClass, str] = {
     PermissionDeniedError: "Give the account of this connection the right to do this.",
     NotFoundError: "Check the identifier, and the base address in the connection.",
     InvalidReplyError: "Check that the connection's base address is that of the service, not of a proxy or login page.",
-    RateLimitedError: "It is tried again after a pause; ask less often if this goes on.",
+    RateLimitedError: "Ask less often if this goes on.",
     QuotaExceededError: "Nothing succeeds before the quota's reset; ask for a larger one if this goes on.",
-    ServiceUnavailableError: "The fault is on the service's side; it is tried again after a pause.",
+    ServiceUnavailableError: "The fault is on the service's side.",
     ReplyTimeoutError: "Raise the time limit if the service needs longer.",
 }
-_PROXY_WANTS_CREDENTIALS = (
-    "The proxy on the way asks for a user and password, not the service: write them into the proxy's address, "
-    "http://user:password@proxy:3128, in the connection's proxies or in HTTP_PROXY and HTTPS_PROXY."
-)
-# How a request to a wrong address ends without a reply.
-_BY_A_WRONG_ADDRESS = (Failure.NOT_SENT, Failure.TLS)
 # What becomes of requests to a wrong address.
 _OF_A_WRONG_ADDRESS = (BadRequestError, NotFoundError, InvalidReplyError)
 SUCCESS = range(200, 300)
@@ -90,7 +82,7 @@ class ErrorRules:
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
     # What to do if the reply itself shows the mistake, for example by its words; else empty. Before the other advice.
     advice_by_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
-    address_field: str = ""  # the field of the connection that holds the address; empty for its base address
+    address_field: str = "host and port"  # the fields of the connection that hold the address
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
@@ -107,68 +99,31 @@ class ErrorRules:
         start = excerpt(response, request.secrets)
         named = self._named_class(status, details)
         cls = self.refine(response, details, named or _class_of(status))
-        refused = status in _NOT_CARRIED_OUT or (named is not None and status in _REFUSALS)
-        certain = refused and not issubclass(cls, ServiceUnavailableError)
         retry_after = retry_after_seconds(response.headers, now)
         if issubclass(cls, QuotaExceededError) and retry_after is None:
             retry_after = (self.quota_reset(now) - now).total_seconds()
-        said = details.message or start or "no explanation"
         word = f" {details.reason}" if details.reason else ""
-        message = (
-            f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
-            f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
-            f"{self._advice_for(cls, details, request, response, retried=request.idempotent or certain)}"
-        )
-        error = cls(
-            message,
-            **self._context_of(request),
+        said = details.message or start or "no explanation"
+        stop = "" if said.endswith((".", "!", "?", "…")) else "."
+        error = self._error(
+            cls,
+            request,
+            f"answered {request.method} {whole_path(request)} with {status}{word}: {said}{stop}",
+            self._advice_for(cls, details, request, response),
             status=status,
             reason=details.reason,
             retry_after=retry_after,
             excerpt=start or None,
         )
-        return error if certain else _of_a_write(request, error)
-
-    def _context_of(self, request: Request) -> dict[str, Any]:
-        return {"service": self.service, "method": request.method, "path": whole_path(request)}
-
-    def _named_class(self, status: int, details: ErrorDetails) -> ErrorClass | None:
-        for word in (details.reason, details.name):
-            found = self.by_reason.get(word.lower()) if word else None
-            if found and _may_go_with(status, found):
-                return found
-        return None
-
-    def _advice_for(
-        self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response, *, retried: bool
-    ) -> str:
-        if response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-            return _PROXY_WANTS_CREDENTIALS
-        mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
-        if mistake := mistake or self.advice_by_reply(response, details):
-            return mistake
-        if response.status in _REDIRECTS:
-            target = _redirect_target(request, response)
-            return (
-                f"The service redirects to {target}; redirects are not followed, so that no "
-                f"credential reaches another host. Put the right {self.address_field or 'base address'} into the "
-                "connection."
-            )
-        own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
-        if cls in (ServiceUnavailableError, RateLimitedError) and not retried:
-            return own or "The fault is on the service's side."
-        return own or _ADVICE[cls]
+        refused = status in _NOT_CARRIED_OUT or (named is not None and status in _REFUSALS)
+        return error if refused and not issubclass(cls, ServiceUnavailableError) else _of_a_write(request, error)
 
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:
         """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
-        advice = error.failure.advice
-        if self.address_field and error.failure in _BY_A_WRONG_ADDRESS:
-            advice = f"Check {self.address_field} in the connection, and that the service is up."
-        message = (
-            f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
-            f"{plain_text(error.detail, request.secrets)}. {advice}"
-        )
-        failed = error.failure.error(message, **self._context_of(request))
+        cause = plain_text(error.detail, request.secrets)
+        happened = f"gave no whole reply to {request.method} {whole_path(request)}: {cause}."
+        advice = error.failure.advice.format(address=self.address_field)
+        failed = self._error(error.failure.error, request, happened, advice)
         return _of_a_write(request, failed) if error.sent else failed
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
@@ -184,18 +139,38 @@ class ErrorRules:
             # A parser knows the path of its request, but not of the base address.
             path = error.path and whole_path(request)
             return _of_a_write(request, type(error)(finding, **{**error.context(), **shown, "path": path}))
-        advice = self._advice_for(
-            InvalidReplyError, ErrorDetails(reason=shown["reason"]), request, response, retried=False
-        )
-        unusable = InvalidReplyError(
-            f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
-            f"{response.status}, but: {finding} {advice}",
-            **self._context_of(request),
+        unusable = self._error(
+            InvalidReplyError,
+            request,
+            f"answered {request.method} {whole_path(request)} with {response.status}, but: {finding}",
+            self._advice_for(InvalidReplyError, ErrorDetails(reason=shown["reason"]), request, response),
             status=response.status,
             reason=shown["reason"],
             excerpt=excerpt(response, request.secrets) or None,
         )
         return _of_a_write(request, unusable)
+
+    def _error(self, cls: ErrorClass, request: Request, happened: str, advice: str, **more: Any) -> MediaOpsError:
+        message = f"The {self.service} at {request.host} {happened} {advice}"
+        return cls(message, service=self.service, method=request.method, path=whole_path(request), **more)
+
+    def _named_class(self, status: int, details: ErrorDetails) -> ErrorClass | None:
+        for word in (details.reason, details.name):
+            found = self.by_reason.get(word.lower()) if word else None
+            if found and _may_go_with(status, found):
+                return found
+        return None
+
+    def _advice_for(self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response) -> str:
+        mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
+        if mistake := mistake or self.advice_by_reply(response, details):
+            return mistake
+        if response.status in _REDIRECTS:
+            return (
+                f"The service redirects to {_redirect_target(request, response)}; redirects are not followed, so that "
+                f"no credential reaches another host. Correct {self.address_field} in the connection."
+            )
+        return self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls) or _ADVICE[cls]
 
 
 def _class_of(status: int) -> ErrorClass:

@@ -142,12 +142,10 @@ class Blocking(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Beside(Generic[T]):
     """
-    A call flow with another one beside it, which is carried out at the same time and may be cut off.
+    A call flow with another one beside it, which is carried out at the same time.
 
-    The result is a pair: that of ``main``, and the exception that ended ``side``, or None. An exception of ``main``
-    cuts ``side`` off at once, and is raised by this step. Items that they emit are dropped; ``side`` keeps what it
-    finds in an object of its own. The end of ``main`` waits for that of ``side`` for the seconds of grace. Then the
-    next request or wait of ``side`` raises, or the one under way is cancelled.
+    The result is a pair: that of ``main``, and the exception that ended ``side``, or None. ``side`` is cut off by an
+    exception of ``main``, or if it has not ended some seconds after ``main``. Items that they emit are dropped.
     """
 
     main: CallFlow[T]
@@ -167,7 +165,7 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
 
 @unique
 class Failure(Enum):
-    """Why no whole reply was received: the error that it is for the caller, and what to do."""
+    """Why no whole reply was received: the error that it is for the caller, and what to do about the ``address``."""
 
     # The connection or the environment cannot be used, so no request could be made.
     CONFIGURATION = (
@@ -175,7 +173,7 @@ class Failure(Enum):
         "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
     )
     # No connection could be made.
-    NOT_SENT = ConnectionFailedError, "Check host and port in the connection, and that the service is up."
+    NOT_SENT = ConnectionFailedError, "Check {address} in the connection, and that the service is up."
     # The handshake failed, for example because the port speaks no TLS.
     TLS = ConnectionFailedError, "Check the scheme (http or https) and the port in the connection."
     # The certificate was refused.
@@ -293,15 +291,6 @@ def observed(
         return step.value
     finally:
         flow.close()
-
-
-def raisable(error: BaseException) -> BaseException:
-    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
-    if not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError("a blocking step raised StopIteration")
-    wrapped.__cause__ = error
-    return wrapped
 
 
 class NoTurnError(TemporaryError):

@@ -1,4 +1,4 @@
-"""Parse a reply's body: a JSON object, or an error of any known shape."""
+"""Parse a reply: a JSON object, or an error of any known shape, and how long it asks to wait."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, InvalidReplyError
 from airflow_provider_mediaops.http.redaction import redacted
 from airflow_provider_mediaops.json_text import parse_json
 
@@ -26,6 +27,7 @@ _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u20
 # Tags within a sentence.
 _INLINE = re.compile(r"</?(?:a|b|i|u|em|strong|span|code|font|small|tt)\b", re.IGNORECASE)
 _WORD = re.compile(r"[\w.:-]{1,100}")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -90,14 +92,15 @@ def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
         body = read_json(response)
     except InvalidReplyError:
         return ErrorDetails()
-    # The documents do not show the form of an error: its parts may stand below error, or at the top.
+    # The documents do not show the form of an error: its parts may stand below error, or at the top; in a list, or not.
     error = body.get("error")
     levels = [error, body] if isinstance(error, Mapping) else [body]
-    name = _first(_names(level) for level in levels)
-    reason = _first(_reasons(level) for level in levels) or _word(body, "error") or name
-    message = _first(_messages(level) for level in levels)
+    parts = [part for level in levels for part in (*_listed(level), level)]
+    name = _first(_word(part, "name", "status") for part in parts)
+    reason = _first(_word(part, "type", "reason") for part in parts) or _word(body, "error") or name
+    message = _first(_message(part) for part in parts)
     if not (reason or message):
-        message = _first_text(body, "error")
+        message = _text(body, "error")
     return ErrorDetails(*(text and plain_text(text, secrets) for text in (reason, name, message)))
 
 
@@ -107,45 +110,52 @@ def is_of_search_cluster(response: Response, details: ErrorDetails) -> bool:
     return named or "x-elastic-product" in response.headers
 
 
-def _first(found: Iterable[Iterator[str | None]]) -> str | None:
-    return next(filter(None, chain.from_iterable(found)), None)
+def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+    """
+    Parse ``Retry-After``, in seconds or as a date (RFC 9110, section 10.2.3); None if it is absent or malformed.
+
+    A date is compared with the reply's own ``Date``, if present, so that a difference between clocks does no harm.
+    The result is a day at most.
+    """
+    value = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), LONGEST_RETRY_AFTER_SECONDS)
+    until = _http_date(value)
+    if until is None:
+        return None
+    sent = _http_date(headers.get("date", "")) or now
+    return min(max(0.0, (until - sent).total_seconds()), LONGEST_RETRY_AFTER_SECONDS)
 
 
-def _reasons(level: Mapping[str, Any]) -> Iterator[str | None]:
-    # Google: errors[].reason, then details[].reason. Elasticsearch: root_cause[].type, then type, beside which the
-    # reason is a sentence.
-    for item in (*_objects(level, "errors"), *_objects(level, "details")):
-        yield _word(item, "reason")
-    for item in (*_objects(level, "root_cause"), level):
-        yield _word(item, "type")
-    yield _word(level, "reason")
+def _http_date(value: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(value)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
 
 
-def _names(level: Mapping[str, Any]) -> Iterator[str | None]:
-    for item in (*_objects(level, "errors"), level):
-        yield _word(item, "name")
-    yield _word(level, "status")
+def _listed(level: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    # Google: errors, then details. Elasticsearch: root_cause.
+    for name in ("errors", "details", "root_cause"):
+        value = level.get(name)
+        yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, Mapping))
 
 
-def _messages(level: Mapping[str, Any]) -> Iterator[str | None]:
+def _message(part: Mapping[str, Any]) -> str | None:
     # Amazon's policies write it with a capital letter.
-    yield _first_text(level, "message", "Message", "errorMessage", "error_message", "error_description", "detail")
-    for item in _objects(level, "errors"):
-        yield _first_text(item, "message")
-    for item in (*_objects(level, "root_cause"), level):
-        if _word(item, "type"):
-            yield _first_text(item, "reason")
+    words = _text(part, "message", "Message", "errorMessage", "error_message", "error_description", "detail")
+    # Elasticsearch: beside a type, the reason is a sentence.
+    return words or (_text(part, "reason") if _word(part, "type") else None)
 
 
-def _objects(level: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    value = level.get(name)
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+def _first(found: Iterable[str | None]) -> str | None:
+    return next(filter(None, found), None)
 
 
-def _first_text(fields: Mapping[str, Any], *names: str) -> str | None:
+def _text(fields: Mapping[str, Any], *names: str) -> str | None:
     return next((text for name in names if isinstance(text := fields.get(name), str) and text), None)
 
 
-def _word(fields: Mapping[str, Any], name: str) -> str | None:
-    text = _first_text(fields, name)
-    return text if text and _WORD.fullmatch(text) else None
+def _word(fields: Mapping[str, Any], *names: str) -> str | None:
+    return _first(text for name in names if (text := _text(fields, name)) and _WORD.fullmatch(text))

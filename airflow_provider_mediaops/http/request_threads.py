@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import raisable
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
@@ -42,29 +41,39 @@ class _Job:
         try:
             self.result.set_result(self.context.run(self.action))
         except BaseException as error:  # noqa: BLE001 the coroutine that waits raises it
-            self.result.set_exception(raisable(error))
+            self.result.set_exception(error)
             # The traceback leads to this frame, which is not to lead back to the error.
             del self
 
-    def fail(self, error: BaseException) -> None:
-        if self.result.set_running_or_notify_cancel():
-            self.result.set_exception(error)
 
-
-class FairThreads:
+class RequestThreads:
     """
     Threads for work that may block. A thread lives as long as there is work.
 
     One user occupies a part of them at most, so that a host or store which does not answer holds up nobody else.
     """
 
-    def __init__(self, name: str, threads: int, of_one_user: int) -> None:
+    def __init__(self, threads: int, of_one_user: int, name: str = "mediaops-request") -> None:
         self._name = name
         self._most = threads
         self._most_of_one_user = of_one_user
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[_Job]] = {}
         self._busy: Counter[str] = Counter()
+
+    async def send(self, transport: Transport, user: str, request: Request) -> Response:
+        """
+        Send one request.
+
+        If the caller is cancelled, a request that has not been sent yet is not sent. One that is under way ends at its
+        deadline, and nobody reads its reply.
+        """
+        cancelled = Stop()
+        try:
+            return await self.run(user, partial(transport.send, request, cancelled))
+        except asyncio.CancelledError:
+            cancelled.requested = True
+            raise
 
     async def run(self, user: str, action: Callable[[], T]) -> T:
         """
@@ -77,44 +86,23 @@ class FairThreads:
             self._waiting.setdefault(user, deque()).append(job)
             # If there is a thread for it, others that wait are of users at their limit.
             first = self._take()
-        self._start(first)
-        try:
-            result: T = await asyncio.wrap_future(job.result)
-        except asyncio.CancelledError:
-            self._forget(job)
-            raise
-        return result
-
-    def _forget(self, job: _Job) -> None:
-        with self._lock:
-            if job in (jobs := self._waiting.get(job.user, deque())):
-                jobs.remove(job)
-                if not jobs:
-                    del self._waiting[job.user]
-
-    def _start(self, job: _Job | None) -> None:
-        while job:
+        if first:
             try:
-                threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
-            except RuntimeError as error:
+                threading.Thread(target=self._work, args=(first,), name=self._name, daemon=True).start()
+            except RuntimeError:
                 # The system starts no more threads for this process.
-                job.fail(error)
-                job = self._end(job)
-            else:
-                return
+                with self._lock:
+                    self._busy[user] -= 1
+                raise
+        result: T = await asyncio.wrap_future(job.result)
+        return result
 
     def _work(self, job: _Job | None) -> None:
         while job:
             job.run()
-            job = self._end(job)
-
-    def _end(self, job: _Job) -> _Job | None:
-        """Note the end of a job, and take the next one."""
-        with self._lock:
-            self._busy[job.user] -= 1
-            # Without users that are gone.
-            self._busy = +self._busy
-            return self._take()
+            with self._lock:
+                self._busy[job.user] -= 1
+                job = self._take()
 
     def _take(self) -> _Job | None:
         """Take a job whose turn it is out of those that wait, if there is one and a thread for it."""
@@ -130,27 +118,6 @@ class FairThreads:
                 self._busy[user] += 1
                 return job
         return None
-
-
-class RequestThreads(FairThreads):
-    """Threads that send requests."""
-
-    def __init__(self, threads: int, of_one_user: int) -> None:
-        super().__init__("mediaops-request", threads, of_one_user)
-
-    async def send(self, transport: Transport, user: str, request: Request) -> Response:
-        """
-        Send one request.
-
-        If the caller is cancelled, a request that has not been sent yet is not sent. One that is under way ends at its
-        deadline, and nobody reads its reply.
-        """
-        cancelled = Stop()
-        try:
-            return await self.run(user, partial(transport.send, request, cancelled))
-        except asyncio.CancelledError:
-            cancelled.requested = True
-            raise
 
 
 #: The threads of readings, captures and posts.

@@ -12,24 +12,21 @@ import contextvars
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.exchange import (
-    Beside,
-    Blocking,
-    Emit,
-    Request,
-    Returned,
-    Wait,
-    advance,
-)
+from airflow_provider_mediaops.http.exchange import Beside, Emit, Request, Returned, Wait, advance
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow, Response
 
 T = TypeVar("T")
 
+Send = Callable[["Request"], "Response"]
+AsyncSend = Callable[["Request"], Awaitable["Response"]]
 Sleep = Callable[[Wait], None]
 AsyncSleep = Callable[[Wait], Awaitable[None]]
 #: Runs a blocking action in a thread.
@@ -44,7 +41,7 @@ async def _asleep(wait: Wait) -> None:
     await asyncio.sleep(wait.seconds)
 
 
-def run(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
+def run(flow: CallFlow[T], send: Send, sleep: Sleep = _sleep) -> T:
     """
     Carry out a call flow in this thread, drop the items that it emits, and return its result.
 
@@ -52,53 +49,39 @@ def run(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep = _
     call flow may still do blocking work, for example undo a record of what it was about to send.
     """
     items = stream(flow, send, sleep)
-    while True:
-        try:
-            next(items)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    while not isinstance(step := advance(items), Returned):
+        pass
+    return step.value
 
 
-def stream(flow: CallFlow[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> Generator[object, None, T]:
+def stream(flow: CallFlow[T], send: Send, sleep: Sleep = _sleep) -> Generator[Any, Any, T]:
     """
     Carry out a call flow in this thread, yield its items as they come, and return its result.
 
     Nothing is sent before the first item is asked for.
     """
-
-    def outcome_of(step: Request | Wait | Blocking[Any] | Beside[Any]) -> Any:
-        if isinstance(step, Request):
-            return send(step)
-        if isinstance(step, Beside):
-            return _run_beside(step, send, sleep)
-        return sleep(step) if isinstance(step, Wait) else step.action()
-
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Emit):
-                yield step.item
-                step = advance(flow)
-                continue
+    reply: object = None
+    error: BaseException | None = None
+    with closing(flow):
+        while not isinstance(step := advance(flow, reply, error), Returned):
+            reply = error = None
             try:
-                reply = outcome_of(step)
-            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
-                step = advance(flow, error=error)
-            else:
-                step = advance(flow, reply)
+                if isinstance(step, Emit):
+                    yield step.item
+                elif isinstance(step, Request):
+                    reply = send(step)
+                elif isinstance(step, Wait):
+                    sleep(step)
+                elif isinstance(step, Beside):
+                    reply = _run_beside(step, send, sleep)
+                else:
+                    reply = step.action()
+            except (Exception, TaskStoppedError) as raised:  # noqa: BLE001 the call flow ends by it, or handles it
+                error = raised
         return step.value
-    finally:
-        flow.close()
 
 
-async def arun(
-    flow: CallFlow[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep = _asleep,
-    *,
-    in_thread: InThread,
-) -> T:
+async def arun(flow: CallFlow[T], send: AsyncSend, sleep: AsyncSleep = _asleep, *, in_thread: InThread) -> T:
     """
     Carry out a call flow on the event loop, as :func:`run` does in a thread.
 
@@ -116,93 +99,76 @@ def _with_result_last(flow: CallFlow[T]) -> CallFlow[None]:
 
 
 async def astream(
-    flow: CallFlow[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep = _asleep,
-    *,
-    in_thread: InThread,
-) -> AsyncGenerator[object, None]:
+    flow: CallFlow[Any], send: AsyncSend, sleep: AsyncSleep = _asleep, *, in_thread: InThread
+) -> AsyncGenerator[Any, None]:
     """
     Carry out a call flow on the event loop and yield its items, as :func:`stream` does in a thread.
 
     ``aclose`` closes the call flow at its current step.
     """
-
-    async def outcome_of(step: Request | Wait | Blocking[Any] | Beside[Any]) -> Any:
-        if isinstance(step, Request):
-            return await send(step)
-        if isinstance(step, Wait):
-            return await sleep(step)
-        if isinstance(step, Beside):
-            return await _arun_beside(step, send, sleep, in_thread)
-        return await (step.on_loop() if step.on_loop else in_thread(step.action))
-
-    try:
-        step = advance(flow)
-        while not isinstance(step, Returned):
-            if isinstance(step, Emit):
-                yield step.item
-                step = advance(flow)
-                continue
+    reply: object = None
+    error: BaseException | None = None
+    with closing(flow):
+        while not isinstance(step := advance(flow, reply, error), Returned):
+            reply = error = None
             try:
-                reply = await outcome_of(step)
-            except (Exception, TaskStoppedError) as error:  # noqa: BLE001 the call flow ends by it, or handles it
-                step = advance(flow, error=error)
-            else:
-                step = advance(flow, reply)
-    finally:
-        flow.close()
+                if isinstance(step, Emit):
+                    yield step.item
+                elif isinstance(step, Request):
+                    reply = await send(step)
+                elif isinstance(step, Wait):
+                    await sleep(step)
+                elif isinstance(step, Beside):
+                    reply = await _arun_beside(step, send, sleep, in_thread)
+                else:
+                    reply = await (step.on_loop() if step.on_loop else in_thread(step.action))
+            except (Exception, TaskStoppedError) as raised:  # noqa: BLE001 the call flow ends by it, or handles it
+                error = raised
 
 
-def _run_beside(step: Beside[T], send: Callable[[Request], Response], sleep: Sleep) -> tuple[T, Exception | None]:
+def _run_beside(step: Beside[T], send: Send, sleep: Sleep) -> tuple[T, Exception | None]:
     cut_off = threading.Event()
-    errors: list[Exception] = []
-
-    def check() -> None:
-        if cut_off.is_set():
-            raise TaskStoppedError
+    ended: Future[None] = Future()
 
     def send_beside(request: Request) -> Response:
-        check()
+        if cut_off.is_set():
+            raise TaskStoppedError
         return send(request)
 
     def sleep_beside(wait: Wait) -> None:
-        cut_off.wait(wait.seconds)
-        check()
+        if cut_off.wait(wait.seconds):
+            raise TaskStoppedError
 
     def carry_out() -> None:
         try:
-            run(step.side, send_beside, sleep_beside)
-        except TaskStoppedError:
-            return
-        except Exception as error:  # noqa: BLE001 it belongs to the call flow that this one is beside
-            errors.append(error)
+            ended.set_result(run(step.side, send_beside, sleep_beside))
+        except BaseException as error:  # noqa: BLE001 it belongs to the call flow that this one is beside
+            ended.set_exception(error)
 
     # The new thread gets the context variables of this one, for example those of its log lines. It is a daemon, because
     # a process that ends does not wait for a reply that nobody reads.
     context = contextvars.copy_context()
-    side = threading.Thread(target=context.run, args=(carry_out,), name="mediaops-beside", daemon=True)
-    side.start()
+    threading.Thread(target=context.run, args=(carry_out,), name="mediaops-beside", daemon=True).start()
     try:
         value = run(step.main, send, sleep)
-        side.join(step.grace_seconds)
+        wait_for([ended], step.grace_seconds)
     finally:
         cut_off.set()
-    return value, next(iter(errors), None)
+    error = ended.exception() if ended.done() else None
+    return value, error if isinstance(error, Exception) else None
 
 
 async def _arun_beside(
-    step: Beside[T], send: Callable[[Request], Awaitable[Response]], sleep: AsyncSleep, in_thread: InThread
+    step: Beside[T], send: AsyncSend, sleep: AsyncSleep, in_thread: InThread
 ) -> tuple[T, Exception | None]:
     side = asyncio.create_task(arun(step.side, send, sleep, in_thread=in_thread))
     try:
         value = await arun(step.main, send, sleep, in_thread=in_thread)
         await asyncio.wait([side], timeout=step.grace_seconds)
     finally:
-        if not side.done():
-            side.cancel()
-            # That takes no more than some steps of the loop.
-            await asyncio.wait([side], timeout=step.grace_seconds)
+        side.cancel()
+        # That takes no more than some steps of the loop.
+        await asyncio.wait([side], timeout=step.grace_seconds)
         # Retrieved also if nobody gets it: asyncio would report it.
         error = side.exception() if side.done() and not side.cancelled() else None
     return value, error if isinstance(error, Exception) else None

@@ -1,4 +1,4 @@
-"""The settings of the transport (limits, proxies, headers, certificates), and the checks that it makes."""
+"""The settings of a client: retries, time limits, proxies, headers and certificates, and the checks of them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,18 @@ def is_header_name(text: str) -> bool:
 def is_header_text(text: str) -> bool:
     """Return whether a text can stand in a header as it is: printable ASCII, no blank at its ends, not empty."""
     return text.isascii() and text.isprintable() and text == text.strip() != ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Truncated exponential backoff with full jitter, under two upper bounds."""
+
+    max_attempts: int = 5  # tries of one call, the first included
+    # Seconds within which a retry may begin, counted from the first permit to send the call. The wait for that permit
+    # does not count.
+    max_wait: float = 120.0
+    base_seconds: float = 0.5  # the upper bound of the first pause; it doubles with each try
+    cap_seconds: float = 30.0  # the upper bound of any pause that the service did not ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +101,14 @@ class TransportSettings:
         return next((path for path in paths if path), True)
 
 
-def check_trust(trust: bool | str) -> None:  # noqa: FBT001
-    """Load the certificates to trust, for an OSError if that fails. This takes tens of milliseconds."""
-    if isinstance(trust, str):
-        is_folder = Path(trust).is_dir()
+def trust_problem(trust: bool | str) -> str:  # noqa: FBT001
+    """Return why the certificates to trust cannot be loaded; empty if they can. This takes tens of milliseconds."""
+    if not isinstance(trust, str):
+        return ""
+    is_folder = Path(trust).is_dir()
+    try:
         ssl.create_default_context(cafile=None if is_folder else trust, capath=trust if is_folder else None)
+    except OSError as error:
+        # OpenSSL's own words about the content of a file help nobody.
+        return "it holds no certificates (PEM)" if isinstance(error, ssl.SSLError) else str(error.strerror)
+    return ""

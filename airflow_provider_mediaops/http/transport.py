@@ -2,44 +2,45 @@
 The transport, over requests.
 
 It is a plain session without some habits of requests: redirects are not resolved, cookies are not kept, ``.netrc`` is
-not read. Proxies and certificates of the environment are honoured.
-
-All requests of a transport to one base address use the same proxy, certificates and pool of connections. They are
-looked up once for each base address, because requests would look for them at each request, which takes as long as
-sending it.
+not read. Proxies and certificates of the environment are honoured, and looked up once for each base address, because
+requests would look for them at each request, which takes as long as sending it.
 
 One deadline holds for the whole exchange, headers included; see ``connections``.
 """
 
 from __future__ import annotations
 
-import http.client
-import http.cookiejar
 import io
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 import requests
 import requests.adapters
-import urllib3.exceptions
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
+from urllib3.exceptions import HTTPError
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.gunzip import inflated
-from airflow_provider_mediaops.http.connections import POOLS, Deadline, current_deadline
+from airflow_provider_mediaops.http.connections import (
+    POOLS,
+    PROXY_WANTS_CREDENTIALS,
+    Deadline,
+    current_deadline,
+    failure_of,
+)
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.failures import failure_of
 from airflow_provider_mediaops.http.settings import (
     CA_VARIABLES,
     MAX_CONNECTIONS,
     ClientCertificate,
     TransportSettings,
-    check_trust,
+    trust_problem,
 )
 from airflow_provider_mediaops.http.stop import Stop
 
@@ -104,7 +105,6 @@ class Transport:
         headers = CaseInsensitiveDict(self._headers)
         headers.update(request.headers)
         prepared = _PreparedRequest(request, base, headers)
-        limit = self._settings.read_limit(request)
         deadline = Deadline(self._settings.total_limit(request), stops)
         before = current_deadline.set(deadline)
         failure: BaseException
@@ -115,13 +115,13 @@ class Transport:
                     prepared,
                     stream=True,
                     allow_redirects=False,
-                    timeout=(self._settings.connect_timeout, limit),
+                    timeout=(self._settings.connect_timeout, self._settings.read_limit(request)),
                     verify=self._trust,
                     proxies=base.proxies,
                 ) as reply,
             ):
                 return _read(reply, self._settings.max_bytes(request), deadline.sent_at)
-        except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError, EOFError, zlib.error, HTTPError, HTTPException) as error:
             failure = failure_of(error, may_have_sent=deadline.may_have_sent, is_late=deadline.passed)
         except TaskStoppedError:
             # It may come before anything was done.
@@ -135,8 +135,9 @@ class Transport:
         found = self._bases.get(address)
         if found is None:
             normalized = normalized_address(address)
-            if address.startswith("https:"):
-                _check_trust(self._trust)
+            if address.startswith("https:") and (problem := trust_problem(self._trust)):
+                named = f"{self._trust}, which the connection or {' or '.join(CA_VARIABLES)} names"
+                raise TransportError(Failure.CONFIGURATION, f"{named}, cannot be used: {problem}")
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
             found = self._bases[address] = _Base(normalized, proxies)
         return found
@@ -148,21 +149,8 @@ class Transport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_trust(trust: bool | str) -> None:  # noqa: FBT001
-    try:
-        check_trust(trust)
-        return
-    except OSError:
-        variables = " or ".join(CA_VARIABLES)
-        detail = f"{trust}, which the connection or {variables} names, is not a readable file of certificates (PEM)"
-        failure = TransportError(Failure.CONFIGURATION, detail)
-    raise failure
 
 
 def normalized_address(base: str) -> str:
@@ -182,7 +170,6 @@ class _Session(requests.Session):
     def __init__(self, client_certificate: ClientCertificate | None) -> None:
         super().__init__()
         self.trust_env = False
-        self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
         adapter = _Adapter(client_certificate)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
@@ -216,15 +203,15 @@ class _Adapter(requests.adapters.HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = POOLS
 
-    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
-        # From here on, the connection records it.
-        current_deadline.get().may_have_sent = False
-        return super().send(*args, **kwargs)
-
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = POOLS
         return manager
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        # From here on, the connection records it.
+        current_deadline.get().may_have_sent = False
+        return super().send(*args, **kwargs)
 
     def get_connection_with_tls_context(self, request: Any, verify: Any, *args: Any, **kwargs: Any) -> Any:
         pool: Any = self._pools.get(request.base.address)
@@ -258,6 +245,8 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
     if reply.status_code < _FIRST_FINAL_STATUS:
         # It must not be taken for the reply to another request.
         raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
+    if reply.status_code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
     body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
@@ -265,23 +254,19 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
 
 
 def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) -> bytes:
-    """Read a whole body, which may be compressed with gzip, of limited size both as it was sent and decompressed."""
+    """
+    Read a whole body, which may be compressed with gzip, of limited size both as it was sent and decompressed.
+
+    If the compression is damaged or ends too early, zlib.error and EOFError are raised.
+    """
     # Unlike a list of chunks, this returns its content without a copy.
     body = io.BytesIO()
     encoding = content_encoding.strip().lower()
     received = _limited(chunks, max_bytes)
-    failure = None
-    try:
-        for piece in _limited(inflated(received) if encoding in _GZIP_NAMES else received, max_bytes):
-            if encoding not in ("", "identity", *_GZIP_NAMES):
-                raise TransportError(Failure.UNREADABLE, "it is not compressed with gzip, or more than once")
-            body.write(piece)
-    except EOFError:
-        failure = TransportError(Failure.BROKEN, "the compressed reply ended too early")
-    except zlib.error:
-        failure = TransportError(Failure.UNREADABLE, "its compression cannot be undone")
-    if failure:
-        raise failure
+    for piece in _limited(inflated(received) if encoding in _GZIP_NAMES else received, max_bytes):
+        if encoding not in ("", "identity", *_GZIP_NAMES):
+            raise TransportError(Failure.UNREADABLE, "it is not compressed with gzip, or more than once")
+        body.write(piece)
     return body.getvalue()
 
 

@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
-from airflow_provider_mediaops.http.request_threads import FairThreads
+from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.plugin.list_page import Asked, Row, list_page, summary_of
 from airflow_provider_mediaops.plugin.rendered_fields import (
     NoAnswerError,
@@ -71,7 +71,7 @@ class Pages:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         # A few for each store, so that some that hang leave room for the others.
-        self._threads = FairThreads("mediaops-page", 32, 4)
+        self._threads = RequestThreads(32, 4, "mediaops-page")
 
     async def report(
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str

@@ -133,9 +133,9 @@ class WatchTrigger(TaskTrigger):
 
     Its value is the sensor's result; None if the deadline has come without one. It comes without Airflow's own limit of
     a deferral, which is for a triggerer that is gone, and which ``dag.test()`` does not have.
-    :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. Its arguments
-    are the fields of the service's watch and of the wait's pace, and dates in seconds since 1970, so that a restart of
-    the triggerer does not prolong the wait.
+    :func:`~airflow_provider_mediaops.waiting.lets_wait` says which errors end the wait; the task gets them. Its
+    arguments are the fields of the service's watch and of the wait's pace, and dates in seconds since 1970, so that a
+    restart of the triggerer does not prolong the wait.
     """
 
     #: The service's watch, as ``module:class``.

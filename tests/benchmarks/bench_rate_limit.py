@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import requests
 
-from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+from airflow_provider_mediaops.http.rate_limit.backends import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.runner import run
 from tests.benchmarks.results import Limit, Row, record

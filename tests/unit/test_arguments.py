@@ -28,7 +28,6 @@ any_or_all = partial(read_choice, choices=("any", "all"))
 from_one = partial(read_whole_number, minimum=1)
 one_to_fifty = partial(read_whole_number, minimum=1, maximum=50)
 number_in_bounds = partial(read_number, minimum=1, maximum=50.5)
-number_up_to_three = partial(read_number, maximum=3)
 # A name that is not UTF-8.
 NO_UTF_8 = (os.fsdecode(b"/a/\xff.jsonl"), os.fsdecode(b"file:///a/\xff.jsonl"))
 # As a text ends that was cut between the halves of a character.
@@ -97,7 +96,6 @@ REFUSED: list[tuple[Read, Any, str]] = [
     *((from_one, value, "is a whole number, 1 or more; not ") for value in (0, "0")),
     *((one_to_fifty, value, "is a whole number, 1 to 50; not ") for value in (0, "0", 51, "51")),
     *((number_in_bounds, value, r"is a number, 1 to 50\.5; not ") for value in (0, "0", 51, "51")),
-    (number_up_to_three, 4, "is a number, 3 or less; not 4"),
     *(
         (read_number, value, "is a number; not ")
         for value in (None, "", "x", "85 %", True, "nan", float("inf"), 10**400, [1], timedelta(1))

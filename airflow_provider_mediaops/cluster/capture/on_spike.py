@@ -87,7 +87,7 @@ def capture_when_hot(
             pause = pace.after_failure(term.elapsed, error.retry_after)
             nodes = listed([node.label for node in spike.nodes], 20)
             sentence = f"The capture of {nodes} failed, and the wait continues: {error.message}"
-            progress.log_state((type(error), nodes), logging.WARNING, sentence)
+            progress.tell("state", (type(error), nodes), logging.WARNING, sentence)
             if not term.left:
                 return (yield from _at_the_limit(series))
         else:

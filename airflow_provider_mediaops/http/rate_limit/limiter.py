@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
@@ -23,11 +23,9 @@ from airflow_provider_mediaops.http.rate_limit.schedule import BookedOut, Grante
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
+    from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
 
 T = TypeVar("T")
-#: From a state and the time, and figures of its own, to the next state and an answer.
-_Question: TypeAlias = "Callable[..., tuple[Schedule, T]]"
 
 # A quota that is restored within this time is waited for.
 _SHORT_QUOTA_SECONDS = 10.0
@@ -41,10 +39,8 @@ _UNNOTICED_SECONDS = 0.01
 class Permit:
     """Permission to send one request."""
 
-    #: Its entry in the key's log of sends.
-    at: float
-    #: The same time on the clock of this process, at the earliest: a reply of the back end may come late.
-    since: float
+    at: float  # its entry in the key's log of sends
+    asked_at: float  # when it was asked for, on the clock of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +60,45 @@ class RateLimiter:
         It raises a ``RateLimitedError`` if the key is booked out for too long, and a ``RateStoreError`` if the back end
         cannot be used.
         """
-        question: _Question[schedule.Answer] = schedule.reserve
-        slot: tuple[float, ...] = ()
+        slot: float | None = None
+
+        def may_send(state: Schedule, now: float) -> tuple[Schedule, schedule.Answer]:
+            if slot is None:
+                return schedule.reserve(state, now, self.per_second)
+            return schedule.confirm(state, now, self.per_second, slot)
+
         while True:
-            answer, since = yield from self._ask(question, self.per_second, *slot)
+            answer, asked_at = yield from self._ask(partial(self._update, may_send))
             if isinstance(answer, Granted):
-                return Permit(answer.at, since)
+                return Permit(answer.at, asked_at)
             if isinstance(answer, BookedOut):
                 metrics.count_not_sent(self.service, "rate")
                 raise self._booked_out(answer)
             if isinstance(answer, Later):
-                question, slot = schedule.confirm, (answer.slot,)
-                yield Wait(answer.seconds, "the key's rate")
-                metrics.count_wait(self.service, "rate", answer.seconds)
+                slot, word, reason = answer.slot, "rate", "the key's rate"
             elif answer.seconds > _SHORT_QUOTA_SECONDS:
                 return answer
             else:
-                yield Wait(answer.seconds, "the reset of the key's quota")
-                metrics.count_wait(self.service, "quota", answer.seconds)
+                word, reason = "quota", "the reset of the key's quota"
+            yield Wait(answer.seconds, reason)
+            metrics.count_wait(self.service, word, answer.seconds)
 
     def on_sent(self, permit: Permit, sent_at: float | None) -> CallFlow[None]:
         """
         Report when a request left, on the clock of this process. If that was late, later ones keep their distance.
 
-        None means that it may have left at any time until now. Errors are ignored, because a report grants nothing.
+        None means that it may have left at any time until now.
         """
         now = self.clock.monotonic()
-        left = sent_at if sent_at is not None and permit.since <= sent_at <= now else now
-        if left - permit.since > _UNNOTICED_SECONDS:
-            yield from self._report(schedule.sent_late, permit.at, left - permit.since)
+        left = sent_at if sent_at is not None and permit.asked_at <= sent_at <= now else now
+        if left - permit.asked_at > _UNNOTICED_SECONDS:
+            yield from self._report(schedule.sent_late, permit.at, left - permit.asked_at)
 
     def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> CallFlow[None]:
         """
         Report what an error says about the key, for all who use it: a rate limit slows down, an exhausted quota stops.
 
-        After ``longest_seconds``, a request tests whether the limit still holds. Errors of the report are ignored.
+        After ``longest_seconds``, a request tests whether the limit still holds.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
@@ -108,7 +108,7 @@ class RateLimiter:
 
     def restore_quota(self) -> CallFlow[None]:
         """Let all callers continue although the quota was exhausted, because the service answers."""
-        yield from self._ask(_told(schedule.restore))
+        yield from self._report(schedule.restore)
 
     def _booked_out(self, answer: BookedOut) -> RateLimitedError:
         return RateLimitedError(
@@ -121,15 +121,16 @@ class RateLimiter:
         )
 
     def _report(self, report: Callable[..., Schedule], *figures: float | None) -> CallFlow[None]:
+        """Report something to the schedule. An error is ignored, because a report grants nothing."""
         with suppress(RateStoreError):
-            yield Blocking(self._update(_told(report), *figures))
+            yield Blocking(partial(self._update, lambda state, now: (report(state, now, *figures), None)))
 
-    def _ask(self, question: _Question[T], *figures: float | None) -> CallFlow[tuple[T, float]]:
-        update = self._update(question, *figures)
+    def _ask(self, update: Callable[[], T]) -> CallFlow[T]:
+        """Carry out an update; wait for a back end that has worked and fails."""
         started, waited, pause = self.clock.monotonic(), 0.0, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                answer: tuple[T, float] = yield Blocking(update)
+                answer: T = yield Blocking(update)
             except RateStoreError as error:
                 tried = max(waited, self.clock.monotonic() - started)
                 if not self.backend.has_worked or tried + pause > _PATIENCE_SECONDS:
@@ -141,20 +142,19 @@ class RateLimiter:
                 self.backend.has_worked = True
                 return answer
 
-    def _update(self, question: _Question[T], *figures: float | None) -> Callable[[], tuple[T, float]]:
-        def change(text: str | None, now: float, age: float) -> tuple[str | None, tuple[T, float]]:
+    def _update(self, question: Callable[[Schedule, float], tuple[Schedule, T]]) -> tuple[T, float]:
+        """Put a question to the schedule; return the answer, and the time of the question by this process's clock."""
+
+        def change(text: str | None, now: float) -> tuple[str, T]:
             before = schedule.from_text(text, now) if text else None
             begun = before or schedule.begin(now, self.per_second, at_once=not self.backend.may_lose)
             # A clock that was set back a little stands still.
-            after, answer = question(begun, max((now, *begun.sent[-1:])), *figures)
+            after, answer = question(begun, max((now, *begun.sent[-1:])))
             # The same text says that there is nothing to write.
-            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic() - age)
+            return text if text and after is before else schedule.to_text(after), answer
 
-        return partial(self.backend.update, self.name, change)
-
-
-def _told(report: Callable[..., Schedule]) -> _Question[None]:
-    return lambda state, now, *figures: (report(state, now, *figures), None)
+        asked_at = self.clock.monotonic()
+        return self.backend.update(self.name, change), asked_at
 
 
 def limiter_for(service: str, key: str, per_second: float, backend: RateBackend) -> RateLimiter:

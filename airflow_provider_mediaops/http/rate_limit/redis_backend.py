@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend
+from airflow_provider_mediaops.http.rate_limit.backends import BUSY_SECONDS, RateBackend
 from airflow_provider_mediaops.http.rate_limit.schedule import LONGEST_TEXT
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.rate_limit.backend import Change
+    from airflow_provider_mediaops.http.rate_limit.backends import Change
 
 T = TypeVar("T")
 
@@ -27,29 +26,13 @@ _KEY = "mediaops:rate:"
 _KEPT_SECONDS = 3 * 86_400
 # The longest pause after a first conflict with another update, which doubles with each, and after a late one.
 _FIRST_CONFLICT_SECONDS, _LATE_CONFLICT_SECONDS = 0.001, 0.032
-_OR_ANOTHER = "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
+# Beside it stand Redis' own words, such as NOPERM, READONLY, MOVED or OOM.
 _ADVICE = (
-    "Make sure that this Redis runs, accepts the credentials, has memory left and replicas enough for a write, and "
-    f"that no other program uses its keys {_KEY}*; {_OR_ANOTHER}"
+    "Make sure that this Redis runs, accepts the credentials, and has memory left and replicas enough for a write; "
+    "that it is a single server, no replica and no Redis Cluster; that its user may run SELECT, WATCH, UNWATCH, "
+    f"GETRANGE, TIME, MULTI, SET, DEL and EXEC on {_KEY}*; and that no other program uses these keys. Or set "
+    "rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
 )
-_ADVICE_RIGHTS = (
-    f"Let its user run SELECT, WATCH, UNWATCH, GETRANGE, TIME, MULTI, SET, DEL and EXEC on {_KEY}*; {_OR_ANOTHER}"
-)
-_ADVICE_PRIMARY = (
-    "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to the primary of a single server: a "
-    "replica, perhaps one since a failover, cannot keep a rate, and Redis Cluster is not supported."
-)
-# By the names of redis-py's errors, and by Redis' own words for those that redis-py 5 has no class for.
-_ADVICE_BY_ERROR = {
-    "NoPermissionError": _ADVICE_RIGHTS,
-    "NOPERM": _ADVICE_RIGHTS,
-    "ReadOnlyError": _ADVICE_PRIMARY,
-    "MasterDownError": _ADVICE_PRIMARY,
-    "ClusterDownError": _ADVICE_PRIMARY,
-    "AskError": _ADVICE_PRIMARY,
-    "MovedError": _ADVICE_PRIMARY,
-    **dict.fromkeys(("MASTERDOWN", "CLUSTERDOWN", "MOVED"), _ADVICE_PRIMARY),
-}
 
 
 class RedisBackend(RateBackend):
@@ -78,7 +61,7 @@ class RedisBackend(RateBackend):
             # It answers, so the limiter waits if others are always faster.
             self.has_worked = True
             if time.monotonic() > deadline:
-                raise self._error("too many others change the same key at the same time", _ADVICE)
+                raise self._error("too many others change the same key at the same time")
             time.sleep(random.uniform(0, longest))  # noqa: S311 no secret is made of it
             longest = min(2 * longest, _LATE_CONFLICT_SECONDS)
         return answers[0]
@@ -88,19 +71,18 @@ class RedisBackend(RateBackend):
         with self._connected() as connection:
             # UNWATCH ends the watch of an update that had nothing to write. GETRANGE bounds a text that is not ours.
             look = ("UNWATCH",), ("WATCH", key), ("GETRANGE", key, 0, LONGEST_TEXT), ("TIME",)
-            began = time.monotonic()
             replies = self._ask(connection, *look)
             with self._errors():
                 before, (seconds, micros) = replies[2].decode("utf-8", "replace") or None, replies[3]
                 now = int(seconds) + int(micros) / 1e6
-            text, answer = change(before, now, time.monotonic() - began)
+            text, answer = change(before, now)
             if text == before:
                 return [answer]
             write = ("DEL", key) if text is None else ("SET", key, text, "EX", _KEPT_SECONDS)
             return [answer] if self._ask(connection, ("MULTI",), write, ("EXEC",))[-1] else []
 
     def _ask(self, connection: Any, *commands: tuple[object, ...]) -> list[Any]:
-        """Send commands together, in one round trip."""
+        """Send commands together, in one round trip: redis-py's own transactions take four."""
         with self._errors():
             connection.send_packed_command(connection.pack_commands(commands))
             return [connection.read_response(disable_decoding=True) for _ in commands]
@@ -127,17 +109,12 @@ class RedisBackend(RateBackend):
         from redis.retry import Retry
 
         with self._errors():
-            try:
-                pool = ConnectionPool.from_url(
-                    self._address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS, protocol=2
-                )
-                # The limiter retries instead, because it waits without blocking an event loop.
-                connection = pool.connection_class(**{"retry": Retry(NoBackoff(), 0)} | pool.connection_kwargs)
-                connection.connect()
-            # The NameError is redis-py's own slip for some of them, up to version 6.4.
-            except (TypeError, ValueError, AttributeError, LookupError, NameError) as error:
-                cause = f"its address has an option that redis-py does not take: {self._cause(error)}"
-                raise self._error(cause, _ADVICE) from None
+            pool = ConnectionPool.from_url(
+                self._address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS, protocol=2
+            )
+            # The limiter retries instead, because it waits without blocking an event loop.
+            connection = pool.connection_class(**{"retry": Retry(NoBackoff(), 0)} | pool.connection_kwargs)
+            connection.connect()
         return connection
 
     @contextmanager
@@ -147,22 +124,25 @@ class RedisBackend(RateBackend):
         try:
             yield
         except (RedisError, OSError) as error:
-            advice = next((_ADVICE_BY_ERROR[name] for name in _names_of(error) if name in _ADVICE_BY_ERROR), _ADVICE)
-            raise self._error(self._cause(error), advice) from None
-        except (TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
-            # redis-py reads a list in a list by calling itself.
-            raise self._error("it does not answer as a Redis does", _ADVICE) from None
+            raise self._error(self._cause(error)) from None
+        # redis-py reads a list in a list by calling itself. The NameError is its own slip, up to version 6.4.
+        except (
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            LookupError,
+            NameError,
+            RecursionError,
+        ) as error:
+            cause = "it does not answer as a Redis does, or its address has an option that redis-py does not take"
+            raise self._error(f"{cause} ({self._cause(error)})") from None
 
-    def _error(self, cause: str, advice: str) -> RateStoreError:
-        return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {advice}")
+    def _error(self, cause: str) -> RateStoreError:
+        return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {_ADVICE}")
 
     def _cause(self, error: Exception) -> str:
         return plain_text(str(error), self.secrets).rstrip(".")
-
-
-def _names_of(error: Exception) -> list[str]:
-    """Return the words of an error in capitals, and the names of its classes."""
-    return [*re.findall(r"\b[A-Z]{4,}\b", str(error)), *(cls.__name__ for cls in type(error).__mro__)]
 
 
 def _shown(address: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
+from airflow_provider_mediaops.http.rate_limit.backends import SqliteBackend
 from tests.unit import book_database, search_cluster
 from tests.unit.cli.commands import command
 from tests.unit.http.rate_limit.keys import keep

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_mediaops.http.rate_limit.backends import SqliteBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.cli.commands import Ended, command
 from tests.unit.http.rate_limit.keys import keep

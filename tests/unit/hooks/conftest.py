@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+from airflow_provider_mediaops.http.rate_limit.backends import backend_at
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.hooks import cluster_hook, video_hook
 

@@ -100,7 +100,9 @@ def test_renewed_files_are_read_by_the_next_connection(server: Loopback, files: 
         renewed = make_certificate("airflow", make_certificate("another authority"))
         files.write("client.pem", renewed.pem)
         files.write("client.key", renewed.key_pem)
-        with pytest.raises(InvalidConnectionError, match="the server refuses the certificate in client_cert"):
+        with pytest.raises(
+            InvalidConnectionError, match="the server refuses the certificate of the client, client_cert"
+        ):
             hook.cpu()
 
 
@@ -111,7 +113,7 @@ def test_other_sessions_of_the_process_show_no_certificate(
     with SearchClusterHook() as hook:
         assert hook.cpu()
         connect_cluster(server.base, ca_cert=files.fields()["ca_cert"])
-        assert "the server asks for a certificate of the client: client_cert and client_key" in refusal()
+        assert "client_cert, or asks for one" in refusal()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Request, Response, Returned, TransportError, advance
-from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import RetryPolicy
 from tests.unit.call_flows import FakeClock, ask_once, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.keys import limiter_of, next_step
@@ -171,7 +171,6 @@ def test_a_refused_token_is_renewed_once(*, idempotent: bool) -> None:
             [granted("t1"), refused(401), granted("t2"), refused(401)], AuthenticationError, id="refused twice"
         ),
         pytest.param([granted("t1"), refused(403)], PermissionDeniedError, id="not about the token"),
-        pytest.param([granted("t1"), refused(407)], AuthenticationError, id="of a proxy"),
         pytest.param([granted("t1"), refused(401, "noScope")], PermissionDeniedError, id="a scope that is missing"),
         pytest.param([refused(401, "invalid_client")], AuthenticationError, id="the refresh token"),
     ],

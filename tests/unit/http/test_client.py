@@ -20,15 +20,15 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import FixedAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.client import Attempts, Client
 from airflow_provider_mediaops.http.exchange import Call, Emit, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.reply import read_json
-from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, limiter_of, next_step
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Step
 
 LIMIT = Response(429, {"retry-after": "3"})
@@ -77,6 +77,20 @@ def test_a_longer_pause_than_the_call_may_take_is_left_to_the_caller() -> None:
     error = error_of(make(fake, retry=RetryPolicy(max_wait=60.0)), text_call(), [reply], fake)
     assert type(error) is RateLimitedError
     assert error.retry_after == 90.0
+
+
+def test_pauses_double_up_to_a_cap() -> None:
+    fake = FakeClock()
+    attempts = Attempts(RetryPolicy(9, 1e9, 0.5, 10.0), fake.clock)
+    pauses = [attempts.pause_after(ServiceUnavailableError("down")) for _ in range(9)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, None]
+    # Full jitter: each was drawn from nothing at all up to its bound.
+    assert [low for low, _ in fake.drawn] == [0.0] * 8
+
+
+def test_the_exponent_does_not_overflow() -> None:
+    attempts = Attempts(RetryPolicy(5_000, 1e9), FakeClock().clock)
+    assert [attempts.pause_after(ServiceUnavailableError("down")) for _ in range(3_000)][-1] == 30.0
 
 
 # Writes. tests/unit/test_post_statuses.py has each status.

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_mediaops.http.connections import failure_of
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.transport import read_body
 
@@ -28,8 +30,9 @@ def outcome(encoding: str, chunks: Iterable[bytes], limit: int = LARGE) -> bytes
     try:
         return read_body(chunks, encoding, limit)
     except TransportError as error:
-        # An error keeps nothing of the library's.
-        return error.failure if error.__context__ is None else Failure.CONFIGURATION
+        return error.failure
+    except (EOFError, zlib.error) as error:
+        return failure_of(error, may_have_sent=True, is_late=False).failure
 
 
 def cut(data: bytes, size: int) -> list[bytes]:

@@ -141,7 +141,7 @@ def test_a_redirect_says_where_to_without_its_query(location: str, shown: str) -
     error = refusal(302, b"", location=location)
     assert shown in error.message
     assert "s3cr3t" not in error.message
-    assert "right base address" in error.message
+    assert error.message.endswith("Correct host and port in the connection.")
 
 
 @pytest.mark.parametrize("failure", Failure, ids=lambda failure: failure.name)
@@ -149,7 +149,7 @@ def test_no_reply_says_where_the_connection_was_to_go(failure: Failure) -> None:
     error = RULES.no_reply(REQUEST, TransportError(failure, "the cause"))
     assert type(error) is failure.error
     message = "The thing service at host:9200 gave no whole reply to GET /base/thing: the cause."
-    assert error.message == f"{message} {failure.advice}"
+    assert error.message == f"{message} {failure.advice.format(address='host and port')}"
     assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", WHOLE, None)
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
@@ -17,7 +19,9 @@ from airflow_provider_mediaops.http.reply import (
     plain_text,
     read_error,
     read_json,
+    retry_after_seconds,
 )
+from tests.unit.call_flows import START
 
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><p>Please  sign&nbsp;in.</p></body></html>"
 #: Words that have a meaning in an error.
@@ -163,3 +167,55 @@ def test_a_search_cluster_is_known_by_its_errors_or_its_header(
 ) -> None:
     reply = Response(404, headers, json.dumps(body).encode())
     assert is_of_search_cluster(reply, read_error(reply)) is is_one
+
+
+# How long the service asks to wait.
+
+DAY = 86_400
+
+
+def http_date(seconds: float) -> str:
+    return format_datetime(START + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        ("0", 0.0),
+        (" 7 ", 7.0),
+        ("1.5", 1.5),
+        ("9" * 400, DAY),
+        (http_date(90), 90.0),
+        (http_date(-90), 0.0),
+        (http_date(DAY * 5), DAY),
+        ("Sat, 14 Mar 2026 20:00:30 -0000", 30.0),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("inf", None),
+        ("1e3", None),
+        ("\u0661\u0662", None),
+        ("Sat, 14 Mar 99999 20:00:30 GMT", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after_seconds({"retry-after": value}, START) == seconds
+
+
+def test_a_date_is_measured_against_the_replys_own_date() -> None:
+    # The service's clock is an hour ahead of ours.
+    headers = {"retry-after": http_date(3_630), "date": http_date(3_600)}
+    assert retry_after_seconds(headers, START) == 30.0
+    assert retry_after_seconds({**headers, "date": "nonsense"}, START) == 3_630.0
+
+
+DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\d+:\d+ .{0,8}\Z")
+
+
+@pytest.mark.long
+@given(value=st.text() | DATE_LIKE, date=st.text() | DATE_LIKE)
+@example(value="0 MAY 0 0:10000000000 0", date="")
+def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> None:
+    seconds = retry_after_seconds({"retry-after": value, "date": date}, START)
+    assert seconds is None or 0.0 <= seconds <= DAY

@@ -1,7 +1,7 @@
 """
 Every form of every wait in the same worlds: the verdicts and the lines of the log are the same.
 
-The rules are those of ``airflow_provider_mediaops.waiting.RULES`` and of ``docs/guides/waiting.md``.
+The rules are those of ``airflow_provider_mediaops.waiting.lets_wait`` and of ``docs/guides/waiting.md``.
 """
 
 from __future__ import annotations

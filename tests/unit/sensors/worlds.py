@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from airflow_provider_mediaops.cluster.capture import on_spike
 from airflow_provider_mediaops.http import transport
 from airflow_provider_mediaops.http.exchange import Clock, Failure, Response, TransportError
-from airflow_provider_mediaops.http.rate_limit.backend import backend_at
+from airflow_provider_mediaops.http.rate_limit.backends import backend_at
 from tests.unit import book_database as books
 from tests.unit import search_cluster as cluster
 from tests.unit import video_platform as video

@@ -168,7 +168,7 @@ def test_spent_quota_comes_back_at_midnight_pacific_time(now: datetime, hours: f
         (400, {"error": "unsupported_grant_type"}, BadRequestError, "client id (Login), scopes and token_url"),
         (403, {"error": "access_denied"}, PermissionDeniedError, "client id (Login), scopes and token_url"),
         (404, {}, NotFoundError, "Check token_url in the connection"),
-        (302, {}, InvalidReplyError, "Put the right token_url into the connection."),
+        (302, {}, InvalidReplyError, "Correct token_url in the connection."),
         (503, {}, ServiceUnavailableError, "the service's side"),
     ],
 )

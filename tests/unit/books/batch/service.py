@@ -15,10 +15,10 @@ from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import lookup_batch
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Clock
-from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
+from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import arun
+from airflow_provider_mediaops.http.settings import RetryPolicy
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import found, replied
 from tests.unit.books.held import CANARY

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.exchange import Blocking, Clock, Returned, Wait, advance
-from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
+from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from tests.unit.call_flows import START, FakeClock
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.http.rate_limit.backend import Change
+    from airflow_provider_mediaops.http.rate_limit.backends import Change
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend, RateBackend
+from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend, RateBackend, SqliteBackend
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
-from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.redis_server import PROGRAM, running_redis
 
 if TYPE_CHECKING:

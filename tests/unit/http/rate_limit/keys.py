@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.exchange import Blocking, Returned, advance
 from airflow_provider_mediaops.http.rate_limit import schedule
-from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
+from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Later, Schedule
 from tests.unit.call_flows import FakeClock, replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow, Step
-    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
+    from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
 
 #: Seconds from one slot to the next, and those of the window, at a rate of one a second.
 GAP, WINDOW = 1.03, 1.02
@@ -57,7 +57,7 @@ def keep(
 ) -> None:
     """Keep a state of a key: for how many seconds slots are reserved, and it is paused, exhausted and was idle."""
 
-    def change(_text: str | None, now: float, _age: float) -> tuple[str, None]:
+    def change(_text: str | None, now: float) -> tuple[str, None]:
         state = Schedule(
             reading=now,
             at=now + paused,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from redis import Redis
@@ -43,10 +42,10 @@ def test_an_update_between_look_and_write_is_not_lost(server: RedisServer) -> No
     backend, others = RedisBackend(server.url), RedisBackend(server.url)
     meddled = list[int]()
 
-    def change(text: str | None, now: float, age: float) -> tuple[str, int]:
+    def change(text: str | None, now: float) -> tuple[str, int]:
         if len(meddled) < 3:
             meddled.append(others.update("key", increment))
-        return increment(text, now, age)
+        return increment(text, now)
 
     assert backend.update("key", change) == 4
     assert meddled == [1, 2, 3]
@@ -59,7 +58,7 @@ def test_others_that_are_always_faster_are_an_error_that_may_pass(
     with Redis.from_url(server.url) as client:
         backend = RedisBackend(f"{server.url}?socket_timeout=240&socket_connect_timeout=240")
 
-        def change(_text: str | None, now: float, _age: float) -> tuple[str, None]:
+        def change(_text: str | None, now: float) -> tuple[str, None]:
             client.set("mediaops:rate:key", str(now))
             return "mine", None
 
@@ -87,28 +86,11 @@ def test_a_server_that_went_away_is_used_again(server: RedisServer) -> None:
     assert backend.update("key", increment) == 1
 
 
-def test_age_of_a_time_is_that_of_a_reply_that_came_late(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask, ages = RedisBackend._ask, list[float]()  # noqa: SLF001 a reply that is late
-
-    def late(self: RedisBackend, connection: Any, *commands: tuple[object, ...]) -> list[Any]:
-        replies = ask(self, connection, *commands)
-        time.sleep(0.1)
-        return replies
-
-    def change(text: str | None, _now: float, age: float) -> tuple[str | None, None]:
-        ages.append(age)
-        return text, None
-
-    monkeypatch.setattr(RedisBackend, "_ask", late)
-    RedisBackend(server.url).update("key", change)
-    assert ages[0] >= 0.1
-
-
 def test_a_task_that_is_stopped_amid_an_update_leaves_no_replies_to_the_next(server: RedisServer) -> None:
     backend = RedisBackend(server.url)
     backend.update("key", increment)
 
-    def stop(_text: str | None, _now: float, _age: float) -> tuple[str, None]:
+    def stop(_text: str | None, _now: float) -> tuple[str, None]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -117,31 +99,29 @@ def test_a_task_that_is_stopped_amid_an_update_leaves_no_replies_to_the_next(ser
 
 
 @pytest.mark.parametrize(
-    ("reply", "advice"),
+    ("reply", "words"),
     [
-        (b"-MOVED 3999 127.0.0.1:6381\r\n", "Redis Cluster is not supported"),
-        (b"-CLUSTERDOWN The cluster is down\r\n", "Redis Cluster is not supported"),
-        (b"-READONLY You can't write against a read only replica.\r\n", "the primary"),
-        (b"-MASTERDOWN Link with MASTER is down\r\n", "the primary"),
-        (b"-LOADING Redis is loading the dataset in memory\r\n", "Make sure"),
-        (b"-OOM command not allowed when used memory > 'maxmemory'.\r\n", "has memory left"),
-        (b"-NOAUTH Authentication required.\r\n", "credentials"),
-        (b"-NOPERM this user has no permissions to run the 'watch' command\r\n", "Let its user run SELECT, WATCH"),
-        (b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "no other program uses its keys"),
-        (b"-NOREPLICAS Not enough good replicas to write.\r\n", "replicas enough"),
+        (b"-MOVED 3999 127.0.0.1:6381\r\n", "3999"),
+        (b"-CLUSTERDOWN The cluster is down\r\n", "The cluster is down"),
+        (b"-READONLY You can't write against a read only replica.\r\n", "read only replica"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", "is loading the dataset"),
+        (b"-OOM command not allowed when used memory > 'maxmemory'.\r\n", "'maxmemory'"),
+        (b"-NOAUTH Authentication required.\r\n", "Authentication required"),
+        (b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "wrong kind of value"),
+        (b"-NOREPLICAS Not enough good replicas to write.\r\n", "good replicas"),
         *((reply * 4, "does not answer as a Redis does") for reply in (b"$5\r\nhello\r\n", b":7\r\n", b"*0\r\n")),
         (b"*1\r\n" * 5_000, "does not answer as a Redis does"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Make sure"),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_an_error_that_says_what_to_do(reply: bytes, advice: str) -> None:
+def test_an_answer_that_cannot_be_used_is_told_in_the_words_of_the_server(reply: bytes, words: str) -> None:
     def serve(peer: Peer) -> None:
         while peer.socket.recv(65_536):
             peer.send(reply)
 
     with Loopback(serve) as server:
         address = f"redis://127.0.0.1:{server.port}?lib_name=&lib_version=&socket_timeout=1"
-        assert advice in error_of(RedisBackend(address)).message
+        assert words in error_of(RedisBackend(address)).message
 
 
 def test_a_server_that_does_not_answer_is_an_error() -> None:
@@ -163,7 +143,7 @@ def test_a_password_that_is_wrong_or_missing_is_an_error(server: RedisServer) ->
 @pytest.mark.parametrize("option", ["socket_timeout=soon", "wrong=s3cr3t", "retry=1", "encoding=nope", "protocol=x"])
 def test_an_option_that_redis_py_does_not_take_is_an_error(server: RedisServer, option: str) -> None:
     error = error_of(RedisBackend(f"{server.url}?{option}"))
-    assert "its address has an option that redis-py does not take" in error.message
+    assert "or its address has an option that redis-py does not take" in error.message
 
 
 def test_options_of_the_address_are_heeded(server: RedisServer) -> None:
@@ -214,7 +194,7 @@ class TestTheRightsOfThePage:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_none_of_them_is_too_many(self, server: RedisServer, command: str) -> None:
         backend = RedisBackend(self.address_of(server, [rule for rule in LINE.split() if rule != command]))
-        with pytest.raises(RateStoreError, match=rf"Let its user run .*\b{command[1:].upper()}\b"):
+        with pytest.raises(RateStoreError, match=rf"no permissions .*'{command[1:]}'"):
             self.use_all(backend)
 
     @pytest.mark.parametrize(

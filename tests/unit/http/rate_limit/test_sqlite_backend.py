@@ -11,7 +11,7 @@ from stat import S_IMODE
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
+from airflow_provider_mediaops.http.rate_limit.backends import SqliteBackend
 from tests.unit.http.rate_limit.test_backends import increment
 
 
@@ -76,7 +76,7 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, backend
 
 def test_a_file_that_a_power_cut_has_damaged_is_put_aside(path: Path, backend: SqliteBackend) -> None:
     for number in range(200):
-        backend.update(f"key {number}", lambda _text, _now, _age: ("x" * 400, None))
+        backend.update(f"key {number}", lambda _text, _now: ("x" * 400, None))
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     assert backend.update("key 7", increment) == 1
@@ -100,7 +100,7 @@ def test_a_holder_that_does_not_end_is_an_error_and_one_that_ends_is_waited_for(
 def test_threads_behind_one_that_waits_for_the_file_are_told_so(backend: SqliteBackend) -> None:
     waits, ends = threading.Event(), threading.Event()
 
-    def hold(_text: str | None, _now: float, _age: float) -> tuple[None, None]:
+    def hold(_text: str | None, _now: float) -> tuple[None, None]:
         waits.set()
         ends.wait(240)
         return None, None
