@@ -16,10 +16,12 @@ class ProgressLog:
 
     log: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
+    warn: Callable[[str], None] = lambda _: None
     #: The rows that this attempt has done.
     rows: int = field(default=0, init=False)
     _started: float = field(init=False)
     _logged: float = field(init=False)
+    _rows_logged: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._started = self._logged = self.clock()
@@ -33,18 +35,17 @@ class ProgressLog:
         """Count rows that are done."""
         self.rows += rows
 
-    def log_if_due(self, line: Callable[[], str]) -> None:
-        """Make and log a line if the last one is 30 seconds old."""
-        if self.is_due():
-            self.log(line())
-
-    def is_due(self) -> bool:
-        """Return whether the last line is 30 seconds old; the next one is then counted from now on."""
+    def log_if_due(self, line: Callable[[], str], trouble: str | None = None) -> None:
+        """Log a line if the last one is 30 seconds old; if nothing was done since, as a warning with the cause."""
         now = self.clock()
         if now - self._logged < LOG_EVERY_SECONDS:
-            return False
-        self._logged = now
-        return True
+            return
+        stands_still = self.rows == self._rows_logged
+        self._logged, self._rows_logged = now, self.rows
+        if stands_still and trouble:
+            self.warn(f"{line()} Nothing was done in the last {LOG_EVERY_SECONDS:.0f} s: {trouble}")
+        else:
+            self.log(line())
 
 
 def duration(seconds: float) -> str:

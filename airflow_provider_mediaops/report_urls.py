@@ -30,16 +30,16 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPP
     return f"{base_url.rstrip('/')}{URL_PREFIX}{REPORT_PATH}/{path}"
 
 
-def tab_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, base_url: str = "") -> str:
-    """Return the address of the tab *Hot threads* of a task instance in Airflow's web interface."""
-    tab = f"plugin/{TAB_ROUTE}"
-    return task_instance_url(dag_id, run_id, task_id, map_index, tab=tab, base_url=base_url)
-
-
-def task_instance_url(
-    dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, tab: str, base_url: str = ""
+def tab_url(
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    map_index: int = NOT_MAPPED,
+    *,
+    tab: str = f"plugin/{TAB_ROUTE}",
+    base_url: str = "",
 ) -> str:
-    """Return the address of a tab of a task instance, such as ``xcom``, in Airflow's web interface."""
+    """Return the address of a task instance's tab in Airflow's pages: *Hot threads*, or one such as ``xcom``."""
     parts = ["dags", dag_id, "runs", run_id, "tasks", task_id]
     if map_index != NOT_MAPPED:
         parts += ["mapped", str(map_index)]

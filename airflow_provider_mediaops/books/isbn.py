@@ -6,10 +6,8 @@ A number is taken out of its cell, never guessed: it counts if it is whole and i
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,7 +20,8 @@ _PLAIN = re.compile(r"97(?:8[0-9]|9[1-9])[0-9]{9}")
 _LABEL = re.compile(r"(?:URN:)?E?ISBN(?:10(?=:?.{10}\Z)|13(?=:?.{13}\Z))?:?")
 _DIGITS = re.compile(r"[0-9]*X?")
 _MINUS = "\N{MINUS SIGN}"
-_SBN, _ISBN10, _ISBN13, _ADD_ON, _SHORTEST = 9, 10, 13, 5, 8
+_SHORTEST, _SBN, _ISBN10, _ISBN13, _ADD_ON = 8, 9, 10, 13, 5
+_X_IS_LAST = "X can only be the last character of an ISBN-10"
 _SHOWN = 40
 # A cell of millions of characters is not a number, and each pattern would read all of it.
 _LONGEST = 10_000
@@ -32,6 +31,8 @@ _HYPHENS = "\N{MIDDLE DOT}\N{BULLET}\N{MACRON}\N{HYPHEN BULLET}\N{KATAKANA-HIRAG
 _LIKE_X = (
     "\N{CYRILLIC CAPITAL LETTER HA}\N{CYRILLIC SMALL LETTER HA}\N{GREEK CAPITAL LETTER CHI}\N{GREEK SMALL LETTER CHI}"
 )
+# A list or an object in a cell is JSON.
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _SIGNS = str.maketrans(dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_LIKE_X, "X"))
 # What may stand around a number: the quotes of a spreadsheet's ="…", an apostrophe, brackets, the end of a sentence.
 _WRAPS = " \t\r\n=\"'`()[]{}<>.,;:#*\xab\xbb\xb4\u2018\u2019\u201a\u201c\u201d\u201e"
@@ -108,7 +109,7 @@ def isbns_in(text: str, *, repair_zeros: bool = False) -> CellIsbns:
     number = _whole_of(text, plain)
     if number is not None and (isbn13 := _isbn13_of(number)):
         return CellIsbns((isbn13,))
-    found = _found_in(text, plain)
+    found = _found_in(plain)
     if found:
         return CellIsbns(tuple(dict.fromkeys(found)))
     is_short = number is not None and _SHORTEST <= len(number) < _ISBN10
@@ -142,27 +143,28 @@ def _isbn13_of(number: str) -> str | None:
 
 def _plain_of(text: str) -> str:
     """Return a text in capitals, with plain digits, hyphens and blanks."""
+    if text.startswith(("[", "{")):
+        text = _JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
     if not text.isascii():
         # NFKC makes plain letters and digits of full-width ones.
         text = unicodedata.normalize("NFKC", text.translate(_SIGNS))
+    if not (text.isascii() and text.isprintable()):
         text = "".join(map(_plain_character, text))
-    elif not text.isprintable():
-        text = "".join(char if char.isprintable() or char in "\t\r\n" else " " for char in text)
     return text.upper().replace("_", "-").replace("~", "-").strip()
 
 
 @lru_cache(maxsize=4096)
 def _plain_character(char: str) -> str:
-    if char in "\t\r\n" or char.isascii():
-        return char if char.isprintable() or char in "\t\r\n" else " "
     digit = unicodedata.decimal(char, None)
     if digit is not None:
         return str(digit)
-    # Pd: hyphens and dashes. Cf: invisible ones, such as soft hyphens and marks of direction.
+    # Pd: hyphens and dashes. Cf: invisible ones, such as soft hyphens and marks of direction. Cc: controls.
     kind = unicodedata.category(char)
     if kind == "Pd" or char == _MINUS:
         return "-"
-    return "" if kind == "Cf" else " " if char.isspace() or kind == "Cc" else char
+    if kind == "Cf":
+        return ""
+    return " " if char not in "\t\r\n" and (kind == "Cc" or char.isspace()) else char
 
 
 def _whole_of(text: str, plain: str) -> str | None:
@@ -177,8 +179,8 @@ def _whole_of(text: str, plain: str) -> str | None:
         return thousands[1].replace(thousands[2], "")
     if whole_number := _WHOLE_NUMBER.fullmatch(body):
         return whole_number[1]
-    if _PARTS.fullmatch(body):
-        return body.replace(".", "").replace("/", "")
+    if parts := _PARTS.fullmatch(body):
+        return body.replace(parts[1], "")
     number = _compact(body)
     return number if number and _DIGITS.fullmatch(number) else None
 
@@ -189,12 +191,8 @@ def _compact(plain: str) -> str:
     return kept[label.end() :] if label else kept
 
 
-def _found_in(text: str, plain: str) -> list[str]:
+def _found_in(plain: str) -> list[str]:
     """Return the ISBNs in a cell that holds more than one number."""
-    if text[:1] in ("[", "{"):
-        with suppress(ValueError, RecursionError):
-            # A list in a cell: of texts, or of objects that have a number each.
-            return [isbn for leaf in _leaves(json.loads(text)) for isbn in _found_in(leaf, _plain_of(leaf))]
     if len(subfields := _SUBFIELD.split(plain)) > 1:
         before, *rest = subfields
         codes, contents = rest[::2], rest[1::2]
@@ -213,14 +211,6 @@ def _found_in(text: str, plain: str) -> list[str]:
 
 def _without_remark(remark: re.Match[str]) -> str:
     return f";{remark[1]};" if sum(map(str.isdigit, remark[1])) >= _ISBN10 else ";"
-
-
-def _leaves(value: object) -> list[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [leaf for each in value for leaf in _leaves(each)]
-    return [str(value)] if isinstance(value, (str, int)) and not isinstance(value, bool) else []
 
 
 def _in_piece(piece: str) -> list[str]:
@@ -277,30 +267,24 @@ def _reason(number: str, plain: str) -> str:
     if not _DIGITS.fullmatch(number):
         runs = (_compact(run) for run in _NUMBER.findall(plain))
         wrong = next((run for run in runs if len(run) >= _SBN and not _isbn13_of(run)), None)
-        return _reason(wrong, "") if wrong else _misplaced(number)
+        if wrong:
+            return _reason(wrong, "")
+        strange = next((char for char in number if char not in "0123456789X"), None)
+        return f"{strange!r} does not belong in one" if strange else _X_IS_LAST
     return _reason_of_digits(number)
 
 
 def _reason_of_digits(number: str) -> str:
     length = len(number)
-    is_long = length == _ISBN13
-    if length == _SBN:
-        return (
-            "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten, or let repair_zeros do so"
-        )
-    if length != _ISBN10 and not is_long:
+    if _SHORTEST <= length < _ISBN10:
+        return f"it has {length} digits, as an ISBN-10 that lost zeros; write all ten, or let repair_zeros do so"
+    if length not in (_ISBN10, _ISBN13):
         return f"it must have 10 or 13 digits, not {length}"
+    is_long = length == _ISBN13
     if is_long and number.endswith("X"):
-        return "X can only be the last character of an ISBN-10"
+        return _X_IS_LAST
     if is_long and not number.startswith(("978", "979")):
         return "its 13 digits begin with neither 978 nor 979"
     if is_long and number.startswith("9790"):
         return "numbers that begin with 979-0 belong to printed music (ISMN)"
     return "its check digit does not fit the other digits, so one of them is wrong"
-
-
-def _misplaced(number: str) -> str:
-    strange = next((char for char in number if char not in "0123456789X"), None)
-    if strange is None:
-        return "X can only be the last character of an ISBN-10"
-    return f"{strange!r} does not belong in one"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.books.plans import PLANS
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
 _AT_ONCE = 5_000
@@ -59,15 +57,12 @@ class ListFigures:
             self.noted += row.note is not None
         elif row.error:
             self.invalid += 1
-            self._count(row.reason or row.error, row)
+            reason = row.reason or row.error
+            if reason in self._reasons or len(self._reasons) < _MAX_REASONS:
+                new = InvalidReason(reason, 0, shortened(row.text), row.number)
+                self._reasons.setdefault(reason, new).rows += 1
         else:
             self.missing += 1
-
-    def _count(self, reason: str, row: IsbnRow) -> None:
-        if known := self._reasons.get(reason):
-            known.rows += 1
-        elif len(self._reasons) < _MAX_REASONS:
-            self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.number)
 
     @property
     def reasons(self) -> list[InvalidReason]:
@@ -99,8 +94,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 1]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidText:
+class InvalidText(NamedTuple):
     """A text that is not an ISBN of a book; of several files, its line stands after the name of the file."""
 
     line: int | str
@@ -108,68 +102,38 @@ class InvalidText:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedBook:
+class RepeatedBook(NamedTuple):
     """A book that is in the list more than once, in one writing or in several."""
 
     isbn13: str
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListCheck:
-    """
-    The result of a check: the figures, how many different books, and the first that are invalid or repeated.
-
-    ``repairable`` is the number of invalid rows that are ISBNs if lost zeros are put back.
-    """
+class ListCheck(NamedTuple):
+    """The result of a check: the figures, how many different books, and the first that are invalid or repeated."""
 
     figures: ListFigures
+    first_invalid: list[InvalidText]
     books: int
-    repairable: int
-    first_invalid: tuple[InvalidText, ...]
     repeated: int
-    first_repeated: tuple[RepeatedBook, ...]
+    first_repeated: list[RepeatedBook]
 
 
-def check_list(rows: Iterable[tuple[int | str, IsbnRow]], limit: int) -> ListCheck:
+def check_list(rows: Iterable[IsbnRow], limit: int) -> ListCheck:
     """Check a list of any length in bounded memory; the books are counted in a temporary file."""
-    figures = ListFigures()
-    repairable = 0
-    first_invalid: list[InvalidText] = []
-    remaining = iter(rows)
-    database = scratch_database(_CREATE_TABLE)
-    try:
+    figures, first_invalid, remaining = ListFigures(), list[InvalidText](), iter(rows)
+    with closing(scratch_database(_CREATE_TABLE)) as database:
         while batch := list(islice(remaining, _AT_ONCE)):
-            found: list[tuple[int, int]] = []
-            for line, row in batch:
+            for row in batch:
                 figures.add(row)
-                if row.isbn13:
-                    found.append((int(row.isbn13), figures.rows))
-                elif row.error:
-                    repairable += _is_repairable(row.text)
-                    if len(first_invalid) < limit:
-                        first_invalid.append(InvalidText(line, row.text, row.reason or row.error))
+                if row.error and len(first_invalid) < limit:
+                    first_invalid.append(InvalidText(row.place, row.text, row.reason or row.error))
             with naming_folder():
-                database.executemany(_COUNT, found)
-        books, repeated, first_repeated = _counted(database, limit)
-    finally:
-        database.close()
-    return ListCheck(figures, books, repairable, tuple(first_invalid), repeated, first_repeated)
-
-
-def _is_repairable(text: str) -> bool:
-    try:
-        return isbns_in(text, repair_zeros=True).zeros > 0
-    except InvalidIsbnError:
-        return False
-
-
-def _counted(database: sqlite3.Connection, limit: int) -> tuple[int, int, tuple[RepeatedBook, ...]]:
-    with naming_folder():
-        books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
-        found = database.execute(_REPEATED, (limit,)).fetchall()
-    return books, repeated, tuple(RepeatedBook(str(isbn), times) for isbn, times in found)
+                database.executemany(_COUNT, [(int(row.isbn13), row.number) for row in batch if row.isbn13])
+        with naming_folder():
+            books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
+            found = database.execute(_REPEATED, (limit,)).fetchall()
+    return ListCheck(figures, first_invalid, books, repeated, [RepeatedBook(str(isbn), times) for isbn, times in found])
 
 
 @dataclass(frozen=True, slots=True)

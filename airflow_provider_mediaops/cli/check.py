@@ -40,7 +40,7 @@ def _document(hook: ServiceHook, found: ConnectionCheck, service: Service | None
         "works": found.works,
         "message": found.message,
         "addresses": list(client.base_urls) if client else [],
-        "version": found.version,
+        "version": hook.version() if found.works else None,
         "plan": getattr(hook, "plan", None) if client else None,
         "quota": found.quota and {"left": found.quota.left, "total": found.quota.total},
         "rate": limiter and {"requests_per_second": limiter.per_second, **key_document(limiter)},

@@ -34,7 +34,7 @@ def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
 
 def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
     """Return the service of a hook's connection. Its secrets are hidden in all that is written from now on."""
-    terminal.hide(hook.service.secrets)
+    terminal.hide(hook.service.client.secrets)
     return hook.service
 
 

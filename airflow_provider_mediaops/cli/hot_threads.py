@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cli.report_summary import ReportFacts, facts_of, summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
-from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -24,7 +24,7 @@ class _Reports(NamedTuple):
     """The reports that could be read, with their text compressed, and the files that hold none."""
 
     names: list[str]
-    captures: list[PackedCapture]
+    captures: list[Capture]
     facts: list[ReportFacts]
     unusable: list[str]
 
@@ -88,7 +88,9 @@ def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
             named = name if len(found) == 1 else f"{name}, capture {number} of {len(found)}"
             reports.names.append(named)
             reports.facts.append(facts_of(named, capture, line))
-            reports.captures.append(PackedCapture.of(capture, named))
+            capture.path = named
+            capture.pack()
+            reports.captures.append(capture)
     return reports
 
 
@@ -135,7 +137,7 @@ def _content_as(format: str, reports: _Reports, *, kinds_first: bool) -> str:
     if format == "folded":
         from airflow_provider_mediaops.cluster.folded import folded
 
-        return folded((capture.report for capture in reports.captures), kinds_first=kinds_first)
+        return folded(reports_of(reports.captures), kinds_first=kinds_first)
     # As a capture writes it; several in a list.
     written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
-    from airflow_provider_mediaops.storage.source_file import SourceFile, SourceRow
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 _PROGRESS_ROWS = 250_000
 _LISTED_FILES = 20
@@ -68,9 +68,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         **{key: getattr(figures, key) for key in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
-        "first_invalid": [asdict(each) for each in check.first_invalid],
+        "first_invalid": [each._asdict() for each in check.first_invalid],
         "repeated": check.repeated,
-        "first_repeated": [asdict(each) for each in check.first_repeated],
+        "first_repeated": [each._asdict() for each in check.first_repeated],
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
@@ -101,30 +101,18 @@ def _named(message: str, sources: list[str], files: list[str]) -> str:
     return message
 
 
-def _rows(
-    files: Sequence[SourceFile], options: argparse.Namespace, terminal: Terminal
-) -> Iterator[tuple[int | str, IsbnRow]]:
-    place: int | str = 0
-
-    def noting() -> Iterator[SourceRow]:
-        nonlocal place
-        for number, row in enumerate(read_list(files), 1):
-            place = row.line or number
-            if row.file:
-                place = f"{row.file}:{place}"
-            if number % _PROGRESS_ROWS == 0:
-                terminal.say(f"{number:,} rows read")
-            yield row
-
-    for row in rows_of_source(noting(), options.several, repair_zeros=options.repair_zeros):
-        yield place, row
+def _rows(files: Sequence[SourceFile], options: argparse.Namespace, terminal: Terminal) -> Iterator[IsbnRow]:
+    rows = rows_of_source(read_list(files), options.several, repair_zeros=options.repair_zeros)
+    for number, row in enumerate(rows, 1):
+        if number % _PROGRESS_ROWS == 0:
+            terminal.say(f"{number:,} rows read")
+        yield row
 
 
 def _file_parts(names: list[str], files: Sequence[SourceFile]) -> list[Part]:
-    shown = list(zip(names, files, strict=True))[:_LISTED_FILES]
-    parts: list[Part] = [Line(f"{name}: {file.described}; {counted(file.rows, 'row')}") for name, file in shown]
-    more = len(names) - len(shown)
-    return [*parts, Line(counted(more, "more file"))] if more else parts
+    parts: list[Part] = [Line(f"{name}: {file.described}") for name, file in zip(names, files, strict=True)]
+    more = len(parts) - _LISTED_FILES
+    return [*parts[:_LISTED_FILES], Line(counted(more, "more file"))] if more > 0 else parts
 
 
 def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
@@ -144,13 +132,9 @@ def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
     if figures.noted:
         note = "of several books in a cell, the first is read (--several rows reads all), or lost zeros are put back"
         parts.append(Line(f"{counted(figures.noted, 'row')} with a note: {note}"))
-    if check.repairable:
-        hint = f"{counted(check.repairable, 'invalid row')} may have lost leading zeros: --repair-zeros puts them back"
-        parts.append(Line(hint))
     if check.first_repeated:
-        again = [[each.isbn13, each.times] for each in check.first_repeated]
-        table = TextTable(("ISBN", "Times"), again, "More than once")
-        parts += [Line(""), table, *_more(check.repeated - len(again))]
+        table = TextTable(("ISBN", "Times"), check.first_repeated, "More than once")
+        parts += [Line(""), table, *_more(check.repeated - len(check.first_repeated))]
     return [*parts, Line(""), _cost_table(costs)]
 
 
@@ -161,16 +145,8 @@ def _more(number: int) -> list[Part]:
 def _cost_table(costs: list[LookupCost]) -> TextTable:
     knows_days = costs[0].days is not None
     columns = ("Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least")
-    rows = [
-        [
-            cost.plan,
-            cost.requests_per_second,
-            cost.bulk,
-            cost.requests,
-            cost.quota,
-            timedelta(seconds=math.ceil(cost.seconds)),
-            *([cost.days] if knows_days else []),
-        ]
-        for cost in costs
-    ]
+    rows: list[list[Any]] = []
+    for cost in costs:
+        row = [cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota]
+        rows.append([*row, timedelta(seconds=math.ceil(cost.seconds)), *([cost.days] if knows_days else [])])
     return TextTable((*columns, "Days of quota") if knows_days else columns, rows, "Cost")

@@ -24,8 +24,7 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response, Wai
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure
-    from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
@@ -42,6 +41,10 @@ _SECTION = b":::"
 BETWEEN_SECONDS = 1.1
 # The measures for which counters are read.
 _BY_COUNTERS = ("auto", "cgroup")
+_NO_MASTER = (
+    "The cluster has no elected master; it is tried again after a pause. Raise master_timeout if it needs longer to "
+    "elect one."
+)
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
 
@@ -72,20 +75,16 @@ def hot_threads(query: HotThreadsQuery) -> Call[str]:
 
 def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> str:
     # No copy is made of a body that may be large.
-    if response.body and not response.body.isspace():
-        return _read_report(response)
-    why = f"Nodes that do not answer within timeout={query.timeout} are left out of it."
-    if query.nodes is None:
-        raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
-    raise NotFoundError(
-        f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
-        f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
-        reason=EMPTY_REPORT,
-        **_about(request, response),
-    )
-
-
-def _read_report(response: Response) -> str:
+    if not response.body or response.body.isspace():
+        why = f"Nodes that do not answer within timeout={query.timeout} are left out of it."
+        if query.nodes is None:
+            raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
+        raise NotFoundError(
+            f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
+            f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
+            reason=EMPTY_REPORT,
+            **_about(request, response),
+        )
     # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
@@ -207,18 +206,6 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
-    (
-        "receive_timeout_transport_exception",
-        "process_cluster_event_timeout_exception",
-        "timeout_exception",
-        "elasticsearch_timeout_exception",
-        "opensearch_timeout_exception",
-    ),
-    ReplyTimeoutError,
-)
-
-
 def probe(ask: Ask) -> CallFlow[NodeStats]:
     """Ask one node for its statistics, which are the result, and for its hot threads; each needs a privilege."""
     stats, refusals = None, []
@@ -243,7 +230,11 @@ def probe(ask: Ask) -> CallFlow[NodeStats]:
 CLUSTER_RULES = ErrorRules(
     service=_SERVICE,
     by_reason={
-        **_TIMED_OUT,
+        "receive_timeout_transport_exception": ReplyTimeoutError,
+        "process_cluster_event_timeout_exception": ReplyTimeoutError,
+        "timeout_exception": ReplyTimeoutError,
+        "elasticsearch_timeout_exception": ReplyTimeoutError,
+        "opensearch_timeout_exception": ReplyTimeoutError,
         "master_not_discovered_exception": ServiceUnavailableError,
         "cluster_manager_not_discovered_exception": ServiceUnavailableError,
         "circuit_breaking_exception": ServiceUnavailableError,
@@ -251,10 +242,8 @@ CLUSTER_RULES = ErrorRules(
         "rejected_execution_exception": RateLimitedError,
     },
     advice={
-        "master_not_discovered_exception": "The cluster has no master; it is tried again after a pause. Raise "
-        "master_timeout if it needs longer to elect one.",
-        "cluster_manager_not_discovered_exception": "The cluster has no manager; it is tried again after a pause. "
-        "Raise master_timeout if it needs longer to elect one.",
+        "master_not_discovered_exception": _NO_MASTER,
+        "cluster_manager_not_discovered_exception": _NO_MASTER,
         "circuit_breaking_exception": "The node is short of memory; it is tried again after a pause.",
         "illegal_argument_exception": "Correct the parameter that it names.",
         EMPTY_REPORT.lower(): "If no node answers in any time, check the nodes' own logs.",

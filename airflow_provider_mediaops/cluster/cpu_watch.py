@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
-from airflow_provider_mediaops.cluster.cpu_measure import measure_name
 from airflow_provider_mediaops.cluster.query import node_list
-from airflow_provider_mediaops.cluster.text import listed
+from airflow_provider_mediaops.cluster.text import count, listed
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
@@ -35,11 +34,8 @@ _NAMED = 20
 _DESCRIBED_BYTES = 40 * 1000
 _LONGEST_NAME = 256
 
-# The hot nodes by whose streak they count for. Nobody in it: the streak is broken. Not in it: nothing is known.
-_Reading = dict[str, "list[NodeCpu]"]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CpuWatch(Watch):
     """Nodes whose CPU is at or above a threshold, and stays there; ValueError if a value cannot be used."""
 
@@ -47,20 +43,18 @@ class CpuWatch(Watch):
     # Seconds for which each reading must be at or above it; 0 takes a single reading.
     sustained_for: float = 0.0
     nodes: str | Sequence[str] | None = None  # ids or names, in a list or in one text with commas; None for all
-    require: Literal["any", "all"] = "any"  # ``all``: all nodes must be at or above it at the same time
+    require: str = "any"  # or ``all``: all nodes must be at or above it at the same time
     reading_interval: float = 10.0  # the most seconds between two readings while nodes are hot
 
     may_return: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        nodes = node_list(self.nodes)
         # A list: the row of a trigger holds it.
-        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
-        object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
-        object.__setattr__(self, "sustained_for", read_seconds("sustained_for", self.sustained_for))
-        interval = read_seconds("reading_interval", self.reading_interval, minimum=_SHORTEST)
-        object.__setattr__(self, "reading_interval", interval)
-        object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
+        self.nodes = nodes if (nodes := node_list(self.nodes)) is None else list(nodes)
+        self.threshold = read_percentage("threshold", self.threshold)
+        self.sustained_for = read_seconds("sustained_for", self.sustained_for)
+        self.reading_interval = read_seconds("reading_interval", self.reading_interval, minimum=_SHORTEST)
+        self.require = read_choice("require", self.require, ("any", "all"))
 
     @classmethod
     def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
@@ -72,6 +66,11 @@ class CpuWatch(Watch):
         """Whether a single high reading suffices."""
         return not self.sustained_for
 
+    @property
+    def limit(self) -> str:
+        """The threshold and the time, in words."""
+        return f"{self.threshold:g} % or more" + (f" for {self.sustained_for:g} s" if self.sustained_for else "")
+
     def look(self, ask: Ask) -> CallFlow[NodeStats]:
         """Return a call flow that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
         from airflow_provider_mediaops.cluster.api import node_stats
@@ -80,7 +79,8 @@ class CpuWatch(Watch):
 
     def judge(self, monotonic: Callable[[], float]) -> Callable[[NodeStats | None], Verdict]:
         """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
-        return Streaks(self).judge(monotonic)
+        streaks = Streaks(self)
+        return lambda stats: streaks.judge(stats, monotonic())
 
     def result(self, value: Spike) -> list[dict[str, str | float | None]]:
         """Return the nodes of a spike and their CPU, the hottest first."""
@@ -94,9 +94,8 @@ class CpuWatch(Watch):
                 return "no node reports its CPU"
             return f"no node reports its CPU by cpu_measure={stats.measure}, as the connection asks"
         which = "no node's CPU is" if self.require == "any" else "not all nodes have their CPU"
-        long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
-        seen = f"{which} at {self.threshold:g} % or more{long}"
-        return f"{seen}; not known of {listed(silent, _NAMED)}" if silent else seen
+        unknown = f"; not known of {listed(silent, _NAMED)}" if silent else ""
+        return f"{which} at {self.limit}{unknown}"
 
     def unknown(self, stats: NodeStats) -> str:
         """Return how many nodes did not answer, and which of the requested ones; empty if none is missing."""
@@ -104,56 +103,44 @@ class CpuWatch(Watch):
         if not stats.failed:
             return unknown and f"the cluster knows no node {unknown}"
         # One that failed has an id in its failure at best, so it looks like one that does not exist.
-        number = "1 node" if stats.failed == 1 else f"{stats.failed:,} nodes"
-        return f"the cluster gave no statistics of {number}{unknown and f'; not in its reply: {unknown}'}"
-
-    def open_question(self) -> str:
-        """Return why the nodes are read again soon, in words that stay the same while nothing changes."""
-        return f"the CPU is at {self.threshold:g} % or more, but not yet for {self.sustained_for:g} s"
+        absent = f"; not in its reply: {unknown}" if unknown else ""
+        return f"the cluster gave no statistics of {count(stats.failed, 'node')}{absent}"
 
 
-@dataclass(frozen=True, slots=True)
-class Spike:
+class Spike(NamedTuple):
     """Nodes that have been hot for long enough."""
 
     nodes: tuple[NodeCpu, ...]  # the hottest first
     stats: NodeStats  # the whole reading that showed it
 
 
-@dataclass(slots=True)
 class Streaks:
     """The streaks of a watch: since when which nodes have been hot without a break."""
 
-    watch: CpuWatch
-    _since: dict[str, float] = field(default_factory=dict)
-    _known: dict[str, float] = field(default_factory=dict)
+    def __init__(self, watch: CpuWatch) -> None:
+        self.watch = watch
+        # By the node whose streak it is: the times of its first and of its last high reading.
+        self._since: dict[str, tuple[float, float]] = {}
 
     def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
-        """Add a reading; return the nodes whose streaks it makes long enough, the hottest first."""
-        reading = {} if stats is None else self._read(stats)
-        for whose, hot in reading.items():
-            if hot:
-                self._known[whose] = now
-                self._since.setdefault(whose, now)
-            else:
-                self._since.pop(whose, None)
-        needed = self.watch.sustained_for
-        made = [whose for whose, hot in reading.items() if hot and now - self._since[whose] >= needed]
-        self._since = {whose: start for whose, start in self._since.items() if now - self._known[whose] < needed}
-        # A watch without end sees any number of nodes come and go.
-        self._known = {whose: self._known[whose] for whose in self._since}
-        nodes = [node for whose in made for node in reading[whose]]
-        return sorted(nodes, key=lambda node: -(node.percent or 0))
-
-    def judge(self, monotonic: Callable[[], float]) -> Callable[[NodeStats | None], Verdict]:
         """
-        Return the function that judges readings, one after the other: done with a :class:`Spike`.
+        Add a reading; return the nodes whose streaks it makes long enough, the hottest first.
 
         A reading that failed, which is None, neither breaks a streak nor makes one.
         """
-        return lambda stats: self._verdict(stats, monotonic())
+        made: list[NodeCpu] = []
+        needed = self.watch.sustained_for
+        for whose, hot in ({} if stats is None else self._read(stats)).items():
+            start = self._since.pop(whose, (now, now))[0]
+            if hot:
+                self._since[whose] = (start, now)
+                made += hot if now - start >= needed else []
+        # A watch without end sees any number of nodes come and go.
+        self._since = {whose: times for whose, times in self._since.items() if now - times[1] < needed}
+        return sorted(made, key=lambda node: -(node.percent or 0))
 
-    def _verdict(self, stats: NodeStats | None, now: float) -> Verdict:
+    def judge(self, stats: NodeStats | None, now: float) -> Verdict:
+        """Judge readings, one after the other: done with a :class:`Spike`."""
         hot, watch = self.add(stats, now), self.watch
         within = self.pause(now) if self.running else None
         if stats is None:
@@ -162,11 +149,13 @@ class Streaks:
         remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
         if hot:
             metrics.count("cluster.spikes")
-            by_name = sorted(f"{node.label} ({measure_name(node.source)})" for node in hot)
+            by_name = sorted(f"{node.label} ({node.measured_in})" for node in hot)
             seen = f"CPU at {watch.threshold:g} % or more: {listed(by_name, _NAMED)}"
             return Done(Spike(tuple(hot), stats), remark, seen)
+        if within is None:
+            return Waiting(watch.seen(stats), None, remark)
         # Two readings that are minutes apart would prove no streak.
-        seen = watch.seen(stats) if within is None else watch.open_question()
+        seen = f"the CPU is at {watch.threshold:g} % or more, but not yet for {watch.sustained_for:g} s"
         return Waiting(seen, within, remark)
 
     @property
@@ -176,18 +165,16 @@ class Streaks:
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next reading, while streaks run: at most until the first is long enough."""
-        rests = [self.watch.sustained_for - (now - start) for start in self._since.values()]
+        rests = [self.watch.sustained_for - (now - start) for start, _ in self._since.values()]
         return min([self.watch.reading_interval, *(rest for rest in rests if rest > 0)])
 
-    def _read(self, stats: NodeStats) -> _Reading:
+    def _read(self, stats: NodeStats) -> dict[str, list[NodeCpu]]:
+        """Return the hot nodes by whose streak they count for: nobody breaks the streak; of others nothing is known."""
         known = [node for node in stats.nodes if node.percent is not None]
-        hot = [node for node in known if node.percent is not None and node.percent >= self.watch.threshold]
+        hot = {node.node_id: node for node in known if (node.percent or 0.0) >= self.watch.threshold}
         if self.watch.require == "any":
-            hot_ids = {node.node_id for node in hot}
-            return {node.node_id: [node] if node.node_id in hot_ids else [] for node in known}
-        if not known:
-            return {}
-        return {_TOGETHER: hot if len(hot) == len(known) else []}
+            return {node.node_id: [node] if node.node_id in hot else [] for node in known}
+        return {_TOGETHER: list(hot.values()) if len(hot) == len(known) else []} if known else {}
 
 
 class Hysteresis(Streaks):
@@ -216,12 +203,14 @@ class Hysteresis(Streaks):
         """Add a reading; return the nodes that it makes hot, the hottest first."""
         if stats is None:
             return super().add(None, now)
-        for whose in self._cooled(stats):
-            self._hot.pop(whose, None)
-        nodes = super().add(self._without_hot_nodes(stats), now)
+        for node in stats.nodes:
+            if node.percent is not None and node.percent < self.clear_below:
+                self._hot.pop(node.node_id, None)
+                self._hot.pop(_TOGETHER, None)
+        rest = () if _TOGETHER in self._hot else (node for node in stats.nodes if node.node_id not in self._hot)
+        nodes = super().add(replace(stats, nodes=tuple(rest)), now)
         if nodes:
-            made = [node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER]
-            self._hot.update(dict.fromkeys(made))
+            self._hot |= dict.fromkeys([node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER])
             self._forget_gone(stats)
         return nodes
 
@@ -234,23 +223,14 @@ class Hysteresis(Streaks):
         """Take up the ids that :attr:`hot` had before a restart; raise ValueError for anything else."""
         if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
             raise ValueError("What was kept is no list of nodes.")
-        self._hot.update(dict.fromkeys(hot))
+        self._hot |= dict.fromkeys(hot)
 
     def _forget_gone(self, stats: NodeStats) -> None:
         # One that is still there would be taken for hot anew by the next reading.
-        present = {node.node_id for node in stats.nodes}
-        gone = [whose for whose in self._hot if whose not in present and whose != _TOGETHER]
+        present = {_TOGETHER, *(node.node_id for node in stats.nodes)}
+        gone = [whose for whose in self._hot if whose not in present]
         for oldest in gone[: max(len(self._hot) - MOST_NODES, 0)]:
             del self._hot[oldest]
-
-    def _cooled(self, stats: NodeStats) -> list[str]:
-        cooled = [node.node_id for node in stats.nodes if node.percent is not None and node.percent < self.clear_below]
-        return [*cooled, _TOGETHER] if cooled else []
-
-    def _without_hot_nodes(self, stats: NodeStats) -> NodeStats:
-        if _TOGETHER in self._hot:
-            return replace(stats, nodes=())
-        return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
 
 
 def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:

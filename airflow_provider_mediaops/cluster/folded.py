@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 Unit = Literal["percent", "bytes", "threads"]
 """The unit of an amount: percent of the interval, bytes allocated, or a number of threads."""
 
-Tally = Counter[tuple["Kind", bool]]
-"""The number of threads by their kind, and by whether their amount is above zero."""
-
 NO_NAME = "(no name)"
+NO_STACK = "(no stack)"
 
 _THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
+_HIDDEN_CLASS = re.compile(r"/0x[0-9a-f]{1,16}")
+_LAMBDA = re.compile(r"\$\$Lambda\$[0-9]{1,9}")
+# Frames repeat within a report and from one to the next.
+_REMEMBERED_FRAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +88,37 @@ def pool_label(thread: HotThread) -> str:
     return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
 
 
-def tally_of(report: HotThreadsReport) -> Tally:
-    """Count the threads of a report."""
-    return Counter((kind_of(thread), (thread.amount or 0) > 0) for node in report.nodes for thread in node.threads)
-
-
-def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
-    """Return a measure for each kind of thread in the reports, that of the most threads first."""
-    total = sum(tallies, Counter[tuple["Kind", bool]]())
-    threads = Counter(kind for kind, _ in total.elements())
+def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
+    """Return a measure for each kind of thread in the reports, that of the most threads first; no report is kept."""
+    threads: Counter[Kind] = Counter()
+    measured: set[Kind] = set()
+    for report in reports:
+        for thread in (thread for node in report.nodes for thread in node.threads):
+            threads[kind_of(thread)] += 1
+            if (thread.amount or 0) > 0:
+                measured.add(kind_of(thread))
     return tuple(
-        Measure(kind, "threads" if (kind, True) not in total else "bytes" if kind == "mem" else "percent")
+        Measure(kind, "threads" if kind not in measured else "bytes" if kind == "mem" else "percent")
         for kind, _ in threads.most_common()
     ) or (Measure("cpu", "percent"),)
 
 
-def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
-    """Return what was measured, as :func:`measures_of` does."""
-    return measures_of(map(tally_of, reports))
+@lru_cache(_REMEMBERED_FRAMES)
+def method_of(frame: str) -> str:
+    """
+    Return the class and method of a frame, the same on each node and in each run.
+
+    Without module, place and the numbers of a run: `org.x.Y$$Lambda.get` for
+    `app//org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)`.
+    """
+    # Only a hidden class has a slash after the module.
+    method = _LAMBDA.sub("$$Lambda", _HIDDEN_CLASS.sub("", frame.partition("(")[0]))
+    return method.rpartition("/")[2] or frame
+
+
+def short_method(method: str) -> str:
+    """Return the class and method without the package."""
+    return ".".join(method.rsplit(".", 2)[-2:])
 
 
 def stacks(report: HotThreadsReport, measure: Measure) -> Iterator[Stack]:
@@ -136,6 +152,8 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
     is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
     add up: if there are several, each line begins with its kind.
     """
+    from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
+
     reports = tuple(reports)
     kinds = measures(reports)
     weights: dict[tuple[str, ...], float] = {}
@@ -143,7 +161,7 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
         for measure in kinds:
             root = (measure.kind,) if len(kinds) > 1 else ()
             for stack in stacks(report, measure):
-                work = (work_of(stack),) if kinds_first else ()
+                work = (label_of(stack.frames[::-1], stack.pool).kind.label,) if kinds_first else ()
                 path = (*root, *work, stack.node, stack.pool, stack.thread, *stack.frames)
                 weights[path] = weights.get(path, 0.0) + stack.weight
     written = {part: on_one_line(part) for path in weights for part in path}
@@ -152,13 +170,6 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
         for path, weight in weights.items()
         if weight > 0
     )
-
-
-def work_of(stack: Stack) -> str:
-    """Return the kind of work of a stack, in words."""
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
-
-    return label_of(stack.frames[::-1], stack.pool).kind.label
 
 
 def on_one_line(text: str) -> str:

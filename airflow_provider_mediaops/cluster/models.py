@@ -1,18 +1,36 @@
-"""Parse the CPU of nodes out of ``/_nodes/stats``, leniently: versions differ in the figures that they give."""
+"""
+Parse the CPU of nodes out of ``/_nodes/stats``, leniently: versions differ in the figures that they give.
+
+A node's CPU is measured in the ways that its version and its container allow, one of which counts.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, measured
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_at, mapping_of, number_of, text_of, value_at
+from airflow_provider_mediaops.cluster.plain_values import (
+    figure_at,
+    list_of,
+    mapping_at,
+    mapping_of,
+    number_of,
+    text_of,
+    value_at,
+)
+from airflow_provider_mediaops.cluster.text import count
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure, Measure
+Measure = Literal["os", "process", "cgroup"]
+"""The machine as Java sees it; the node's own process; its container against the limit (the quota of its cgroup)."""
 
+CpuMeasure = Literal["auto", "os", "process", "cgroup"]
+"""The measure that a connection asks for. ``auto``: whichever is the highest."""
+
+_NAMES: dict[Measure, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
+_HIGHEST = 100.0
+_NS_PER_MS = 1e6
 # Selectors of all nodes, and those that only the cluster resolves.
 _SPECIAL = ("*", "_all", "_local", "_master", "_cluster_manager")
 
@@ -38,6 +56,11 @@ class NodeCpu:
         """The name of the node, or its id if it has none."""
         return self.name or self.node_id
 
+    @property
+    def measured_in(self) -> str:
+        """The measure of ``percent`` in words; empty if none is known."""
+        return _NAMES[self.source] if self.source else ""
+
     def is_meant_by(self, selector: str) -> bool:
         """
         Return whether one entry of a list of nodes selects this node.
@@ -45,21 +68,17 @@ class NodeCpu:
         :param selector: an id; or a name, host or address, in which ``*`` stands for any characters. An entry that only
             the cluster can resolve (``_local``, ``attribute:value``) counts as selecting every node of the reply.
         """
-        if selector in (self.node_id, *self.names) or selector in _SPECIAL or ":" in selector:
+        if selector in self.names or _is_of_cluster(selector):
             return True
         # Nothing else is special, and case counts, as in Regex.simpleMatch of Elasticsearch and OpenSearch.
         pattern = ".*".join(map(re.escape, selector.split("*")))
-        return "*" in selector and any(re.fullmatch(pattern, name, re.DOTALL) for name in self.names)
+        return "*" in selector and any(re.fullmatch(pattern, name, re.DOTALL) for name in self.names - {self.node_id})
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The name, the host and the address, with its port and without, as far as they are known."""
-        known = (self.name, self.host, self.ip, (self.ip or "").rpartition(":")[0])
-        return tuple(name for name in known if name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field by its name, as plain values."""
-        return {**asdict(self), "roles": list(self.roles)}
+    def names(self) -> frozenset[str]:
+        """The id, the name, the host and the address, with its port and without, as far as they are known."""
+        known = (self.node_id, self.name, self.host, self.ip, (self.ip or "").rpartition(":")[0])
+        return frozenset(name for name in known if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +103,27 @@ class NodeStats:
         Without the counters of an earlier reply, ``before``, the use of containers is unknown.
         """
         nodes = {node_id: mapping_of(node) for node_id, node in mapping_at(body, "nodes").items()}
-        counts = mapping_at(body, "_nodes")
-        failures = tuple(_read_failure(mapping_of(failure)) for failure in list_of(counts.get("failures")))
+        failures = tuple(_failure(failure) for failure in list_of(value_at(body, "_nodes", "failures")))
         uses = {node_id: CgroupUse.read(node) for node_id, node in nodes.items()}
         return cls(
-            nodes=tuple(
-                _read_node(node_id, node, measured(node, measure, (before or {}).get(node_id)))
-                for node_id, node in nodes.items()
-            ),
+            nodes=tuple(_node(node_id, node, measure, (before or {}).get(node_id)) for node_id, node in nodes.items()),
             failures=failures,
             cluster_name=text_of(body.get("cluster_name")),
             # The list may be cut, or not be there.
-            failed=max(int(number_of(counts.get("failed")) or 0), len(failures)),
+            failed=max(int(figure_at(body, "_nodes", "failed") or 0), len(failures)),
             measure=measure,
             containers={node_id: use for node_id, use in uses.items() if use is not None},
         )
 
     @property
-    def gap(self) -> str:
-        """A sentence with the number of nodes that did not answer, and why, without a full stop; empty if all did."""
-        if not self.failed:
-            return ""
-        nodes = "1 node" if self.failed == 1 else f"{self.failed:,} nodes"
-        return f"{nodes} did not give the statistics: {self.reasons}"
-
-    @property
     def reasons(self) -> str:
         """Why nodes did not answer, in words."""
         return "; ".join(self.failures) or "the reply does not say why"
+
+    @property
+    def gap(self) -> str:
+        """A sentence with the number of nodes that did not answer, and why, without a full stop; empty if all did."""
+        return f"{count(self.failed, 'node')} did not give the statistics: {self.reasons}" if self.failed else ""
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
         """Return the entries of a list of nodes that select none of these nodes; None stands for all nodes."""
@@ -129,21 +141,88 @@ class NodeStats:
         """
         if selectors is None:
             return self
-        # Most entries are whole names, and a thousand triggers narrow each reading of hundreds of nodes.
+        # As above.
         entries = set(selectors)
-        others = [entry for entry in entries if "*" in entry or ":" in entry or entry in _SPECIAL]
+        others = [entry for entry in entries if "*" in entry or _is_of_cluster(entry)]
         nodes = tuple(
-            node
-            for node in self.nodes
-            if not entries.isdisjoint((node.node_id, *node.names)) or any(map(node.is_meant_by, others))
+            node for node in self.nodes if not entries.isdisjoint(node.names) or any(map(node.is_meant_by, others))
         )
         if self.unknown(selectors) or any("*" in entry for entry in selectors):
             return replace(self, nodes=nodes)
         return replace(self, nodes=nodes, failures=(), failed=0)
 
 
-def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, Measure | None]) -> NodeCpu:
-    percent, source = cpu
+@dataclass(frozen=True, slots=True)
+class CgroupUse:
+    """The processor time that a container with a limit had used at a moment."""
+
+    at_ms: float  # by the node's clock
+    used_ms: float  # by all its processes since its start
+    cores: float  # the limit: quota by period
+
+    @classmethod
+    def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
+        """Read the counters of a node; None without a limit, and if the node does not give them."""
+        machine = mapping_at(node, "os")
+        at_ms, used_ns = figure_at(machine, "timestamp"), figure_at(machine, "cgroup", "cpuacct", "usage_nanos")
+        quota = figure_at(machine, "cgroup", "cpu", "cfs_quota_micros")
+        period = figure_at(machine, "cgroup", "cpu", "cfs_period_micros")
+        if at_ms is None or used_ns is None or not quota or not period:
+            return None
+        own_ms = figure_at(node, "process", "cpu", "total_in_millis") or 0.0
+        used_ms = used_ns / _NS_PER_MS
+        # Before 8.10, Elasticsearch gave microseconds under this name where the cgroup is of version 2. The process is
+        # in the container, so it cannot have used more than that.
+        if used_ms < own_ms / 2:
+            used_ms *= 1000
+        return cls(at_ms, used_ms, quota / period)
+
+    def percent_since(self, before: CgroupUse | None) -> float | None:
+        """
+        Return the used share of the limit, in percent, at most 100, which a burst may exceed.
+
+        None for other counters: the node was restarted, its limit was changed, or the servers have not measured again.
+        """
+        if before is None or before.cores != self.cores:
+            return None
+        passed_ms, used_ms = self.at_ms - before.at_ms, self.used_ms - before.used_ms
+        if passed_ms <= 0 or used_ms < 0:
+            return None
+        return min(_HIGHEST, round(100 * used_ms / (passed_ms * self.cores), 1))
+
+
+def measured(
+    node: Mapping[str, Any], wanted: CpuMeasure, before: CgroupUse | None = None
+) -> tuple[float | None, Measure | None]:
+    """Return the CPU of a node in percent, and its measure; twice None if the node does not give it."""
+    own, cpu, use = mapping_at(node, "process", "cpu"), mapping_at(node, "os", "cpu"), CgroupUse.read(node)
+    # Elasticsearch from 5 on and OpenSearch; 2; and 1.
+    of_machine = (cpu.get("percent"), value_at(node, "os", "cpu_percent"), cpu.get("usage"))
+    figures: dict[Measure, float | None] = {
+        "os": next((percent for value in of_machine if (percent := _percent(value)) is not None), None),
+        # Elasticsearch 1 counts 100 % for each core of the process, and does not say how many there are.
+        "process": None if "usage" in cpu or "sys_in_millis" in own else _percent(own.get("percent")),
+        "cgroup": use.percent_since(before) if use else None,
+    }
+    known = {name: percent for name, percent in figures.items() if percent is not None and wanted in ("auto", name)}
+    source = max(known, key=lambda name: known[name], default=None)
+    return (None, None) if source is None else (known[source], source)
+
+
+def _percent(value: object) -> float | None:
+    # -1 means that the node cannot measure it.
+    number = number_of(value)
+    return number if number is not None and 0 <= number <= _HIGHEST else None
+
+
+def _is_of_cluster(entry: str) -> bool:
+    """Return whether an entry of a list of nodes selects all of them, or only the cluster can resolve it."""
+    return entry in _SPECIAL or ":" in entry
+
+
+def _node(node_id: str, node: Mapping[str, Any], measure: CpuMeasure, before: CgroupUse | None) -> NodeCpu:
+    percent, source = measured(node, measure, before)
+    loads = {period: number_of(load) for period, load in mapping_at(node, "os", "cpu", "load_average").items()}
     return NodeCpu(
         node_id=node_id,
         name=text_of(node.get("name")),
@@ -152,16 +231,11 @@ def _read_node(node_id: str, node: Mapping[str, Any], cpu: tuple[float | None, M
         roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
         source=source,
-        load_average=_read_loads(node),
+        load_average={period: load for period, load in loads.items() if load is not None} or None,
     )
 
 
-def _read_loads(node: Mapping[str, Any]) -> dict[str, float] | None:
-    loads = {period: number_of(load) for period, load in mapping_at(node, "os", "cpu", "load_average").items()}
-    return {period: load for period, load in loads.items() if load is not None} or None
-
-
-def _read_failure(failure: Mapping[str, Any]) -> str:
-    reason = text_of(value_at(failure, "caused_by", "reason")) or text_of(failure.get("reason")) or "no reason given"
-    node = text_of(failure.get("node_id"))
-    return f"node {node}: {reason}" if node else reason
+def _failure(failure: object) -> str:
+    reason = text_of(value_at(failure, "caused_by", "reason")) or text_of(value_at(failure, "reason"))
+    node = text_of(value_at(failure, "node_id"))
+    return f"{f'node {node}: ' if node else ''}{reason or 'no reason given'}"

@@ -62,7 +62,7 @@ def is_plain(selectors: tuple[str, ...] | None) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HotThreadsQuery:
     """
     The parameters of ``GET /_nodes/hot_threads``.
@@ -83,22 +83,15 @@ class HotThreadsQuery:
     timeout: str = "30s"  # the time in which the nodes have to answer
 
     def __post_init__(self) -> None:
-        nodes = node_list(self.nodes)
         # A list, as a trigger's arguments come back from Airflow's database.
-        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
-        object.__setattr__(self, "ignore_idle_threads", read_flag("ignore_idle_threads", self.ignore_idle_threads))
-        for name in ("snapshots", "threads"):
-            object.__setattr__(
-                self, name, read_whole_number(name, getattr(self, name), minimum=1, maximum=_LARGEST_INTEGER)
-            )
-        for name in ("interval", "master_timeout", "timeout"):
-            _seconds(name, getattr(self, name))
-        self._check_time_for_sampling()
-        object.__setattr__(self, "type", read_choice("type", self.type, SAMPLING_TYPES))
-
-    def _check_time_for_sampling(self) -> None:
+        self.nodes = nodes if (nodes := node_list(self.nodes)) is None else list(nodes)
+        self.ignore_idle_threads = read_flag("ignore_idle_threads", self.ignore_idle_threads)
+        self.snapshots = read_whole_number("snapshots", self.snapshots, minimum=1, maximum=_LARGEST_INTEGER)
+        self.threads = read_whole_number("threads", self.threads, minimum=1, maximum=_LARGEST_INTEGER)
+        self.type = read_choice("type", self.type, SAMPLING_TYPES)
+        _seconds("master_timeout", self.master_timeout)
         # The servers answer 200 with an empty report, always: each node sleeps for the interval before it replies.
-        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
+        sampling = self.interval_seconds + self.snapshots * _SNAPSHOT
         if _seconds("timeout", self.timeout) < sampling:
             raise InvalidArgumentError(
                 f"timeout={self.timeout} is shorter than the sampling, so no node could answer in time: "
@@ -114,10 +107,8 @@ class HotThreadsQuery:
     @property
     def read_timeout(self) -> float:
         """The seconds to wait for the reply: more than the cluster was asked to take."""
-        interval, master, nodes = (
-            _seconds(name, getattr(self, name)) for name in ("interval", "master_timeout", "timeout")
-        )
-        return min(interval * self.snapshots + master + nodes + _MARGIN, _LONGEST)
+        master, nodes = _seconds("master_timeout", self.master_timeout), _seconds("timeout", self.timeout)
+        return min(self.interval_seconds * self.snapshots + master + nodes + _MARGIN, _LONGEST)
 
 
 #: The parameters of a report with their defaults: for operator, notifier and hook, whose signatures repeat them.

@@ -28,86 +28,72 @@ AWS_TOKEN_EXPIRED = "The security token included in the request is expired"  # n
 #: The advice for an address without the cluster's routes.
 WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
 
-_NO_SUCH_ROUTE = "no handler found for uri"
 _UNRECOGNIZED = re.compile(r"contains unrecognized parameters?: (.*)")
 _SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
 _IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 class _Refusal(NamedTuple):
-    """A refusal that its text shows."""
+    """What a refusal that its text shows means."""
 
-    text: re.Pattern[str]
     advice: str
     error: type[MediaOpsError] | None = None
 
 
-_KNOWN = (
-    _Refusal(
-        re.compile("is not available when running in serverless mode"),
+# By an expression for the text; the first one that fits counts.
+_KNOWN = {
+    "is not available when running in serverless mode": _Refusal(
         "Elastic Cloud Serverless has no nodes that could be asked: hot threads and statistics need a hosted "
-        "deployment or a cluster of your own.",
+        "deployment or a cluster of your own."
     ),
-    _Refusal(
-        re.compile(r"^Your request: '.*' is not allowed"),
-        "Amazon OpenSearch Service does not offer this route on this domain.",
-        NotFoundError,
+    "^Your request: '.*' is not allowed": _Refusal(
+        "Amazon OpenSearch Service does not offer this route on this domain.", NotFoundError
     ),
-    _Refusal(
-        re.compile(re.escape(AWS_TOKEN_EXPIRED)),
+    re.escape(AWS_TOKEN_EXPIRED): _Refusal(
         "The temporary AWS credentials are over, and those fetched anew, too: renew them where the connection in "
         "aws_conn_id, or this machine, has them from.",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile("The security token included in the request is invalid"),
+    "The security token included in the request is invalid": _Refusal(
         "Amazon does not know the access key, or its session token is missing: check the AWS connection in "
         "aws_conn_id, or the credentials of this machine.",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile("Credential should be scoped to "),
+    "Credential should be scoped to ": _Refusal(
         "The request was signed for another region or service than that of the domain: set region in the connection, "
         "and check the base address.",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile("Signature expired: |Signature not yet current: "),
+    "Signature expired: |Signature not yet current: ": _Refusal(
         "The clock of this machine is off by more than five minutes: set it right, and keep it so (NTP).",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile("The request signature we calculated does not match"),
+    "The request signature we calculated does not match": _Refusal(
         "Check the secret access key in the AWS connection, and that no proxy changes path, query or Host.",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile("User: anonymous is not authorized to perform: es:"),
+    "User: anonymous is not authorized to perform: es:": _Refusal(
         "This is Amazon OpenSearch Service, and the request was not signed: set auth=aws in the connection.",
         AuthenticationError,
     ),
-    _Refusal(
-        re.compile(r"User: \S+ is not authorized to perform: es:"),
+    r"User: \S+ is not authorized to perform: es:": _Refusal(
         "Allow this user or role es:ESHttpGet in the access policy of the domain, and in its own policies.",
         PermissionDeniedError,
     ),
-    _Refusal(
-        re.compile(r"no permissions for \[.*\bUser \[name=arn:aws"),
+    r"no permissions for \[.*\bUser \[name=arn:aws": _Refusal(
         "This is Amazon OpenSearch Service with fine-grained access control: map the ARN of the user or role to a role "
-        "of the domain with the action group cluster_monitor.",
+        "of the domain with the action group cluster_monitor."
     ),
-    _Refusal(re.compile("Request throttled due to too many requests"), "", RateLimitedError),
-    _Refusal(
-        re.compile(r"no permissions for \["),
+    "Request throttled due to too many requests": _Refusal("", RateLimitedError),
+    r"no permissions for \[": _Refusal(
         "This is OpenSearch: give the connection's user a role with the action group cluster_monitor, or with the "
-        "permissions cluster:monitor/nodes/stats and cluster:monitor/nodes/hot_threads.",
+        "permissions cluster:monitor/nodes/stats and cluster:monitor/nodes/hot_threads."
     ),
-    _Refusal(
-        re.compile("is unauthorized for "),
-        "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor.",
+    "is unauthorized for ": _Refusal(
+        "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor."
     ),
-    _Refusal(re.compile(_NO_SUCH_ROUTE), WRONG_ADDRESS),
-)
+    "no handler found for uri": _Refusal(WRONG_ADDRESS),
+}
 
 
 def error_class(_: Response, details: ErrorDetails, found: type[MediaOpsError]) -> type[MediaOpsError]:
@@ -140,7 +126,7 @@ def advice(response: Response, details: ErrorDetails) -> str:
 
 def _known(details: ErrorDetails) -> _Refusal | None:
     message = details.message or ""
-    return next((known for known in _KNOWN if known.text.search(message)), None)
+    return next((known for text, known in _KNOWN.items() if re.search(text, message)), None)
 
 
 def _other_server(response: Response) -> str:

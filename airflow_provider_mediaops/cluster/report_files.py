@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import NamedTuple
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.plain_values import mapping_of, number_of, text_of
@@ -28,15 +27,12 @@ class NoReportError(ValueError):
     """A file that holds no hot-threads report."""
 
 
-class FileReport(NamedTuple):
-    """One of the reports of a file."""
+def read_reports(data: bytes) -> list[tuple[Capture, int]]:
+    """
+    Read the reports of a file in their order: one, or several that were appended to one another.
 
-    capture: Capture  # its text is as the server wrote it
-    line: int  # its first one in the file without its wrappings, from 1
-
-
-def read_reports(data: bytes) -> list[FileReport]:
-    """Read the reports of a file in their order: one, or several that were appended to one another."""
+    Each text is as the server wrote it, with the number of its first line in the file without its wrappings.
+    """
     if not data.strip():
         raise NoReportError("it is empty")
     if len(data) > MAX_REPORT_BYTES:
@@ -47,13 +43,13 @@ def read_reports(data: bytes) -> list[FileReport]:
     report = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape")).report
     if not report.understood:
         raise NoReportError(_other(report.render()))
-    found: list[FileReport] = []
+    found: list[tuple[Capture, int]] = []
     line = 1
     remarks = (f"Taken off before the text was read: {', '.join(report.wrappings)}.",) if report.wrappings else ()
     for part in report.captures():
         text = part.plain_text()
         # What it was wrapped in is known of the whole file only.
-        found.append(FileReport(Capture(text, remarks=remarks), line))
+        found.append((Capture(text, remarks=remarks), line))
         line += text.count("\n")
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_mediaops.cluster.api import BETWEEN_SECONDS, MOST_SECONDS_FOR_COUNTERS, node_counters
@@ -25,6 +26,8 @@ _LONG_QUEUE = 1_000
 _MOST_ALARMS = 3
 _LONGEST_NAME = 200
 _MOST_POOLS = 50
+
+_Counted = Callable[..., "float | None"]
 
 
 class Heap(TypedDict):
@@ -73,10 +76,6 @@ class NodeStatistics(TypedDict):
     throttling: Throttling | None
 
 
-# The counters of a node by name, which begin at its start; None for one that it does not give.
-_Counters = dict[str, "float | None"]
-
-
 def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStatistics, ...] | None]:
     """
     Ask for the statistics of the captured nodes, and again a second later: most of them are counters.
@@ -88,7 +87,7 @@ def read_statistics(ask: Ask, query: HotThreadsQuery) -> CallFlow[tuple[NodeStat
     after: Mapping[str, Any] | None = None
     try:
         before = yield from ask(node_counters(query.nodes))
-        if any(_counters_of(mapping_of(node))["at_ms"] for node in before.values()):
+        if any(figure_at(node, "jvm", "timestamp") for node in before.values()):
             yield Wait(BETWEEN_SECONDS, "the counters of the collector and the thread pools")
             after = yield from ask(node_counters(query.nodes))
     except (MediaOpsError, TaskStoppedError):
@@ -127,35 +126,50 @@ def _alarms_of(node: NodeStatistics) -> list[str]:
 
 
 def _node(node_id: str, node: Mapping[str, Any], before: Mapping[str, Any]) -> NodeStatistics:
-    own = _counters_of(node)
-    period = _between(_counters_of(before), own)
-    counted = period or own
-    # Since the start, the time that has passed is that for which the node is up.
-    length_ms, collected_ms = counted["uptime_ms"], counted["collected_ms"]
-    periods, throttled = counted["periods"], counted["throttled"]
+    seconds, counted = _counters(node, before)
+    processor, collectors = ("os", "cgroup", "cpu"), ("jvm", "gc", "collectors")
+    # A cycle of ZGC and Shenandoah runs beside the threads, and stops none.
+    stopping = [name for name in mapping_at(node, *collectors) if not name.endswith("Cycles")]
+    times = [counted(*collectors, name, "collection_time_in_millis") for name in stopping]
+    collected_ms, uptime_ms = sum(time or 0.0 for time in times), counted("jvm", "uptime_in_millis")
+    collections = sum(counted(*collectors, name, "collection_count") or 0.0 for name in stopping)
+    periods = counted(*processor, "stat", "number_of_elapsed_periods")
+    throttled = counted(*processor, "stat", "number_of_times_throttled")
+    has_limit = (figure_at(node, *processor, "cfs_quota_micros") or 0.0) > 0
     return {
         "node_id": storable(node_id, _LONGEST_NAME),
         "node": storable(text_of(node.get("name")) or node_id, _LONGEST_NAME),
-        "seconds": None if period is None else round((period["at_ms"] or 0.0) / 1000, 1),
+        "seconds": seconds,
         "heap": _heap(mapping_at(node, "jvm", "mem")),
-        "collector": None
-        if collected_ms is None or not length_ms
-        else {
-            "collections": int(counted["collections"] or 0),
+        "collector": {
+            "collections": int(collections),
             "milliseconds": collected_ms,
-            "share_percent": round(min(100.0, 100 * collected_ms / length_ms), 1),
-        },
+            "share_percent": round(min(100.0, 100 * collected_ms / uptime_ms), 1),
+        }
+        if uptime_ms and any(time is not None for time in times)
+        else None,
         "pools": _pools(mapping_at(node, "thread_pool"), counted),
-        "throttling": None
-        if periods is None or throttled is None
-        else {"periods": int(periods), "throttled": int(throttled)},
+        "throttling": {"periods": int(periods), "throttled": int(throttled)}
+        if has_limit and periods is not None and throttled is not None
+        else None,
     }
 
 
-def _between(before: _Counters, after: _Counters) -> _Counters | None:
-    """Return the differences of two readings; None if they are of another start, or of the same moment."""
-    period = {name: _difference(after[name], before.get(name)) for name in after}
-    return period if period["at_ms"] and period["uptime_ms"] else None
+def _counters(node: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[float | None, _Counted]:
+    """
+    Return the length of the period between two readings in seconds, and a function for what was counted in it.
+
+    For readings of another start, or of the same moment: None, and a function for what was counted since the start.
+    """
+
+    def difference(*path: str) -> float | None:
+        now, earlier = figure_at(node, *path), figure_at(before, *path)
+        return None if now is None or earlier is None or now < earlier else now - earlier
+
+    passed_ms = difference("jvm", "timestamp")
+    if passed_ms and difference("jvm", "uptime_in_millis"):
+        return round(passed_ms / 1000, 1), difference
+    return None, partial(figure_at, node)
 
 
 def _heap(memory: Mapping[str, Any]) -> Heap | None:
@@ -166,49 +180,15 @@ def _heap(memory: Mapping[str, Any]) -> Heap | None:
     return None if percent is None else {"used_bytes": used, "max_bytes": limit, "used_percent": round(percent, 1)}
 
 
-def _pools(pools: Mapping[str, Any], counted: _Counters) -> list[Pool]:
+def _pools(pools: Mapping[str, Any], counted: _Counted) -> list[Pool]:
     found: list[Pool] = [
         {
             "pool": storable(name, _LONGEST_NAME),
             "active": int(figure_at(pool, "active") or 0),
             "queue": int(figure_at(pool, "queue") or 0),
-            "rejected": int(counted[_rejections_of(name)] or 0),
+            "rejected": int(counted("thread_pool", name, "rejected") or 0),
         }
         for name, pool in pools.items()
     ]
     shown = [pool for pool in found if pool["queue"] or pool["rejected"]]
     return sorted(shown, key=lambda pool: (-pool["queue"], -pool["rejected"], pool["pool"]))[:_MOST_POOLS]
-
-
-def _rejections_of(pool: str) -> str:
-    return f"rejected by {pool}"
-
-
-def _counters_of(node: Mapping[str, Any]) -> _Counters:
-    collectors = [
-        mapping_of(figures)
-        for name, figures in mapping_at(node, "jvm", "gc", "collectors").items()
-        # Of ZGC and Shenandoah: a cycle runs beside the threads, and stops none.
-        if not name.endswith("Cycles")
-    ]
-    processor = mapping_at(node, "os", "cgroup", "cpu")
-    pools = mapping_at(node, "thread_pool")
-    has_limit = (figure_at(processor, "cfs_quota_micros") or 0.0) > 0
-    return {
-        "at_ms": figure_at(node, "jvm", "timestamp"),
-        "uptime_ms": figure_at(node, "jvm", "uptime_in_millis"),
-        "collections": _sum(collectors, "collection_count"),
-        "collected_ms": _sum(collectors, "collection_time_in_millis"),
-        "periods": figure_at(processor, "stat", "number_of_elapsed_periods") if has_limit else None,
-        "throttled": figure_at(processor, "stat", "number_of_times_throttled") if has_limit else None,
-        **{_rejections_of(name): figure_at(pool, "rejected") for name, pool in pools.items()},
-    }
-
-
-def _sum(collectors: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    figures = [figure for collector in collectors if (figure := figure_at(collector, name)) is not None]
-    return sum(figures) if figures else None
-
-
-def _difference(now: float | None, before: float | None) -> float | None:
-    return None if now is None or before is None or now < before else now - before

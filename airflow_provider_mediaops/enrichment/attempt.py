@@ -13,28 +13,29 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
+from airflow_provider_mediaops.books.batch.options import BatchOptions, RequestBudget
+from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
+from airflow_provider_mediaops.books.lookup import read_key_usage
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
+from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view, resume_point, row_of
 from airflow_provider_mediaops.enrichment.progress import Progress
-from airflow_provider_mediaops.exceptions import (
-    DestinationInUseError,
-    MediaOpsError,
-    PermanentError,
-)
-from airflow_provider_mediaops.progress import counted
+from airflow_provider_mediaops.enrichment.reuse import EarlierDataset, EarlierIndex, ReuseRule
+from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError, PermanentError
+from airflow_provider_mediaops.progress import ProgressLog, counted
+from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import DatasetWork
+from airflow_provider_mediaops.storage.source_file import ReadOptions
+from airflow_provider_mediaops.storage.source_list import find_files, read_list, version_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow, Several
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.enrichment.arguments import RowBound
-    from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
-    from airflow_provider_mediaops.enrichment.reuse import EarlierIndex
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
     from airflow_provider_mediaops.storage.source_file import SourceFile
@@ -79,17 +80,12 @@ class Enrichment(DatasetWork):
 
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
-        from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view
-        from airflow_provider_mediaops.storage.dataset import Dataset
-
         view = enriched_view(self.columns, numbered=self.several == "rows")
         return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
 
     def earlier(self) -> list[EarlierDataset]:
         """Look at the datasets that are reused."""
-        from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
-
-        return [EarlierDataset(path, reuse_format(path, self.destination, self.format)) for path in self.reuse]
+        return [EarlierDataset.at(path, self.destination, self.format) for path in self.reuse]
 
     @property
     def named(self) -> str:
@@ -98,17 +94,11 @@ class Enrichment(DatasetWork):
 
     def files(self) -> list[SourceFile]:
         """Find the files of the list; there are none if it is in no file."""
-        from airflow_provider_mediaops.storage.source_file import ReadOptions
-        from airflow_provider_mediaops.storage.source_list import find_files
-
         options = ReadOptions(self.isbn_column, self.delimiter, self.encoding, self.keep_columns)
         return find_files(self.source or (), options)
 
     def rows(self, files: Sequence[SourceFile], isbns: Iterable[Any] | None) -> Iterator[IsbnRow]:
         """Read the rows of the list, which is in files or in memory."""
-        from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
-        from airflow_provider_mediaops.storage.source_list import read_list
-
         if files:
             return rows_of_source(read_list(files), self.several, repair_zeros=self.repair_zeros)
         return rows_of_values(isbns or (), self.several, repair_zeros=self.repair_zeros)
@@ -133,10 +123,6 @@ class EnrichmentAttempt:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        from airflow_provider_mediaops.books.batch.options import RequestBudget
-        from airflow_provider_mediaops.enrichment.dataset_rows import resume_point
-        from airflow_provider_mediaops.enrichment.reuse import ReuseRule, read_index
-
         _check_version(enrichment)
         self._enrichment = enrichment
         self._staging = staging
@@ -156,10 +142,11 @@ class EnrichmentAttempt:
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
         self._rule = ReuseRule(now(), enrichment.reuse_for, enrichment.reuse_not_found_for)
-        self._earlier = read_index(datasets, self._rule, log, warn) if datasets else None
+        self._earlier = EarlierIndex.of(datasets, self._rule, log, warn) if datasets else None
         if self._earlier and limit is not None:
             self._plan(self._earlier)
-        self._progress = Progress(enrichment.total, state.get("figures", {}), log, clock, warn)
+        self._progress_log = ProgressLog(log, clock, warn)
+        self._progress = Progress(enrichment.total, state.get("figures", {}), self._progress_log)
         self._rate = "its rate"
         self._requests_before: int = state.get("requests", 0)
         # The rows of the next commit.
@@ -198,8 +185,6 @@ class EnrichmentAttempt:
 
     def options(self) -> BatchOptions:
         """Return how the list is looked up."""
-        from airflow_provider_mediaops.books.batch.options import BatchOptions
-
         # Those that failed in earlier attempts are in the dataset.
         figures = self._progress.figures
         allowed = allowed_rows(self._enrichment.max_failures, self._enrichment.total)
@@ -218,8 +203,6 @@ class EnrichmentAttempt:
 
     def save(self, update: BatchUpdate) -> None:
         """Commit the progress of the batch, and log it every 30 seconds."""
-        from airflow_provider_mediaops.enrichment.dataset_rows import row_of
-
         is_numbered = self._enrichment.several == "rows"
         for lookup in update.done:
             self._rows.append(row_of(lookup, self._read.popleft(), numbered=is_numbered))
@@ -231,7 +214,7 @@ class EnrichmentAttempt:
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
-        self._progress.log_if_due(update.trouble)
+        self._progress_log.log_if_due(self._progress.line, update.trouble)
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
@@ -267,9 +250,12 @@ class EnrichmentAttempt:
         """Commit the rest, and set the return value of the task."""
         self._commit_news()
         self._close()
-        progress = self._progress
-        figures = {**progress.figures, "requests": self._requests, "rows_per_second": round(progress.per_second, 1)}
-        self._staging.summary = {**figures, "resumed": self._resumed}
+        self._staging.summary = {
+            **self._progress.figures,
+            "requests": self._requests,
+            "rows_per_second": round(self._progress_log.per_second, 1),
+            "resumed": self._resumed,
+        }
 
     def end_line(self) -> str:
         """Return the last line of the log, once the dataset is published."""
@@ -296,8 +282,6 @@ class EnrichmentAttempt:
 
     def _state(self, spent: int) -> dict[str, Any]:
         """Return what the next attempt would have to ask for again, and the figures, as plain values."""
-        from airflow_provider_mediaops.enrichment.dataset_rows import row_of
-
         last = self._last
         # Rows that were not asked for are done again.
         told = [lookup for lookup in (last.out_of_order if last else ()) if lookup.status in ("found", "not_found")]
@@ -311,8 +295,6 @@ class EnrichmentAttempt:
 
 
 def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
-    from airflow_provider_mediaops.books.lookup import read_key_usage
-
     try:
         return (yield from read_key_usage(client.probing().ask))
     except MediaOpsError:
@@ -322,8 +304,6 @@ def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
 
 def _check_version(enrichment: Enrichment) -> None:
     """Raise if the source is not the one whose first rows were read before."""
-    from airflow_provider_mediaops.storage.source_list import version_of
-
     if enrichment.version and version_of(enrichment.files()) != enrichment.version:
         what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
         raise OSError(errno.ESTALE, what)

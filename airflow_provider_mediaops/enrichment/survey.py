@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.formats import format_of
 from airflow_provider_mediaops.storage.source_columns import MAX_COLUMNS
-from airflow_provider_mediaops.storage.source_list import encoding_warning, kept_columns
+from airflow_provider_mediaops.storage.source_list import encoding_warning, table_columns
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
@@ -34,41 +34,31 @@ def survey(
             raise InvalidArgumentError(f"{enrichment.named or 'isbns'}, row {row.number}: {row.error}")
         figures.add(row)
     columns = _columns_of(files, enrichment)
-    _describe(files, log, warn)
-    log(f"The list has {figures.line()}.")
-    _check_invalid(figures, enrichment, warn)
-    return replace(enrichment, columns=columns, total=figures.rows)
-
-
-def _columns_of(files: Sequence[SourceFile], enrichment: Enrichment) -> Mapping[str, ColumnType]:
-    keep, kept = enrichment.keep_columns, kept_columns(files)
-    if not isinstance(keep, bool) and not kept and any(file.rows for file in files):
-        raise InvalidArgumentError(f"keep_columns is {keep!r}, but {enrichment.named} has one text a line.")
-    if format_of(enrichment.destination, enrichment.format) == "jsonl":
-        return {}
-    if len(kept) > MAX_COLUMNS:
-        raise InvalidArgumentError(
-            f"source {unsigned(enrichment.named)}: there are more than {MAX_COLUMNS:,} columns; name in keep_columns "
-            "those that the table is to have, or write .jsonl."
-        )
-    return kept
-
-
-def _describe(files: Sequence[SourceFile], log: Callable[[str], None], warn: Callable[[str], None]) -> None:
     for file in files[:_NAMED_FILES]:
-        log(f"{unsigned(file.path)}: {file.described}; {file.rows:,} rows.")
+        log(f"{unsigned(file.path)}: {file.described}.")
     if (more := len(files) - _NAMED_FILES) > 0:
         log(f"{counted(more, 'more file')} read.")
-    if warning := encoding_warning(files):
-        warn(warning)
-
-
-def _check_invalid(figures: ListFigures, enrichment: Enrichment, warn: Callable[[str], None]) -> None:
+    log(f"The list has {figures.line()}.")
     bound = enrichment.max_invalid
     if bound is not None and figures.invalid > (allowed := allowed_rows(bound, figures.rows)):
         raise InvalidArgumentError(
             f"max_invalid allows {allowed:,} of {figures.rows:,} rows to hold no ISBN, "
             f"and {figures.invalid:,} hold none: {figures.reasons_line()}. Nothing was requested."
         )
-    if warning := figures.warning():
+    for warning in filter(None, (encoding_warning(files), figures.warning())):
         warn(warning)
+    return replace(enrichment, columns=columns, total=figures.rows)
+
+
+def _columns_of(files: Sequence[SourceFile], enrichment: Enrichment) -> dict[str, ColumnType]:
+    keep, columns = enrichment.keep_columns, table_columns(files)
+    if not isinstance(keep, bool) and not columns and any(file.rows for file in files):
+        raise InvalidArgumentError(f"keep_columns is {keep!r}, but {enrichment.named} has one text a line.")
+    if format_of(enrichment.destination, enrichment.format) == "jsonl":
+        return {}
+    if len(columns) > MAX_COLUMNS:
+        raise InvalidArgumentError(
+            f"source {unsigned(enrichment.named)}: there are more than {MAX_COLUMNS:,} columns; name in keep_columns "
+            "those that the table is to have, or write .jsonl."
+        )
+    return columns

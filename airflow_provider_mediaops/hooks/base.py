@@ -66,13 +66,6 @@ class Service:
     # that by itself, such as a list of books, asks the client.
     ask: Ask
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Every credential of the connection that is held now, for the masks of logs."""
-        limiter, certificate = self.client.limiter, self.transport.client_certificate
-        others = (*(limiter.backend.secrets if limiter else ()), certificate.password if certificate else "")
-        return tuple(filter(None, (*self.client.secrets, *others)))
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
@@ -81,7 +74,6 @@ class ConnectionCheck:
     message: str  # sentences that say that it works, or name the fault and the correction; free of secrets
     works: bool = True  # and no field is misspelt
     quota: KeyUsage | None = None  # of the key, if the service has a call for it
-    version: str | None = None  # the product and version of the service, if it says
 
 
 class ServiceHook(BaseHook):
@@ -124,6 +116,8 @@ class ServiceHook(BaseHook):
     def __init__(self, conn_id: str) -> None:
         super().__init__()
         self.conn_id = read_identifier(self.conn_name_attr, conn_id)
+        #: When a wait last read the connection, by the clock of the wait; long ago, to read it before the next reading.
+        self.read_at = float("-inf")
         self._connection: Any = None
         self._service: Service | None = None
         # The fields of which the service was made.
@@ -131,15 +125,11 @@ class ServiceHook(BaseHook):
         # What is said of fields that have no effect: misspelt ones, and others.
         self._mistakes: list[str] = []
         self._notes: list[str] = []
-        # Those of the last service: a call that is under way goes on when a connection is edited.
-        self._transport_settings: TransportSettings | None = None
+        # The session of the last service: a call that is under way goes on when a connection is edited.
         self._transport: Transport | None = None
-        # Several threads may need service and session for the first time. The event loop must not wait for a service:
-        # making one may wait for an answer of Airflow's supervisor, which comes on the event loop.
+        # Several threads may need the service for the first time. The event loop must not wait for it: making one may
+        # wait for an answer of Airflow's supervisor, which comes on the event loop.
         self._making = threading.RLock()
-        self._opening = threading.RLock()
-        # When the connection was last read for a wait, by the clock of the wait.
-        self._read_at = float("-inf")
         self._logged_reason, self._logged_at = "", 0.0
         self._stop = Stop()
 
@@ -166,11 +156,6 @@ class ServiceHook(BaseHook):
         who use the key.
         """
 
-    def _version(self, client: Client) -> CallFlow[str | None]:
-        """Ask a service that works for its product and version; the result is None if it does not say."""
-        yield from ()
-        return None
-
     @property
     def service(self) -> Service:
         """
@@ -178,37 +163,24 @@ class ServiceHook(BaseHook):
 
         :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
-        if self._service is None:
+        service = self._service
+        if service is None:
             with self._making:
                 # Another thread may have made it meanwhile.
-                if self._service is None:
-                    self._service = self._service_of(self._connection or self._fetched())
-        return self._service
-
-    def _fetched(self) -> Any:
-        try:
-            return self.get_connection(self.conn_id)
-        except AirflowNotFoundException:
-            raise InvalidConnectionError(
-                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
-            ) from None
+                service = self._service = self._service or self._made()
+        return service
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop."""
-        if self._service is None:
+        service = self._service
+        if service is None:
             await import_in_thread(_TRANSPORT, self.service_package)
             # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
-            return await to_its_end(lambda: self.service)
-        return self._service
+            service = await to_its_end(lambda: self.service)
+        return service
 
     def get_conn(self) -> Self:
-        """
-        Return the hook itself: it is the client, and holds the session.
-
-        A plain HTTP session would get round the limits, retries and rate of the connection.
-
-        :raises InvalidConnectionError: if a field of the connection cannot be used.
-        """
+        """Return the hook itself: a plain session would get round the limits, retries and rate of the connection."""
         _ = self.service
         return self
 
@@ -232,10 +204,6 @@ class ServiceHook(BaseHook):
         service: Service = yield Blocking(lambda: self.service, self.aservice)
         return service
 
-    def read_connection_first(self) -> None:
-        """Let the next reading of a wait read the connection again before it begins."""
-        self._read_at = float("-inf")
-
     def reading(
         self,
         look: Callable[[Ask], CallFlow[T]],
@@ -245,25 +213,24 @@ class ServiceHook(BaseHook):
         """
         Make a reading of a long wait, with the connection as it is now.
 
-        The connection is read again before a reading, if that was five minutes ago or :meth:`read_connection_first`
-        was called, and after a reading that failed: if it was edited meanwhile, another reading follows at once. A
-        connection that cannot be read again, because Airflow or a secrets backend does not answer, stays as it was.
+        The connection is read again before a reading if that was five minutes ago, and after a reading that failed: if
+        it was edited meanwhile, another reading follows at once. A connection that cannot be read again, because
+        Airflow or a secrets backend does not answer, stays as it was.
 
         Until the deadline, the reading may wait, for example for its turn in the key's rate; a longer wait is an error.
         """
-        if monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
-            self._read_at = monotonic()
-            yield Blocking(partial(self._replace_if_edited, self._service))
-        service = yield from self.current_service()
-        try:
-            return (yield from until(deadline, look(service.ask), monotonic))
-        except MediaOpsError:
-            self._read_at = monotonic()
-            yield Blocking(partial(self._replace_if_edited, service))
-            if self._service is service:
-                raise
-        service = yield from self.current_service()
-        return (yield from until(deadline, look(service.ask), monotonic))
+        if monotonic() - self.read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
+            self.read_at = monotonic()
+            yield Blocking(self._drop_if_edited)
+        while True:
+            service = yield from self.current_service()
+            try:
+                return (yield from until(deadline, look(service.ask), monotonic))
+            except MediaOpsError:
+                self.read_at = monotonic()
+                yield Blocking(self._drop_if_edited)
+                if self._service is service:
+                    raise
 
     def next_reading(
         self,
@@ -285,32 +252,27 @@ class ServiceHook(BaseHook):
         limit = min(deadline + LATE_SECONDS, monotonic() + longest_wait)
         return (yield from self.reading(look, monotonic, limit))
 
-    def _replace_if_edited(self, service: Service | None) -> None:
-        if service is None:
+    def _drop_if_edited(self) -> None:
+        """Let the next call make the service anew, if the connection is another one now."""
+        if self._service is None:
             return
         try:
             connection = self.get_connection(self.conn_id)
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
             return
         with self._making:
-            # Another reading may have replaced it.
-            if self._service is service and ConnectionFields.of(connection, self.conn_type) != self._fields:
-                # One that cannot be used is read again by each reading, until it is right.
-                self._service = self._fields = None
-                try:
-                    self._service = self._service_of(connection)
-                finally:
-                    # A request of another call that is under way goes on: its connection is closed after its reply.
-                    self.close()
+            if ConnectionFields.of(connection, self.conn_type) != self._fields:
+                self._service = None
+                # A request of another call that is under way goes on: its connection is closed after its reply.
+                self.close()
 
     def run(self, flow: CallFlow[T]) -> T:
         """Carry out a call flow over this hook's session."""
-        # The session is made with the first request: the call flow meets an error of the connection then.
         return runner.run(flow, self.send, self.sleep)
 
     def send(self, request: Request) -> Response:
         """Send one request over this hook's session; see :func:`airflow_provider_mediaops.http.runner.run`."""
-        return self._session().send(request)
+        return self._session.send(request)
 
     def sleep(self, wait: Wait) -> None:
         """Carry out a wait of a call flow, which ends if the task is stopped."""
@@ -335,7 +297,7 @@ class ServiceHook(BaseHook):
         return runner.astream(flow, partial(self._send_in, LONG_JOBS), self._asleep, in_thread=to_its_end)
 
     async def _send_in(self, threads: RequestThreads, request: Request) -> Response:
-        return await threads.send(self._session(), self.conn_id, request)
+        return await threads.send(self._session, self.conn_id, request)
 
     async def _asleep(self, wait: Wait) -> None:
         self._log_wait(wait)
@@ -357,26 +319,23 @@ class ServiceHook(BaseHook):
         :returns: whether it works and no field is misspelt, and sentences that say so or name the fault and the
             correction.
         """
-        found = self.check(asks_version=False)
+        found = self.check()
         return found.works, found.message
 
-    def check(self, *, asks_version: bool = True) -> ConnectionCheck:
-        """Test the connection as :meth:`test_connection` does, and ask a service that works for its version, too."""
+    def check(self) -> ConnectionCheck:
+        """Test the connection, as :meth:`test_connection` does."""
         try:
-            client = self.service.client.probing()
-            found = self.run(self._probe(client))
-            if asks_version:
-                found = replace(found, version=self.run(self._version(client)))
+            found = self.run(self._probe(self.service.client.probing()))
         except MediaOpsError as error:
             found = ConnectionCheck(error.message, works=False)
         finally:
             self.close()
-        return replace(
-            found,
-            message=self._shown(" ".join((found.message, *self._mistakes, *self._notes))),
-            works=found.works and not self._mistakes,
-            version=found.version and self._shown(found.version),
-        )
+        message = self._shown(" ".join((found.message, *self._mistakes, *self._notes)))
+        return replace(found, message=message, works=found.works and not self._mistakes)
+
+    def version(self) -> str | None:
+        """Return the product and version of a service that works, if it says."""
+        return None
 
     def _shown(self, answer: str) -> str:
         # Even the answer of a success may quote the reply, for example the cluster's name.
@@ -385,11 +344,9 @@ class ServiceHook(BaseHook):
         return plain_text(answer, secrets, _MAX_ANSWER_LENGTH).translate(_BRACKETS_TO_PARENTHESES)
 
     def close(self) -> None:
-        """Close the session; the next call opens another."""
-        with self._opening:
-            transport, self._transport = self._transport, None
-        if transport:
-            transport.close()
+        """Close the connections of the session; the next call opens others."""
+        if self._transport:
+            self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -399,17 +356,23 @@ class ServiceHook(BaseHook):
     ) -> None:
         self.close()
 
+    @property
     def _session(self) -> Transport:
-        settings = self._transport_settings or self.service.transport
-        with self._opening:
-            if self._transport is None:
-                from airflow_provider_mediaops.http.transport import Transport
+        # A call flow gets the service before it sends. While an edited connection is read, the session is the former.
+        assert self._transport  # noqa: S101
+        return self._transport
 
-                self._transport = Transport(settings, self._stop)
-            return self._transport
+    def _made(self) -> Service:
+        """Make the service of the connection, and the session that sends to it."""
+        from airflow_provider_mediaops.http.transport import Transport
 
-    def _service_of(self, connection: Any) -> Service:
         metrics.use_airflow_metrics()
+        try:
+            connection = self._connection or self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            raise InvalidConnectionError(
+                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
+            ) from None
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(
@@ -422,14 +385,16 @@ class ServiceHook(BaseHook):
         for text in (*self._mistakes, *self._notes):
             self.log.warning("Connection %r: %s", self.conn_id, text)
         service = self._configure(fields)
-        self._fields = fields
-        self._transport_settings = service.transport
+        limiter = service.client.limiter
+        of_the_store = limiter.backend.secrets if limiter else ()
         # In place: what the service was configured with, such as the finder of books, holds the same client.
-        service.client.other_secrets = credentials_of(service.transport)
-        for secret in service.secrets:
+        service.client.other_secrets = (*credentials_of(service.transport), *of_the_store)
+        for secret in service.client.secrets:
             # That one Airflow masks by itself.
             if secret != fields.password:
                 self._mask(secret)
+        self._fields = fields
+        self._transport = Transport(service.transport, self._stop)
         return service
 
     @staticmethod

@@ -49,7 +49,8 @@ class BookDatabaseHook(ServiceHook):
         #: The plan of the connection.
         self.plan = "default"
         self._canary: str | None = None
-        self._finder_of_service: Finder
+        # It is made with the service, and keeps what it has found out about the base address.
+        self._finder: Finder
 
     def book(self, isbn: str) -> Book:
         """
@@ -65,7 +66,8 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
-        return self.run(self._finder().find(isbn13))
+        _ = self.service
+        return self.run(self._finder.find(isbn13))
 
     def lookup(self, isbn: str) -> Lookup:
         """
@@ -76,7 +78,8 @@ class BookDatabaseHook(ServiceHook):
         :raises InvalidConnectionError: if the base address or ``canary_isbn`` turns out to be wrong.
         :raises MediaOpsError: if the service refuses.
         """
-        return self.run(self._finder().look_up(isbn))
+        _ = self.service
+        return self.run(self._finder.look_up(isbn))
 
     def key_usage(self) -> KeyUsage | None:
         """
@@ -102,10 +105,13 @@ class BookDatabaseHook(ServiceHook):
         :returns: the look-ups; nothing is sent before the first is asked for.
         :raises MediaOpsError: if the service refuses.
         """
+        from airflow_provider_mediaops.books.batch.options import BatchOptions
         from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
         isbns = ordered(isbns)
-        options = _options_for(isbns, max_failures)
+        # An iterator may be slow or endless: one row is read at a time, when it can be requested.
+        ahead = _WINDOW if isinstance(isbns, Sequence) else 1
+        options = BatchOptions(window=_WINDOW, ahead=ahead, max_failures=max_failures)
         with closing(self.lookup_batch(map(IsbnRow.of, isbns), options)) as updates:
             for update in updates:
                 yield from update.done
@@ -113,23 +119,12 @@ class BookDatabaseHook(ServiceHook):
     def lookup_batch(
         self,
         rows: Iterable[IsbnRow],
-        options: BatchOptions | None = None,
+        options: BatchOptions,
         *,
         resume: ResumePoint | None = None,
         bulk: bool = False,
     ) -> Generator[BatchUpdate, None, None]:
-        """
-        Look up a list as :meth:`books` does, for callers that save the progress.
-
-        :param rows: the rows of the list; read in another thread.
-        :param options: how the list is looked up.
-        :param resume: the state that an earlier attempt has left.
-        :param bulk: whether one request asks for as many books as the plan allows. If the service has no such requests,
-            a warning says so, and books are asked for one by one.
-        :returns: the updates; requests continue while the caller processes one.
-        :raises MediaOpsError: if the key is refused or its quota used up, or one row too many has failed; after
-            everything that was found is handed out.
-        """
+        """Look up a list as :meth:`books` does, and yield the progress; requests go on while the caller takes it in."""
         from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
@@ -141,7 +136,7 @@ class BookDatabaseHook(ServiceHook):
     async def alookup_batch(
         self,
         rows: Iterable[IsbnRow],
-        options: BatchOptions | None = None,
+        options: BatchOptions,
         *,
         resume: ResumePoint | None = None,
         bulk: bool = False,
@@ -149,11 +144,9 @@ class BookDatabaseHook(ServiceHook):
     ) -> AsyncGenerator[BatchUpdate, None]:
         """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker; ``threads`` send the requests."""
         client = (await self.aservice()).client
-        from airflow_provider_mediaops.books.batch.options import BatchOptions
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
         from airflow_provider_mediaops.books.plans import PLANS
 
-        options = options or BatchOptions()
         batch = lookup_batch(
             client,
             rows,
@@ -168,11 +161,6 @@ class BookDatabaseHook(ServiceHook):
             async for update in updates:
                 yield update
 
-    def _finder(self) -> Finder:
-        # It is made with the service, and keeps what it has found out about the base address.
-        _ = self.service
-        return self._finder_of_service
-
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.books.api import BOOK_RULES
         from airflow_provider_mediaops.books.lookup import Finder
@@ -180,7 +168,7 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
-        self.plan = plan = fields.choice("plan")
+        self.plan = plan = fields.value("plan")
         self._canary = _canary_of(fields)
         limiter = rate_limiter(fields, BOOK_RULES.service, key, PLANS[plan].requests_per_second)
         client = Client(
@@ -190,8 +178,8 @@ class BookDatabaseHook(ServiceHook):
             retry=retry_policy(fields),
             limiter=limiter,
         )
-        self._finder_of_service = Finder(client, self._canary)
-        return Service(client, transport_settings(fields), self._finder_of_service.ask)
+        self._finder = Finder(client, self._canary)
+        return Service(client, transport_settings(fields), self._finder.ask)
 
     def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.books.lookup import prove
@@ -204,14 +192,6 @@ class BookDatabaseHook(ServiceHook):
             return ConnectionCheck(f"{works}.")
         sentence = f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
         return ConnectionCheck(sentence, quota=usage)
-
-
-def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
-
-    # An iterator may be slow or endless: one row is read at a time, when it can be requested.
-    ahead = _WINDOW if isinstance(isbns, Sequence) else 1
-    return BatchOptions(window=_WINDOW, ahead=ahead, max_failures=max_failures)
 
 
 def _canary_of(fields: ConnectionFields) -> str | None:

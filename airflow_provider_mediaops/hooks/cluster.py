@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.exceptions import MediaOpsError
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.cpu_measure import CpuMeasure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
 
 _MEGABYTE = 1024 * 1024
-_NO_USERS = " For a cluster without users write auth=none."
+_NO_USERS = "a cluster without users needs auth=none"
 
 
 class HotThreadsArguments(TypedDict, total=False):
@@ -135,8 +134,14 @@ class SearchClusterHook(ServiceHook):
         :raises MediaOpsError: if the service refuses, or fails.
         """
         from airflow_provider_mediaops.cluster.api import node_stats
+        from airflow_provider_mediaops.cluster.query import node_list
 
-        return self._log_gaps(self.ask(node_stats(nodes)), nodes)
+        stats = self.ask(node_stats(nodes))
+        if gap := stats.gap:
+            self.log.warning("%s.", gap)
+        if unknown := stats.unknown(node_list(nodes)):
+            self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
+        return list(stats.nodes)
 
     def capture(
         self,
@@ -169,28 +174,19 @@ class SearchClusterHook(ServiceHook):
         capture.statistics = self.run(read_statistics(self.asking, asked))
         return capture
 
-    def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
-        from airflow_provider_mediaops.cluster.query import node_list
-
-        if gap := stats.gap:
-            self.log.warning("%s.", gap)
-        if unknown := stats.unknown(node_list(nodes)):
-            self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
-        return list(stats.nodes)
-
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring
         from airflow_provider_mediaops.http.client import Client
 
         urls = base_urls(with_cloud_address(fields))
         refuse_serverless(fields, urls)
-        self._measure = cast("CpuMeasure", fields.choice("cpu_measure"))
+        self._measure = fields.value("cpu_measure")
         client = Client(urls, CLUSTER_RULES, auth=_auth_of(fields, self._mask), retry=retry_policy(fields))
-        limit = fields.number("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
+        limit = fields.value("max_report_mb", MAX_LARGE_REPLY_BYTES // _MEGABYTE)
         transport = replace(
-            transport_settings(fields, verify=fields.flag("verify") and (fields.text("ca_cert") or True)),
+            transport_settings(fields, verify=fields.value("verify") and (fields.text("ca_cert") or True)),
             client_certificate=client_certificate(fields),
-            max_large_reply_bytes=int(limit) * _MEGABYTE,
+            max_large_reply_bytes=limit * _MEGABYTE,
         )
         return Service(client, transport, measuring(client.ask, self._measure))
 
@@ -211,12 +207,13 @@ class SearchClusterHook(ServiceHook):
             )
         return ConnectionCheck(sentence)
 
-    def _version(self, client: Client) -> CallFlow[str | None]:
+    def version(self) -> str | None:
+        """Return the product and version; None if the user may not ask, which takes a permission of its own."""
         from airflow_provider_mediaops.cluster.api import cluster_version
 
-        # It takes a permission of its own, which nothing else needs.
-        with suppress(MediaOpsError):
-            return (yield from client.ask(cluster_version()))
+        with suppress(MediaOpsError), self:
+            version = self.run(self.service.client.probing().ask(cluster_version()))
+            return version and self._shown(version)
         return None
 
 
@@ -225,7 +222,7 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         raise fields.error(
             "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."
         )
-    kind = fields.choice("auth", "basic" if fields.login else "none")
+    kind = fields.value("auth", "basic" if fields.login else "none")
     if kind == "none":
         return FixedAuth()
     if kind == "aws":
@@ -234,8 +231,6 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         return FixedAuth.api_key(api_key(fields))
     if kind == "bearer":
         return FixedAuth.bearer(bearer_token(fields))
-    if not fields.password:
-        raise fields.error("password", f"it is empty; with auth=basic it holds the password.{_NO_USERS}")
-    if not fields.login:
-        raise fields.error("login", f"it is empty; with auth=basic it holds the user name.{_NO_USERS}")
-    return FixedAuth.basic(fields.login, fields.password)
+    password = fields.required("password", f"the password, with auth=basic; {_NO_USERS}")
+    login = fields.required("login", f"the user name, with auth=basic; {_NO_USERS}")
+    return FixedAuth.basic(login, password)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-T = TypeVar("T")
-
 # The unknown fields that are named one by one.
 _MAX_NAMED = 5
 # No socket takes a time limit of any length.
@@ -43,23 +41,6 @@ _SCHEMES = ("http", "https")
 # With more than one @, or a slash in the password, a part of the password would be taken for the host.
 _PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@]+/?")
 _CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
-# These frame the request, or change the form of the reply, on which the transport relies.
-_TRANSPORT_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "range",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 # The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
 _CREDENTIAL_NAME = re.compile(
     r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
@@ -85,16 +66,28 @@ class ConnectionFields:
     @classmethod
     def of(cls, connection: Any, conn_type: str) -> ConnectionFields:
         """Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer."""
-        return cls(
+        fields = cls(
             conn_id=connection.conn_id or "",
             host=(connection.host or "").strip(),
             schema=(connection.schema or "").strip().lower(),
-            port=_port_of(connection),
             login=connection.login or "",
             password=connection.password or "",
-            extra=_extra_of(connection),
             conn_type=conn_type,
         )
+        # The JSON form of a connection may hold the port as a text.
+        port = str(connection.port or "").strip() or "0"
+        if not (port.isdecimal() and int(port) in range(65_536)):
+            raise fields.error("port", "it must be 1 to 65535.")
+        try:
+            extra = json.loads(connection.extra or "{}")
+            # The URI form nests an object of any depth as the text of one field.
+            if isinstance(extra, dict):
+                extra |= json.loads(extra.pop("__extra__", "{}"))
+        except (TypeError, ValueError):
+            extra = None
+        if not isinstance(extra, dict):
+            raise fields.error("extra", "it must be a JSON object.")
+        return replace(fields, port=int(port) or None, extra=extra)
 
     def error(self, name: str, problem: str) -> InvalidConnectionError:
         """Return the error for a field that cannot be used: fault and correction in a sentence, without secrets."""
@@ -105,38 +98,35 @@ class ConnectionFields:
         value = self.extra.get(name)
         return ("" if value is None else str(value).strip()) or default
 
+    def required(self, name: str, meaning: str) -> str:
+        """Return the login, the password or a field of extra, which must not be empty: for example the client id."""
+        value = {"login": self.login, "password": self.password}.get(name) or self.text(name)
+        if not value:
+            raise self.error(name, f"it is empty; it must be {meaning}.")
+        return value
+
     def credential(self, meaning: str) -> str:
         """Return the password, which must be one that a header can hold, for example ``the REST key``."""
-        if not self.password:
-            raise self.error("password", f"it is empty; it must be {meaning}.")
-        if not is_header_text(self.password):
+        if not is_header_text(self.required("password", meaning)):
             raise self.error(
                 "password",
                 f"it must be {meaning}, but has a blank or line break at an end, or a character beyond plain ASCII.",
             )
         return self.password
 
-    def choice(self, name: str, default: str = "") -> str:
-        """Return a field of extra that is one of a few words; if it is empty, ``default``, or that of the form."""
-        schema = self._schema(name)
-        word = self.text(name, default or schema.get("default", "")).lower()
-        return self._read(read_choice, name, word, choices=schema["enum"])
-
-    def number(self, name: str, default: float) -> float:
-        """Return a field of extra that holds a number within the bounds of the form, or the text of one."""
-        if not self.text(name):
-            return default
-        schema = self._schema(name)
-        read = read_whole_number if "integer" in schema["type"] else read_number
-        return self._read(read, name, self.extra[name], minimum=schema["minimum"], maximum=schema.get("maximum"))
-
-    def flag(self, name: str) -> bool:
-        """Return a field of extra as true or false."""
-        return self._read(read_flag, name, self.extra[name]) if self.text(name) else self._schema(name)["default"]
-
-    def _read(self, read: Callable[..., T], name: str, value: object, **bounds: Any) -> T:
+    def value(self, name: str, default: Any = None) -> Any:
+        """Return a field of extra as the form describes it; if it is empty, ``default``, or that of the form."""
+        schema = CONNECTION_TYPES[self.conn_type]["conn-fields"][name]["schema"]
+        given = self.text(name)
+        if not given:
+            return schema.get("default", default)
         try:
-            return read("it", value, **bounds)
+            if "enum" in schema:
+                return read_choice("it", given.lower(), schema["enum"])
+            if "boolean" in schema["type"]:
+                return read_flag("it", self.extra[name])
+            read = read_whole_number if "integer" in schema["type"] else read_number
+            return read("it", self.extra[name], minimum=schema["minimum"], maximum=schema.get("maximum"))
         except InvalidArgumentError as error:
             # Without the value: it may be a credential in the wrong field.
             raise self.error(name, f"{str(error).partition('; not ')[0]}.") from None
@@ -154,31 +144,6 @@ class ConnectionFields:
         if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
             raise self.error(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
-
-    def _schema(self, name: str) -> dict[str, Any]:
-        schema: dict[str, Any] = CONNECTION_TYPES[self.conn_type]["conn-fields"][name]["schema"]
-        return schema
-
-
-def _port_of(connection: Any) -> int | None:
-    # The JSON form of a connection may hold the port as a text.
-    text = str(connection.port or "").strip()
-    if text and not (text.isdecimal() and int(text) in range(65_536)):
-        raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'port': it must be 1 to 65535.")
-    return int(text or 0) or None
-
-
-def _extra_of(connection: Any) -> Mapping[str, Any]:
-    try:
-        extra = json.loads(connection.extra or "{}")
-        # The URI form nests an object of any depth as the text of one field.
-        nested = extra.pop("__extra__", None) if isinstance(extra, dict) else None
-        extra = {**extra, **json.loads(nested)} if isinstance(nested, str) else extra
-    except (TypeError, ValueError):
-        extra = None
-    if not isinstance(extra, dict):
-        raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'extra': it must be a JSON object.")
-    return extra
 
 
 def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
@@ -306,11 +271,8 @@ def _is_proxy(address: str) -> bool:
 def _headers(fields: ConnectionFields) -> dict[str, str]:
     headers = fields.mapping("headers")
     for name, value in headers.items():
-        lower = name.strip().lower()
-        if lower in _CREDENTIAL_HEADERS:
+        if name.strip().lower() in _CREDENTIAL_HEADERS:
             raise fields.error("headers", f"{name.strip()} holds credentials: write them in password or proxies.")
-        if lower in _TRANSPORT_HEADERS:
-            raise fields.error("headers", f"{name.strip()} cannot be set: the HTTP library sets it.")
         if not is_header_name(name) or not is_header_text(value):
             raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers
@@ -320,10 +282,12 @@ def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
     """
     Return the credentials in the settings of a transport, which a reply or an error may echo.
 
-    They are the passwords of proxies, those of the environment included, and the values of headers whose name or value
-    looks like a credential.
+    They are the passwords of proxies, those of the environment included, that of the key of a client certificate, and
+    the values of headers whose name or value looks like a credential.
     """
     found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
+    if settings.client_certificate:
+        found.append(settings.client_certificate.password)
     for name, value in settings.headers.items():
         if scheme := _WITH_SCHEME.fullmatch(value):
             found.append(scheme[1])
@@ -341,8 +305,8 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
     """Read the limits of retries."""
     default = RetryPolicy()
     return RetryPolicy(
-        max_attempts=int(fields.number("max_attempts", default.max_attempts)),
-        max_wait=fields.number("max_wait", default.max_wait),
+        max_attempts=fields.value("max_attempts", default.max_attempts),
+        max_wait=fields.value("max_wait", default.max_wait),
     )
 
 
@@ -357,7 +321,7 @@ def rate_limiter(
     """
     from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 
-    per_second = fields.number("requests_per_second", default_per_second)
+    per_second = fields.value("requests_per_second", default_per_second)
     if per_second:
         return limiter_for(service, key, per_second, _rate_backend(fields))
     if fields.text("rate_limit_store"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops import metrics
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.video.at_most_once import Delivery
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
-    from airflow_provider_mediaops.video.paging import ListedPage, Listing
+    from airflow_provider_mediaops.video.paging import ListedPage
 
 
 class SubscriptionArguments(TypedDict, total=False):
@@ -77,12 +77,7 @@ class VideoPlatformHook(ServiceHook):
         self._kind_prefix = "svc"
 
     def post_bulletin(
-        self,
-        text: str | None = None,
-        video_id: str | None = None,
-        playlist_id: str | None = None,
-        *,
-        delivery: Delivery | None = None,
+        self, text: str | None = None, video_id: str | None = None, playlist_id: str | None = None
     ) -> Activity:
         """
         Post a bulletin to the channel of the authorised user.
@@ -90,26 +85,24 @@ class VideoPlatformHook(ServiceHook):
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
-        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
         :returns: the activity that the service returned.
         :raises ValueError: for a bulletin that the service would refuse, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
-        :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
+        :raises MediaOpsError: if the service refuses it.
         """
-        return self.run(self.posting(text, video_id, playlist_id, delivery=delivery))
+        return self.run(self.posting(text, video_id, playlist_id, lambda: None))
 
     def posting(
-        self,
-        text: str | None = None,
-        video_id: str | None = None,
-        playlist_id: str | None = None,
-        *,
-        delivery: Delivery | None = None,
+        self, text: str | None, video_id: str | None, playlist_id: str | None, begin: Callable[[], Delivery | None]
     ) -> CallFlow[Activity]:
-        """Return :meth:`post_bulletin` as a call flow."""
+        """Return :meth:`post_bulletin` as a call flow; ``begin`` reads the record of earlier tries, if there is one."""
+        from airflow_provider_mediaops.http.exchange import Blocking
         from airflow_provider_mediaops.video.arguments import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
+        delivery: Delivery | None = yield Blocking(begin)
+        if delivery and delivery.already_posted:
+            return self._found(delivery.already_posted)
         service = yield from self.current_service()
         # On an event loop, a thread has imported it by now.
         from airflow_provider_mediaops.video.calls import insert_bulletin
@@ -120,9 +113,18 @@ class VideoPlatformHook(ServiceHook):
         except UncertainDeliveryError:
             metrics.count("video.posts.uncertain")
             raise
-        if not (delivery and delivery.already_posted):
-            metrics.count("video.posts.posted")
+        # Another task may have posted meanwhile.
+        if delivery and delivery.already_posted:
+            return self._found(delivery.already_posted)
+        metrics.count("video.posts.posted")
+        self.log.info("Posted bulletin %s.", activity.id)
         return activity
+
+    def _found(self, posted: AlreadyPosted) -> Activity:
+        from airflow_provider_mediaops.video.models import Activity
+
+        self.log.info("%s", posted)
+        return Activity.model_validate(posted.activity)
 
     def list_subscriptions(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
@@ -140,17 +142,6 @@ class VideoPlatformHook(ServiceHook):
 
         return self.ask(SubscriptionQuery(**query).page(page_token))
 
-    def iter_deduplicated_pages(self, **query: Unpack[ListingArguments]) -> Iterator[ListedPage]:
-        """
-        Yield all pages, each with its new records; see :mod:`airflow_provider_mediaops.video.paging`.
-
-        :param query: whose subscriptions, and how; see :class:`ListingArguments`.
-        :returns: the pages, each fetched when it is requested.
-        """
-        from airflow_provider_mediaops.video.paging import list_pages
-
-        return self.stream(list_pages(self.service.ask, self._listing(**query)))
-
     def iter_subscription_pages(self, **query: Unpack[ListingArguments]) -> Iterator[SubscriptionPage]:
         """
         Yield all pages, lazily and as they came; a record that the service sends twice is in two of them.
@@ -158,7 +149,7 @@ class VideoPlatformHook(ServiceHook):
         :param query: whose subscriptions, and how; see :class:`ListingArguments`.
         :returns: the pages.
         """
-        for listed in self.iter_deduplicated_pages(**query):
+        for listed in self._pages(**query):
             yield listed.page
 
     def iter_subscriptions(self, **query: Unpack[ListingArguments]) -> Iterator[Subscription]:
@@ -170,22 +161,23 @@ class VideoPlatformHook(ServiceHook):
         """
         from airflow_provider_mediaops.video.models import read_subscription
 
-        for listed in self.iter_deduplicated_pages(**query):
+        for listed in self._pages(**query):
             yield from map(read_subscription, listed.fresh)
 
-    def _listing(
+    def _pages(
         self,
         *,
         page_token: str | None = None,
         require_complete: object = False,
         **query: Unpack[SubscriptionArguments],
-    ) -> Listing:
+    ) -> Iterator[ListedPage]:
         from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery, read_page_size
-        from airflow_provider_mediaops.video.paging import Listing
+        from airflow_provider_mediaops.video.paging import Listing, list_pages
 
         query["max_results"] = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
         required = read_flag("require_complete", require_complete)
-        return Listing(SubscriptionQuery(**query), page_token, self.log.warning, require_complete=required)
+        listing = Listing(SubscriptionQuery(**query), page_token, self.log.warning, require_complete=required)
+        return self.stream(list_pages(self.service.ask, listing))
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
@@ -198,7 +190,7 @@ class VideoPlatformHook(ServiceHook):
         return Service(client, transport_settings(fields), client.ask)
 
     def _auth(self, fields: ConnectionFields) -> Auth:
-        kind = fields.choice("auth")
+        kind = fields.value("auth")
         if kind == "none":
             return FixedAuth()
         if kind == "refresh_token":
@@ -210,22 +202,13 @@ class VideoPlatformHook(ServiceHook):
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
         from airflow_provider_mediaops.video.errors import TOKEN_RULES
 
-        refresh_token, token_url = fields.text("refresh_token"), fields.text("token_url")
-        needed = {
-            "login": (fields.login, "the client id"),
-            "password": (fields.password, "the client secret"),
-            "refresh_token": (refresh_token, "the user's refresh token"),
-            "token_url": (token_url, "the address that exchanges tokens"),
-        }
-        for name, (value, meaning) in needed.items():
-            if not value:
-                raise fields.error(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
+        token_url = fields.required("token_url", "the address that exchanges tokens, with auth=refresh_token")
         split_address(fields, "token_url", token_url)
         return RefreshTokenAuth(
             token_url=token_url,
-            client_id=fields.login,
-            client_secret=fields.password,
-            refresh_token=refresh_token,
+            client_id=fields.required("login", "the client id, with auth=refresh_token"),
+            client_secret=fields.required("password", "the client secret, with auth=refresh_token"),
+            refresh_token=fields.required("refresh_token", "the user's refresh token, with auth=refresh_token"),
             scopes=fields.text("scopes"),
             token_rules=TOKEN_RULES,
             on_secret=self._mask,

@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from pkgutil import resolve_name
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.sdk import BaseNotifier
 
@@ -23,18 +23,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import CallFlow
 
-_TIMES = {
-    "data_interval_end",
-    "data_interval_start",
-    "deadline_time",
-    "end_date",
-    "last_scheduling_decision",
-    "logical_date",
-    "partition_date",
-    "queued_at",
-    "run_after",
-    "start_date",
-}
+# Of the names of a run's fields that hold a time.
+_TIMES = ("_at", "_after", "_date", "_decision", "_end", "_start", "_time")
 
 
 class ServiceNotifier(BaseNotifier):
@@ -79,8 +69,8 @@ class ServiceNotifier(BaseNotifier):
         """Render the templates and call the service; Airflow calls this with the context."""
         [context] = args
         try:
-            event, context = self._event(context)
-            event.notify(context)
+            event, completed = self._event(context)
+            event.notify(completed)
         except Exception as error:
             if "deadline" in context:
                 raise
@@ -94,10 +84,10 @@ class ServiceNotifier(BaseNotifier):
             )
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Render the templates and call the service; Airflow awaits this for a deadline alert."""
-        return self._on_event_loop().__await__()
+        """Render the templates and call the service on the event loop; Airflow awaits this for a deadline alert."""
+        return self._notify_on_loop().__await__()
 
-    async def _on_event_loop(self) -> None:
+    async def _notify_on_loop(self) -> None:
         # In a thread: it imports modules, and a template may take long.
         event, context = await in_thread(partial(self._event, self.context))
         await event.async_notify(context)
@@ -125,18 +115,15 @@ class ServiceNotifier(BaseNotifier):
                 else:
                     rendered = self.render_template(value, context, environment)
             except Exception as error:
-                what = f"{name} cannot be rendered from {value!r} in {_kind_of(context)}"
-                raise InvalidArgumentError(f"{what}: {_reason(error)}.") from error
+                what = f"{name} cannot be rendered from {value!r}"
+                raise InvalidArgumentError(f"{what}: {type(error).__name__}: {error}.") from error
             setattr(self, name, rendered)
 
     def get_template_env(self, dag: DAG | None = None) -> jinja2.Environment:
         """
-        Return the environment of the DAG; one of its own for a deadline alert, which has no DAG.
+        Return the environment of the DAG, or an own one in which an unknown name is an error, too.
 
-        The DAG of a DAG's callback in ``dag.test()`` has none either (apache/airflow#64649).
-
-        :param dag: the DAG of the context.
-        :returns: an environment in which an unknown name is an error.
+        A deadline alert has no DAG, and that of a DAG's callback in ``dag.test()`` has none (apache/airflow#64649).
         """
         if hasattr(dag, "get_template_env"):
             return super().get_template_env(dag)
@@ -145,20 +132,6 @@ class ServiceNotifier(BaseNotifier):
         environment = super().get_template_env()
         environment.undefined = StrictUndefined
         return environment
-
-
-def _reason(error: Exception) -> str:
-    from jinja2 import TemplateError
-
-    return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
-
-
-def _kind_of(context: Context) -> Literal["a deadline alert", "a DAG's callback", "a task's callback"]:
-    """Tell from a context which kind of callback Airflow calls."""
-    if "deadline" in context:
-        return "a deadline alert"
-    # Airflow gives a reason to the callbacks of DAGs only.
-    return "a DAG's callback" if "reason" in context else "a task's callback"
 
 
 def _complete(context: Context) -> Context:
@@ -170,10 +143,10 @@ def _complete(context: Context) -> Context:
     The callback of a task whose worker was lost has no ``exception``; the copy says None.
     """
     given = cast("Mapping[str, Any]", context)
-    kind = _kind_of(context)
-    if kind == "a deadline alert":
+    if "deadline" in given:
         return cast("Context", {**given, **_names_of_the_run(given)})
-    return cast("Context", {"exception": None, **given} if kind == "a task's callback" else {**given})
+    # Airflow gives a reason to the callbacks of DAGs only.
+    return cast("Context", {**given} if "reason" in given else {"exception": None, **given})
 
 
 def _names_of_the_run(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,5 +173,5 @@ def _names_of_the_run(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _object(fields: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(
-        **{name: (read_iso_time(value) or value) if name in _TIMES else value for name, value in fields.items()}
+        **{name: (read_iso_time(value) or value) if name.endswith(_TIMES) else value for name, value in fields.items()}
     )

@@ -18,7 +18,6 @@ from airflow_provider_mediaops.version_compat import conf
 if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
@@ -103,24 +102,18 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _capture(self, context: Context) -> Callable[[Ask], CallFlow[Any]]:
         """Read the rendered arguments, so that a wrong one spends no request; return what makes the call flow."""
-        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
-        from airflow_provider_mediaops.cluster.capture.plan import read_plan
-
-        files = self._files(context)
-        plan, _ = read_plan(given_arguments(self))
-        return partial(capture_when_hot, plan=plan, files=files, log=self.log.log, cause="at once, by a notifier")
-
-    def _files(self, context: Context) -> CaptureFiles:
-        """Read the rendered destination."""
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor, read_plan
         from airflow_provider_mediaops.storage.path_checks import absolute
 
-        # A template that renders to nothing means the default.
         taken_for = TakenFor.from_context(context)
-        path = read_path("destination", _own_place(taken_for) if self.destination in (None, "") else self.destination)
-        path = absolute(path, "destination", self.log.warning)
-        return CaptureFiles(path, self.formats, self.log, taken_for=taken_for)
+        # A template that renders to nothing means the default.
+        given = _own_place(taken_for) if self.destination in (None, "") else self.destination
+        path = absolute(read_path("destination", given), "destination", self.log.warning)
+        files = CaptureFiles(path, self.formats, self.log, taken_for=taken_for)
+        plan, _ = read_plan(given_arguments(self))
+        return partial(capture_when_hot, plan=plan, files=files, log=self.log.log, cause="at once, by a notifier")
 
 
 def _own_place(taken_for: TakenFor) -> str:

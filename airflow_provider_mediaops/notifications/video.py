@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.video.at_most_once import Delivery
-    from airflow_provider_mediaops.video.models import Activity
 
 # An operator reads its text from files that end so.
 _TEMPLATE_FILES = (".j2", ".jinja", ".jinja2")
@@ -80,23 +79,11 @@ class PostBulletinNotifier(ServiceNotifier):
     template_fields: Sequence[str] = own_arguments
 
     def _flow(self, hook: VideoPlatformHook, context: Context) -> CallFlow[None]:
-        from airflow_provider_mediaops.http.exchange import Blocking
-
-        delivery: Delivery | None
-        activity: Activity | None = None
         try:
-            delivery = yield Blocking(partial(self._begin, context))
-            if delivery is None or not delivery.already_posted:
-                activity = yield from hook.posting(self.text, self.video_id, self.playlist_id, delivery=delivery)
+            yield from hook.posting(self.text, self.video_id, self.playlist_id, partial(self._begin, context))
         except DestinationInUseError as error:
             # What the journal is for, if many tasks end at the same time.
             self.log.warning("%s", error)
-            return
-        # Another task may have posted meanwhile.
-        if delivery and delivery.already_posted:
-            self.log.info("%s", delivery.already_posted)
-        elif activity:
-            self.log.info("Posted bulletin %s.", activity.id)
 
     def _begin(self, context: Context) -> Delivery | None:
         from airflow_provider_mediaops.storage.ownership import task_of

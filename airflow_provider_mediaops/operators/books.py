@@ -287,7 +287,6 @@ def _read_enrichment(
 def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> dict[str, Any]:
     """Check the arguments that are known; return the values of those that were read, by name."""
     from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_isbns
-    from airflow_provider_mediaops.enrichment.earlier_datasets import reuse_format
     from airflow_provider_mediaops.storage.formats import format_of
 
     readers: dict[str, Callable[[str, Any], Any]] = {
@@ -304,9 +303,11 @@ def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) 
         format_of(destination, format)
     if given["source"] is not None:
         _check_source(given["source"], destination, is_unknown)
-    if not is_unknown(given["reuse"], destination, format):
+    if given["reuse"] is not None and not is_unknown(given["reuse"], destination, format):
+        from airflow_provider_mediaops.enrichment.reuse import EarlierDataset
+
         for path in values["reuse"]:
-            reuse_format(path, destination, format)
+            EarlierDataset.at(path, destination, format)
     return values
 
 

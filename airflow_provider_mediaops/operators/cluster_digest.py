@@ -71,10 +71,10 @@ class HotThreadsDigestOperator(ServiceOperator):
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         from airflow_provider_mediaops.cluster.capture.plan import capture_paths
-        from airflow_provider_mediaops.cluster.digest.period import check_period, check_sources, same_path_error
+        from airflow_provider_mediaops.cluster.digest.period import check_sources, read_period, same_path_error
 
         known = {name: value for name, value in given.items() if not is_unknown(value)}
-        check_period(known.get("since"), known.get("until"))
+        read_period(known.get("since"), known.get("until"))
         sources = _sources(known["source"]) if "source" in known else ()
         check_sources(sources)
         if "destination" in known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 # By its name: no operator imports the plugin itself.
 _PLUGIN = "airflow_provider_mediaops.plugin.airflow_plugin:MediaOpsPlugin"
-_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
 class HotThreadsReportLink(BaseOperatorLink):
@@ -37,88 +35,49 @@ class HotThreadsReportLink(BaseOperatorLink):
         :returns: the address; empty for no link.
         """
         from airflow_provider_mediaops.cluster.capture.plan import read_formats
-        from airflow_provider_mediaops.report_urls import tab_url
+        from airflow_provider_mediaops.report_urls import TAB_ROUTE
 
-        if not _has_succeeded(ti_key) or not _has_tab() or "txt" not in read_formats(getattr(operator, "formats", ())):
+        address = _tab_of(ti_key, f"plugin/{TAB_ROUTE}")
+        # The pages may be turned off, and not every version of Airflow can have the tab.
+        routes = [view.get("url_route") for view in resolve_name(_PLUGIN).external_views]
+        if not address or TAB_ROUTE not in routes or "txt" not in read_formats(getattr(operator, "formats", ())):
             return ""
-        return tab_url(*_names(ti_key), base_url=_base_url())
+        return address
 
 
 class DatasetLink(BaseOperatorLink):
     """
     Leads from an export or an enrichment to its dataset.
 
-    For Amazon's and Google's stores that is the page of the object in the cloud's console. All other files have no page
-    of their own: the link leads to the events of the task's assets, which describe the dataset, or, if the task has no
-    outlets, to its XComs, which hold the summary.
+    A file has no page of its own: the link leads to the events of the task's assets, which describe the dataset, or, if
+    the task has no outlets, to its XComs, which hold the summary.
     """
 
     name = "Dataset"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """
-        Return the address of the dataset; Airflow calls this in the worker when the task has ended.
+        Return the address of the tab; Airflow calls this in the worker when the task has ended.
 
         :param operator: the export or enrichment, rendered.
         :param ti_key: the task instance.
-        :returns: the address, which holds nothing of a connection; empty if the task has not succeeded.
+        :returns: the address; empty if the task has not succeeded.
         """
-        from airflow_provider_mediaops.lineage.locations import console_url, uri_of
-        from airflow_provider_mediaops.report_urls import task_instance_url
-
-        destination = getattr(operator, "destination", None)
-        if not _has_succeeded(ti_key) or not isinstance(destination, str):
-            return ""
-        page = console_url(uri_of(destination))
-        if page and not _has_own_endpoint(destination):
-            return page
-        tab = "asset_events" if operator.outlets else "xcom"
-        return task_instance_url(*_names(ti_key), tab=tab, base_url=_base_url())
+        return _tab_of(ti_key, "asset_events" if operator.outlets else "xcom")
 
 
 class HotThreadsDigestLink(DatasetLink):
-    """Leads from a digest of captures to its page, as :class:`DatasetLink` leads to a dataset."""
+    """Leads from a digest of captures to what describes it, as :class:`DatasetLink` does from a dataset."""
 
     name = "Hot threads digest"
 
 
-def _has_succeeded(ti_key: Any) -> bool:
+def _tab_of(ti_key: Any, tab: str) -> str:
+    """Return the address of a tab of a task instance; empty if the task has not succeeded."""
+    from airflow_provider_mediaops.report_urls import NOT_MAPPED, tab_url
+
     # Airflow passes the running task instance, with its state; others pass a bare key of one that has ended.
-    return getattr(ti_key, "state", None) in (None, "success")
-
-
-def _has_tab() -> bool:
-    """Return whether the pages are turned on, and this version of Airflow can have the tab."""
-    from airflow_provider_mediaops.report_urls import TAB_ROUTE
-
-    return any(view.get("url_route") == TAB_ROUTE for view in resolve_name(_PLUGIN).external_views)
-
-
-def _has_own_endpoint(destination: str) -> bool:
-    """Return whether the store of a path may be another than the cloud's own, which has no page in its console."""
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
-
-    from airflow_provider_mediaops.lineage.locations import conn_id_in
-
-    if any(os.environ.get(name) for name in _ENDPOINT_VARIABLES):
-        return True
-    conn_id = conn_id_in(destination)
-    if conn_id is None:
-        return False
-    try:
-        extra = BaseHook.get_connection(conn_id).extra_dejson
-    except (AirflowException, AirflowRuntimeError):
-        return True
-    return "endpoint_url" in extra or "service_config" in extra
-
-
-def _names(ti_key: Any) -> tuple[str, str, str, int]:
-    from airflow_provider_mediaops.report_urls import NOT_MAPPED
-
-    map_index = NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
-    return ti_key.dag_id, ti_key.run_id, ti_key.task_id, map_index
-
-
-def _base_url() -> str:
-    return conf.get("api", "base_url", fallback="") or ""
+    if getattr(ti_key, "state", None) not in (None, "success"):
+        return ""
+    names = ti_key.dag_id, ti_key.run_id, ti_key.task_id, NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
+    return tab_url(*names, tab=tab, base_url=conf.get("api", "base_url", fallback="") or "")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.arguments import OnUncertain
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.export import Export, ExportAttempt
-    from airflow_provider_mediaops.video.models import Activity
 
 
 OnUnchanged = Literal["success", "skip"]
@@ -100,8 +99,17 @@ class PostBulletinOperator(ServiceOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Post, unless an earlier try has posted; return the activity as the service sent it."""
-        with ending_task():
-            activity = self._deliver(self._begin(context))
+        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+        from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN
+
+        with ending_task(), VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
+            posting = hook.posting(self.text, self.video_id, self.playlist_id, partial(self._begin, context))
+            try:
+                activity = hook.run(posting).to_dict()
+            except UncertainDeliveryError as error:
+                if read_choice("on_uncertain", self.on_uncertain, ON_UNCERTAIN) == "fail":
+                    raise
+                raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
         self._note_in_events(context, activity)
         return activity
 
@@ -129,31 +137,6 @@ class PostBulletinOperator(ServiceOperator):
             # The task can be cleared as long as its run is there, and the record goes with the run.
             state = StateRecord(store, RECORD_KEY, NEVER_EXPIRE)
         return begin_delivery(given_arguments(self), self._kept_by, task, author, self.log.warning, state=state)
-
-    def _deliver(self, delivery: Delivery | None) -> dict[str, Any]:
-        if delivery is None or not delivery.already_posted:
-            activity = self._post(delivery)
-            # Another task may have posted meanwhile.
-            if delivery is None or not delivery.already_posted:
-                self.log.info("Posted bulletin %s.", activity.id)
-                return activity.to_dict()
-        found = delivery.already_posted
-        self.log.info("%s", found)
-        if found.changed:
-            self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
-        return found.activity
-
-    def _post(self, delivery: Delivery | None) -> Activity:
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-        from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN
-
-        with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
-            try:
-                return hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
-            except UncertainDeliveryError as error:
-                if read_choice("on_uncertain", self.on_uncertain, ON_UNCERTAIN) == "fail":
-                    raise
-                raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
 
 
 class ExportSubscriptionsOperator(DatasetOperator):

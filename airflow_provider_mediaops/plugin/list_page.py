@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from airflow_provider_mediaops.cluster.comparison import compare
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds, hottest_kind, is_wait
+from airflow_provider_mediaops.cluster.folded import short_method
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
 from airflow_provider_mediaops.cluster.page.assets import render
-from airflow_provider_mediaops.cluster.page.tables import method_cell
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.reading import find_file, report_in
@@ -125,12 +125,12 @@ def _summary_of_file(file: CaptureFile) -> CaptureSummary:
     report = report_in(file.read(max_bytes=MAX_ROW_BYTES), file.name)
     found = compare([report])
     working = next((method for method in found.methods if method.peak and not is_wait(method.name)), None)
-    kind = hottest_kind(hot_kinds(report, found.measure))
+    kind = found.hottest_kind
     share = f"{kind.share_percent:.0f} %{in_what_was_read(report.read_percent)}" if kind else ""
     return CaptureSummary(
         taken=report.taken,
         kind=readable(kind.label) if kind else "",
         kind_share=f"{share}, {kind.caution}" if kind and kind.caution else share,
-        frame=method_cell(working.name).text if working else "",
+        frame=readable(short_method(working.name)) if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
     )

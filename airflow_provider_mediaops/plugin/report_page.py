@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.cluster.capture.json_head import read_head
-from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
+from airflow_provider_mediaops.cluster.capture.json_file import read_head
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
@@ -33,7 +33,7 @@ _SLACK = timedelta(minutes=5)
 class ReadCaptures(NamedTuple):
     """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
 
-    found: list[PackedCapture]
+    found: list[Capture]
     missing: list[str]
 
 
@@ -41,7 +41,7 @@ class EarlierCapture(NamedTuple):
     """The first capture of an earlier run; None with a notice if it cannot be shown."""
 
     run_id: str
-    capture: PackedCapture | None
+    capture: Capture | None
     notice: str = ""
 
 
@@ -52,7 +52,7 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
     :raises NothingToShowError: if there is none, or one cannot be read or is not a report.
     """
     max_bytes = MAX_PAGE_BYTES
-    found: list[PackedCapture] = []
+    found: list[Capture] = []
     missing: list[str] = []
     for number, path in enumerate(fields.texts):
         try:
@@ -63,14 +63,15 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
             continue
         text = file.read(max_bytes=max_bytes)
         max_bytes = max(1, max_bytes - file.size)
-        taken, tasks = report_in(text, file.name).taken, None
+        capture = Capture(text, taken=report_in(text, file.name).taken, path=file.name)
         try:
-            tasks = _read_tasks(fields, number, file)
+            capture.running_tasks = _read_tasks(fields, number, file)
         except NothingToShowError as error:
             missing.append(f"The tasks that ran meanwhile are not shown: {error.sentence}")
-        if taken is None and file.modified is not None:
-            taken = datetime.fromtimestamp(file.modified, timezone.utc)
-        found.append(PackedCapture.of(Capture(text, taken=taken, running_tasks=tasks), file.name))
+        if capture.taken is None and file.modified is not None:
+            capture.taken = datetime.fromtimestamp(file.modified, timezone.utc)
+        capture.pack()
+        found.append(capture)
     if not found:
         raise NothingToShowError(missing[0])
     return ReadCaptures(found, list(dict.fromkeys(missing)))
@@ -90,7 +91,7 @@ def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> Runnin
         raise NothingToShowError(f"{file.name} is older than the text beside it, hence of another capture.")
     max_bytes = min(MAX_START_BYTES, MAX_PAGE_BYTES // len(fields.documents))
     head = read_head(file.read(max_bytes=max_bytes, is_whole=False))
-    tasks = head.values.get("running_tasks", "none")
+    tasks = head.get("running_tasks", "none")
     if tasks is None:
         raise NothingToShowError(f"{file.name} says more about tasks than this page reads. Open the .html beside it.")
     try:
@@ -99,7 +100,7 @@ def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> Runnin
         raise NothingToShowError(f"{file.name} holds no tasks.") from error
 
 
-def read_earlier(earlier: TaskInstanceFacts) -> PackedCapture:
+def read_earlier(earlier: TaskInstanceFacts) -> Capture:
     """
     Read the first capture of an earlier run. May block.
 

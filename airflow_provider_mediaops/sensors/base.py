@@ -67,7 +67,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.deferrable = read_flag("deferrable", deferrable)
-        self._hook: ServiceHook | None = None
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated, at the end of the constructor."""
@@ -116,28 +115,28 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self._ending():
             # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
             watch = self.make_watch()
-            trigger = self.make_trigger(watch)
-            if self.deferrable and can_defer(self, trigger):
-                return self._defer_unless_there(watch, trigger)
-            return self._wait_here(watch, context)
+            with self._make_hook() as hook:
+                if self.deferrable and can_defer(self, trigger := self.make_trigger(watch)):
+                    return self._defer_unless_there(hook, watch, trigger)
+                return self._wait_here(hook, watch, context)
 
-    def _wait_here(self, watch: Watch, context: Context) -> Any:
+    def _wait_here(self, hook: ServiceHook, watch: Watch, context: Context) -> Any:
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
         # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
         self._progress.answered = started is not None
         elapsed = time.time() - started.timestamp() if started else 0.0
-        outcome = self._look(watch, elapsed, one_poke=self.reschedule)
+        outcome = self._look(hook, watch, elapsed, one_poke=self.reschedule)
         if isinstance(outcome, Later):
             raise AirflowRescheduleException(datetime.fromtimestamp(time.time() + outcome.seconds, timezone.utc))
         return self._result(watch, outcome)
 
-    def _defer_unless_there(self, watch: Watch, trigger: WatchTrigger) -> Any:
+    def _defer_unless_there(self, hook: ServiceHook, watch: Watch, trigger: WatchTrigger) -> Any:
         from airflow_provider_mediaops.triggers.base import deferral_timeout
 
         started = time.monotonic()
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if watch.decides_at_once and not self.silent_fail:
-            outcome = self._look(watch, 0.0, one_poke=True, longest_wait=_FIRST_READING_SECONDS)
+            outcome = self._look(hook, watch, 0.0, one_poke=True, longest_wait=_FIRST_READING_SECONDS)
             if not isinstance(outcome, Later):
                 return self._result(watch, outcome)
             trigger.first_reading = time.time() + outcome.seconds
@@ -171,7 +170,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
         watch = self.make_watch()
-        outcome = self._look(watch, 0.0, one_poke=True)
+        with self._make_hook() as hook:
+            outcome = self._look(hook, watch, 0.0, one_poke=True)
         if not isinstance(outcome, Done):
             return False
         return PokeReturnValue(is_done=True, xcom_value=self._result(watch, outcome))
@@ -182,21 +182,19 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return Progress(self.log.log)
 
     def _look(
-        self, watch: Watch, elapsed: float, *, one_poke: bool, longest_wait: float = math.inf
+        self, hook: ServiceHook, watch: Watch, elapsed: float, *, one_poke: bool, longest_wait: float = math.inf
     ) -> Done | Later | None:
         """Wait in this process, some seconds after the wait began, perhaps only to the first pause."""
-        if self._hook is None:
-            self._hook = self._make_hook()
         now = time.monotonic()
         looking = wait(
-            partial(self._hook.next_reading, watch.look, time.monotonic, longest_wait=longest_wait),
+            partial(hook.next_reading, watch.look, time.monotonic, longest_wait=longest_wait),
             watch.judge(time.monotonic),
             self._pace(watch),
             self._progress,
             Term(time.monotonic, now - elapsed, now - elapsed + self.timeout),
             one_poke=one_poke,
         )
-        return self._hook.run(looking)
+        return hook.run(looking)
 
     def _result(self, watch: Watch, outcome: Done | None) -> Any:
         if outcome is None:
@@ -209,8 +207,13 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     @contextmanager
     def _ending(self) -> Iterator[None]:
         try:
-            with ending_task(), self._logging_permanent_errors():
-                yield
+            with ending_task():
+                try:
+                    yield
+                except PERMANENT as error:
+                    # Also if the task is skipped. The traceback comes with the task's own failure.
+                    self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
+                    raise
         except AirflowRescheduleException:
             raise
         # In Airflow's own sensors, never_fail covers different errors in each form; here it covers the same in all.
@@ -221,18 +224,4 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
             if self.soft_fail and isinstance(error, AirflowSensorTimeout):
                 raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
-            raise
-        finally:
-            if self._hook is not None:
-                self._hook.close()
-                self._hook = None
-
-    @contextmanager
-    def _logging_permanent_errors(self) -> Iterator[None]:
-        # The log has the error even if the task is skipped.
-        try:
-            yield
-        except PERMANENT as error:
-            # The traceback comes with the task's own failure; a skip needs the sentence only.
-            self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
             raise

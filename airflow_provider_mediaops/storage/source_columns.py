@@ -47,14 +47,6 @@ def is_missing(text: str) -> bool:
     return not text[:1].isdigit() and text.strip(_AROUND).casefold() in _MISSING
 
 
-def first_filled(texts: Sequence[str]) -> str | None:
-    """Return the first text that is not missing; the first one if all are, and None if there are none."""
-    for text in texts:
-        if not is_missing(text):
-            return text
-    return texts[0] if texts else None
-
-
 def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """
     Find the columns that are read: the places of those that are there, in the order of ``wanted``.
@@ -62,34 +54,34 @@ def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int
     Names count without regard to case and blanks, unless one has exactly that name; None stands for the names that
     exports give to ISBNs. Raise ValueError if two columns have one of the names.
     """
+    key = _folded if wanted else _bare
+    keys = [key(name) for name in names]
     places: list[int] = []
-    for name, key in [(name, folded) for name in wanted] if wanted else [(name, _bare) for name in _ISBN_NAMES]:
+    for name in wanted or _ISBN_NAMES:
         exact = [place for place, other in enumerate(names) if other == name]
-        found = exact or [place for place, other in enumerate(names) if key(other) == key(name)]
+        found = exact or [place for place, other in enumerate(keys) if other == key(name)]
         if len(found) > 1:
-            raise ValueError(f"there are {len(found)} columns {names[found[0]]!r}; give them different names")
+            raise _shared_name(len(found), names[found[0]])
         places += [place for place in found if place not in places]
     return places
 
 
-def left_out(wanted: Sequence[str] | None, names: Sequence[str], places: Sequence[int]) -> set[int]:
-    """Return the places of columns that are read and not kept: all that the user names, or that of the name ISBN."""
-    return {place for place in places if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
-
-
 def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
     """Return the error of a file that lacks the columns."""
-    listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
+    starts = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in names]
+    listed = ", ".join(map(repr, starts[:_MAX_NAMES])) or "nothing"
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    what = " or ".join(map(repr, wanted or ["isbn"]))
-    if any(_NUMBER.search(name) for name in names):
-        listed = f"{listed}{more}. Its first line is not a header: add a line with names before it"
-        return f"there is no column {what}, but {listed}"
-    return f"there is no column {what}, but {listed}{more}{'' if wanted else '; name it in isbn_column'}"
+    problem = f"there is no column {' or '.join(map(repr, wanted or ['isbn']))}, but {listed}{more}"
+    if any(map(_NUMBER.search, names)):
+        return f"{problem}. Its first line is not a header: add a line with names before it"
+    return problem if wanted else f"{problem}; name it in isbn_column"
 
 
-def folded(name: str) -> str:
-    """Return a name without blanks and case."""
+def _shared_name(number: int, name: str) -> ValueError:
+    return ValueError(f"there are {number} columns {name!r}; give them different names")
+
+
+def _folded(name: str) -> str:
     return "".join(name.split()).casefold()
 
 
@@ -97,10 +89,6 @@ def _bare(name: str) -> str:
     """Return the letters and digits of a name, without accents."""
     plain = unicodedata.normalize("NFKD", name).casefold()
     return "".join(char for char in plain if char.isascii() and char.isalnum())
-
-
-def _start_of(text: str) -> str:
-    return repr(text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…")
 
 
 def read_keep(value: object) -> Keep:
@@ -119,8 +107,8 @@ def read_keep(value: object) -> Keep:
     return names
 
 
-def places_of(
-    header: Sequence[str], read: Collection[int], keep: Keep, *, may_lack: bool = False
+def kept_columns(
+    keep: Keep, names: Sequence[str], wanted: Sequence[str] | None, read: Collection[int], *, may_lack: bool = False
 ) -> list[tuple[int, str]]:
     """
     Find the columns that are kept: the place and the new name of each. By name, one that is read can be kept as well.
@@ -130,18 +118,20 @@ def places_of(
     """
     if not isinstance(keep, bool):
         for name in keep:
-            if (number := header.count(name)) > 1:
-                raise ValueError(f"there are {number} columns {name!r}; give them different names")
+            if (number := names.count(name)) > 1:
+                raise _shared_name(number, name)
             if not number and not may_lack:
-                raise ValueError(no_column([name], header))
-        return [(header.index(name), clean(name)) for name in keep if name in header]
+                raise ValueError(no_column([name], names))
+        return [(names.index(name), clean(name)) for name in keep if name in names]
+    # Beside a column that is called ISBN, there may be others that hold another one.
+    left_out = {place for place in read if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
     places: dict[str, int] = {}
-    taken = {clean(name) for name in header}
+    taken = {clean(name) for name in names}
     # To begin anew with each column would take quadratic time.
     numbers: Counter[str] = Counter()
-    for place, text in enumerate(header if keep else ()):
+    for place, text in enumerate(names if keep else ()):
         name = original = clean(text)
-        if not name or place in read:
+        if not name or place in left_out:
             continue
         while name in places or (name in taken and name != original):
             numbers[original] += 1
@@ -152,8 +142,6 @@ def places_of(
 
 def clean(name: str) -> str:
     """Return a name without characters that no database takes: NUL and lone surrogates."""
-    if name.isascii() and "\0" not in name:
-        return name
     return name.replace("\0", "").encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""One file while it is read: what it is to the user, what was recognised in it, its columns, its rows and errors."""
+"""One file while it is read: what was recognised in it, its columns, its rows and errors."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import filterfalse
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 from airflow_provider_mediaops.storage.source_columns import (
     MAX_COLUMNS,
     find_columns,
-    first_filled,
-    left_out,
+    is_missing,
+    kept_columns,
     no_column,
-    places_of,
 )
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
 
-# The bytes that a row in CSV takes for each of the same row as JSON: the quotes of the record are doubled, and its
-# fields are columns, too.
-_CSV_FACTOR = 4
+#: The longest row of a list; a longer one would fill the memory.
+MAX_LIST_ROW_BYTES = 16 << 20
+#: That of a dataset as this package writes it: in CSV a row takes four times as many bytes as in JSON, for the quotes
+#: of the record are doubled, and its fields are columns, too.
+MAX_DATASET_ROW_BYTES = 4 * MAX_LINE_BYTES
 
 
 class InvalidSourceError(InvalidArgumentError):
@@ -54,24 +57,6 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRole:
-    """What a file is to the user who named it."""
-
-    name: str  # the word before its path in a message
-    max_row_bytes: int  # a longer one would fill the memory
-
-    def of(self, path: object) -> str:
-        """Return the word and the path of a file as they stand in a message."""
-        return f"{self.name} {unsigned(str(path))}"
-
-
-#: A list, in a format of the user's choice: it may be compressed.
-LIST = FileRole("source", 16 * 1024 * 1024)
-#: A dataset as this package writes it.
-DATASET = FileRole("dataset", _CSV_FACTOR * MAX_LINE_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a file is read. What is None is recognised."""
 
@@ -82,22 +67,21 @@ class ReadOptions:
     keep: Keep = False  # which other columns the rows hold
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The columns of a table that are read and kept: their places, of the latter with their names."""
 
-    read: list[int]
-    kept: list[tuple[int, str]]
+    read: Sequence[int]
+    kept: Sequence[tuple[int, str]]
 
-    def text(self, cells: Sequence[Any]) -> str | None:
-        """Return the first cell of a row that is filled, as a text; None if the row is too short to have any."""
-        return first_filled([text_of(cells[at]) for at in self.read if at < len(cells)])
-
-    def columns(self, cells: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the cells of a row that are kept, by name; None if none are."""
-        if not self.kept:
-            return None
-        return {name: cells[at] if at < len(cells) else None for at, name in self.kept}
+    def row(self, cells: Sequence[Any], line: int | None = None) -> SourceRow:
+        """Make a row of its cells, of which the last may be missing."""
+        size = len(cells)
+        texts = [text_of(cells[place]) for place in self.read if place < size]
+        text = texts[0] if texts else ""
+        if is_missing(text):
+            text = next(filterfalse(is_missing, texts), text)
+        kept = {name: cells[place] if place < size else None for place, name in self.kept}
+        return SourceRow(text, None, kept or None, line)
 
 
 class _OpenedFile(io.RawIOBase):
@@ -135,8 +119,8 @@ class SourceFile:
 
     path: str
     format: str  # in the words of the suffixes; the path may have another one
-    role: FileRole
-    options: ReadOptions
+    options: ReadOptions = field(default_factory=ReadOptions)
+    is_dataset: bool = False  # written by this package: it is not compressed, and its rows may be longer
     is_part: bool = False  # one of several that make a table: an empty one has no rows
     # Those that are read, as the file writes them; none if a line is one text.
     columns: list[str] = field(default_factory=list)
@@ -148,16 +132,25 @@ class SourceFile:
     # Those that are kept, with their types; if they are more than a table can have, perhaps not all.
     kept: dict[str, ColumnType] = field(default_factory=dict)
     line: int = 0  # the last one that was read
-    cut: str = ""  # a line that is too long is cut before the last character of this; if it is empty, it is refused
+
+    @property
+    def role(self) -> str:
+        """The word before its path in a message."""
+        return "dataset" if self.is_dataset else "source"
 
     @property
     def name(self) -> str:
         """The file as messages name it."""
-        return self.role.of(self.path)
+        return f"{self.role} {unsigned(self.path)}"
+
+    @property
+    def max_row_bytes(self) -> int:
+        """The length of the longest row."""
+        return MAX_DATASET_ROW_BYTES if self.is_dataset else MAX_LIST_ROW_BYTES
 
     @property
     def described(self) -> str:
-        """What was recognised, in words."""
+        """What was recognised and how many rows were read, in words."""
         words = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
         parts = ["tsv" if self.delimiter == "\t" else self.format]
         if self.sheet is not None:
@@ -168,7 +161,7 @@ class SourceFile:
             parts.append(f"delimiter {words.get(self.delimiter, repr(self.delimiter))}")
         if self.encoding is not None:
             parts.append(f"encoding {self.encoding}")
-        return ", ".join(parts)
+        return f"{', '.join(parts)}; {counted(self.rows, 'row')}"
 
     @contextmanager
     def opened(self) -> Iterator[_OpenedFile]:
@@ -193,7 +186,7 @@ class SourceFile:
         wanted, keep = self.options.columns, self.options.keep
         try:
             read = find_columns(wanted, names)
-            kept = places_of(names, left_out(wanted, names, read), keep, may_lack=may_lack) if read or may_lack else []
+            kept = kept_columns(keep, names, wanted, read, may_lack=may_lack) if read or may_lack else []
         except ValueError as error:
             raise self.error(str(error), line) from None
         if not read and not may_lack:
@@ -212,6 +205,5 @@ class SourceFile:
 
     def too_long(self, what: str) -> InvalidSourceError:
         """Return the error of a row that is longer than any of such a file."""
-        return self.error(
-            f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is not a row of a {self.role.name}"
-        )
+        size = self.max_row_bytes >> 20
+        return self.error(f"the {what} is longer than {size} MB, so it is not a row of a {self.role}")

@@ -15,36 +15,24 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
-from airflow_provider_mediaops.storage.source_csv import read_csv, read_text_lines
-from airflow_provider_mediaops.storage.source_file import DATASET, LIST, InvalidSourceError, ReadOptions, SourceFile
-from airflow_provider_mediaops.storage.source_json import read_json
-from airflow_provider_mediaops.storage.source_lines import FALLBACK, GZIP, read_lines
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
+from airflow_provider_mediaops.storage.source_text import FALLBACK, GZIP, read_json, read_lines, read_text
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.formats import Format
-    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
-_FORMATS = {
-    ".txt": "txt",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-}
+_TEXT_FORMATS = {".txt": "txt"} | dict.fromkeys((".csv", ".tsv", ".tab"), "csv")
+_TEXT_FORMATS |= dict.fromkeys((".json", ".jsonl", ".ndjson"), "json")
 # These are compressed by themselves.
-_PACKED = ("parquet", "xlsx")
+_PACKED_FORMATS = {".parquet": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx"}
+_SUFFIXES = f"{', '.join(_TEXT_FORMATS)} (each also with {GZIP}), .parquet and .xlsx"
 _SIGN = re.compile(r"[*?\[]")
 # A part of a folder of Spark or Hadoop, whose name may have no suffix.
 _PART = "part-"
@@ -53,8 +41,6 @@ _HIDDEN = (".", "_")
 # A folder of each volume of ext4, which its root alone may read.
 _ROOTS_OWN = "lost+found"
 _MAX_NAMES = 5
-# The column of a table that has the whole record as JSON.
-_RECORD = "record"
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
 
@@ -78,8 +64,8 @@ def version_of(files: Iterable[SourceFile]) -> str:
 def _info_of(file: SourceFile) -> Mapping[str, Any]:
     """Return the properties of a file; refuse a folder, a named pipe, a socket or a device: InvalidSourceError."""
     path = path_of(file.path)
-    check_store(path, file.role.name)
-    check_regular(path, file.role.name)
+    check_store(path, file.role)
+    check_regular(path, file.role)
     with naming_path(file.name, "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
@@ -113,7 +99,21 @@ def read_list(files: Sequence[SourceFile]) -> Iterator[SourceRow]:
             yield row
 
 
-def kept_columns(files: Iterable[SourceFile]) -> dict[str, ColumnType]:
+def rows_of(file: SourceFile) -> Iterator[SourceRow]:
+    """
+    Read the rows of a file lazily. What is recognised is noted in it before the first of them.
+
+    Raise an OSError that names the file if it cannot be read; InvalidSourceError, which says what it is instead, if it
+    is not such a file or lacks a column; PermanentError if pyarrow or openpyxl is not installed.
+    """
+    if file.format in _PACKED_FORMATS.values():
+        from airflow_provider_mediaops.storage.source_tables import read_excel, read_parquet
+
+        return read_parquet(file) if file.format == "parquet" else read_excel(file)
+    return read_text(file) if file.format in ("csv", "txt") else read_json(file)
+
+
+def table_columns(files: Iterable[SourceFile]) -> dict[str, ColumnType]:
     """Return the columns that are kept, with their types; of files that differ in the type of one, it is a text."""
     kinds: dict[str, ColumnType] = {}
     for file in files:
@@ -124,43 +124,16 @@ def kept_columns(files: Iterable[SourceFile]) -> dict[str, ColumnType]:
 
 def encoding_warning(files: Iterable[SourceFile]) -> str | None:
     """Return what the user should know if lines were read in an encoding that was guessed."""
-    guessed = [file for file in files if file.fallback_line]
-    if not guessed:
+    guessed = next((file for file in files if file.fallback_line), None)
+    if guessed is None:
         return None
-    others = len(guessed) - 1
-    more = f" So {'is' if others == 1 else 'are'} {counted(others, 'more file')}." if others else ""
-    return (
-        f"{guessed[0].name}, line {guessed[0].fallback_line} is not UTF-8, and such lines are read as {FALLBACK} "
-        f"(Western Europe).{more} If letters come out wrong, give encoding."
-    )
+    where = f"{guessed.name}, line {guessed.fallback_line}"
+    what = f"is not UTF-8, and such lines are read as {FALLBACK} (Western Europe)"
+    return f"{where} {what}. If letters come out wrong, give encoding."
 
 
-def rows_of(file: SourceFile) -> Iterator[SourceRow]:
-    """
-    Read the rows of a file lazily. What is recognised is noted in it before the first of them.
-
-    Raise an OSError that names the file if it cannot be read; InvalidSourceError, which says what it is instead, if it
-    is not such a file or lacks a column; PermanentError if pyarrow or openpyxl is not installed.
-    """
-    # pyarrow and openpyxl are imported only for their own formats.
-    if file.format == "parquet":
-        from airflow_provider_mediaops.storage.source_parquet import read_parquet
-
-        return read_parquet(file)
-    if file.format == "xlsx":
-        from airflow_provider_mediaops.storage.source_excel import read_excel
-
-        return read_excel(file)
-    return {"csv": read_csv, "txt": read_text_lines}.get(file.format, read_json)(file)
-
-
-def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Keep = False) -> Iterator[SourceRow]:
-    """
-    Read a column of a dataset lazily, whatever its suffix; it is not compressed.
-
-    Raise InvalidSourceError if a row cannot be read, or if it is not a regular file.
-    """
-    file = _dataset_at(path, format, ReadOptions([column], ",", keep=keep))
+def read_dataset(file: SourceFile) -> Iterator[SourceRow]:
+    """Read the rows of a dataset of this package lazily; raise InvalidSourceError if one cannot be read."""
     for row in rows_of(file):
         if row.error:
             raise InvalidSourceError(f"{file.name}: {row.error}")
@@ -169,53 +142,51 @@ def read_rows(path: ObjectStoragePath, column: str, format: Format, *, keep: Kee
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     """Read the records of a dataset lazily. CSV and Parquet have each in the column ``record``."""
-    if format == "jsonl":
-        lines = read_lines(_dataset_at(path, format, ReadOptions()))
-        return (line.rstrip("\n") for line in lines if line.strip())
-    return (row.text for row in read_rows(path, _RECORD, format))
-
-
-def _dataset_at(path: ObjectStoragePath, format: Format, options: ReadOptions) -> SourceFile:
-    check_store(path, DATASET.name)
+    file = SourceFile(str(path), format, ReadOptions(["record"], ","), is_dataset=True)
     # To open a named pipe would wait for whoever writes to it.
-    check_regular(path, DATASET.name)
-    return SourceFile(str(path), format, DATASET, options)
+    _info_of(file)
+    if format == "jsonl":
+        yield from (line.rstrip("\n") for line in read_lines(file) if line.strip())
+    else:
+        yield from (row.text for row in read_dataset(file))
 
 
 def format_of_list(path: str) -> str | None:
     """Return the format of a file by its suffix; None if that says none."""
     name = path.lower()
-    format = next((format for suffix, format in _FORMATS.items() if name.removesuffix(GZIP).endswith(suffix)), None)
-    return None if format in _PACKED and name.endswith(GZIP) else format
+    texts = {f"{suffix}{end}": format for suffix, format in _TEXT_FORMATS.items() for end in ("", GZIP)}
+    return next((format for suffix, format in (texts | _PACKED_FORMATS).items() if name.endswith(suffix)), None)
 
 
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
     path = path_of(text)
-    check_store(path, LIST.name)
-    with naming_path(LIST.of(path), "read"):
+    source = f"source {unsigned(text)}"
+    check_store(path, "source")
+    with naming_path(source, "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         names = _names_in(path)
     if names is None:
         if (format := format_of_list(text)) is None:
             raise InvalidSourceError(
-                f"source {unsigned(text)!r} ends in none of {_suffixes()}: save or unpack the list as one of these."
+                f"source {unsigned(text)!r} ends in none of {_SUFFIXES}: save or unpack the list as one of these."
             )
-        return [SourceFile(text, format, LIST, options)]
+        return [SourceFile(text, format, options)]
     if len(names) > _MAX_FILES:
         raise InvalidSourceError(
-            f"{LIST.of(path)}: there are more than {_MAX_FILES:,} files. Name the folder of the list, or a pattern."
+            f"{source}: there are more than {_MAX_FILES:,} files. Name the folder of the list, or a pattern."
         )
+    conn_id = conn_id_of(path)
+    start = "/" if is_local(path) else f"{path.protocol}://{f'{conn_id}@' if conn_id else ''}"
     files = [
-        SourceFile(_full(path, name), format, LIST, options, is_part=True)
+        SourceFile(f"{start}{name.lstrip('/')}", format, options, is_part=True)
         for name in names
         if (format := _format_of_part(name))
     ]
     if not files:
         others = ", ".join(repr(name.rpartition("/")[2]) for name in names[:_MAX_NAMES]) or "nothing"
         raise InvalidSourceError(
-            f"{LIST.of(path)}: there is no list, but {others}. A list ends in {_suffixes()}, in a folder and by a "
-            "pattern."
+            f"{source}: there is no list, but {others}. A list ends in {_SUFFIXES}, in a folder and by a pattern."
         )
     return files
 
@@ -233,12 +204,9 @@ def _names_in(path: ObjectStoragePath) -> list[str] | None:
     elif kind or not sign:
         return None
     else:
-        folder = name[: sign.start()].rpartition("/")[0]
-        names = chain.from_iterable(
-            _below(path.fs, each) if path.fs.isdir(each) else [each]
-            for each in path.fs.glob(name)
-            if not any(part.startswith(_HIDDEN) for part in each.strip("/").removeprefix(folder.strip("/")).split("/"))
-        )
+        folder = name[: sign.start()].rpartition("/")[0].strip("/")
+        found = [each for each in path.fs.glob(name) if not _is_hidden(each.strip("/").removeprefix(folder))]
+        names = chain.from_iterable(_below(path.fs, each) if path.fs.isdir(each) else [each] for each in found)
     return sorted(islice(names, _MAX_FILES + 1))
 
 
@@ -249,7 +217,7 @@ def _below(store: Any, folder: str) -> Iterator[str]:
     for info in listed:
         path = info["name"].rstrip("/")
         name = path.rpartition("/")[2]
-        if name.startswith(_HIDDEN) or name == _ROOTS_OWN or path.strip("/") == folder.strip("/"):
+        if _is_hidden(name) or name == _ROOTS_OWN or path.strip("/") == folder.strip("/"):
             continue
         if info["type"] == "directory":
             yield from _below(store, path)
@@ -257,21 +225,12 @@ def _below(store: Any, folder: str) -> Iterator[str]:
             yield path
 
 
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.split("/"))
+
+
 def _format_of_part(name: str) -> str | None:
     """Return the format of a file; one of a part of a folder such as list.csv, which Spark writes, is the folder's."""
     folder, _, base = name.rpartition("/")
     is_bare = base.startswith(_PART) and "." not in base
     return format_of_list(folder if is_bare else base)
-
-
-def _full(path: ObjectStoragePath, name: str) -> str:
-    """Return the path of a file that the client of a store has named, with scheme and connection."""
-    if is_local(path):
-        return f"/{name.lstrip('/')}"
-    conn_id = conn_id_of(path)
-    return f"{path.protocol}://{f'{conn_id}@' if conn_id else ''}{name.lstrip('/')}"
-
-
-def _suffixes() -> str:
-    texts = [suffix for suffix, format in _FORMATS.items() if format not in _PACKED]
-    return f"{', '.join(texts)} (each also with {GZIP}), .parquet and .xlsx"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Readings, Watch
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
-_RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.spike_series",)
-_CAPTURE_MODULES = (
-    "airflow_provider_mediaops.cluster.capture.files",
-    "airflow_provider_mediaops.cluster.capture.on_spike",
-    "airflow_provider_mediaops.cluster.capture.plan",
-    "airflow_provider_mediaops.triggers.shared_readings",
-)
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.cluster.capture", "airflow_provider_mediaops.triggers.spike_series")
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
 
@@ -90,7 +84,7 @@ class CaptureHotThreadsTrigger(TaskTrigger):
         self.taken_for = taken_for
 
     async def _result(self) -> dict[str, Any]:
-        await import_in_thread(*_CAPTURE_MODULES)
+        await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
@@ -205,17 +199,15 @@ class HighCpuTrigger(BaseEventTrigger):
             # To return or to raise would make Airflow start it again every two seconds.
             self.log.error("This watch cannot begin until its arguments are corrected: %s", error)  # noqa: TRY400
             await asyncio.get_running_loop().create_future()
-        async with aclosing(self._spikes(hysteresis, poll_interval)) as spikes:
-            async for spike in spikes:
-                yield TriggerEvent(self._payload(spike, hysteresis.watch))
-
-    def _spikes(self, hysteresis: Hysteresis, poll_interval: float) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import spikes, state_key
 
         key = state_key({name: getattr(self, name) for name in _WATCHED})
         # Airflow has no such attribute below 3.3 (AIP-103).
         store = getattr(self, "asset_state_store", None)
-        return spikes(self.cluster_conn_id, hysteresis, poll_interval, store=store, key=key, log=self.log.log)
+        found = spikes(self.cluster_conn_id, hysteresis, poll_interval, store=store, key=key, log=self.log.log)
+        async with aclosing(found):
+            async for spike in found:
+                yield TriggerEvent(self._payload(spike, hysteresis.watch))
 
     def _payload(self, spike: Spike, watch: CpuWatch) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.cpu_watch import described

@@ -17,14 +17,12 @@ import contextvars
 import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import no_node_error, node_stats
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
-from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import NoTurnError, awaiting
 from airflow_provider_mediaops.waiting import LATE_SECONDS
@@ -82,7 +80,7 @@ class SharedCluster:
         The first one may be due to another trigger, within the interval in seconds.
         """
         entries = node_list(nodes)
-        self.hook.read_connection_first()
+        self.hook.read_at = float("-inf")
         # Only the cluster can resolve a list that is not plain.
         poll = self._polls.setdefault(None if is_plain(entries) else entries, Poll(self.hook))
         return SharedReadings(poll, entries, interval)
@@ -98,28 +96,6 @@ class SharedCluster:
             self.hook.close()
 
 
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """A trigger that waits for a reading: for that which is due, or for another one from some time on."""
-
-    nodes: Nodes
-    due: float
-    welcome_from: float
-    answer: asyncio.Future[NodeStats]
-
-    def grant(self, outcome: NodeStats | Exception) -> None:
-        """Set the answer, unless the waiter has left."""
-        if self.answer.done():
-            return
-        if isinstance(outcome, Exception):
-            # Each raises an error of its own: one that many raise would collect the traces of all.
-            error = copy.copy(outcome)
-            error.__cause__ = outcome.__cause__
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(outcome)
-
-
 class Poll:
     """Makes one reading for all of its waiters; its task lives as long as there are any."""
 
@@ -128,12 +104,12 @@ class Poll:
         #: When the last reading of each list of nodes began, failed or not, as the event loop counts.
         self.began: dict[Nodes, float] = {}
         self._hook = hook
-        self._waiters: list[Waiter] = []
+        self._waiters: list[SharedReadings] = []
         # Done when a waiter has come.
         self._newcomer: asyncio.Future[None] | None = None
 
-    def add(self, waiter: Waiter) -> None:
-        """Add a waiter."""
+    def add(self, waiter: SharedReadings) -> None:
+        """Add one that waits for an answer."""
         self._waiters.append(waiter)
         if self._newcomer and not self._newcomer.done():
             self._newcomer.set_result(None)
@@ -174,11 +150,8 @@ class Poll:
         try:
             reading = self._hook.reading(lambda ask: ask(node_stats(asked)), asyncio.get_running_loop().time)
             outcome = await self._hook.arun(reading)
-        except MediaOpsError as error:
-            outcome = error
         except Exception as error:  # noqa: BLE001 every error is the waiters'
-            outcome = RuntimeError(f"The CPU of the nodes could not be read: {type(error).__name__}.")
-            outcome.__cause__ = error
+            outcome = error
         await self._distribute(asked, outcome)
 
     async def _distribute(self, asked: Nodes, outcome: NodeStats | Exception) -> None:
@@ -190,7 +163,8 @@ class Poll:
         for number, waiter in enumerate(answered, 1):
             if waiter.nodes not in parts:
                 parts[waiter.nodes] = outcome if isinstance(outcome, Exception) else _part(outcome, waiter.nodes)
-            waiter.grant(parts[waiter.nodes])
+            if not waiter.answer.done():
+                waiter.answer.set_result(parts[waiter.nodes])
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
 
@@ -201,11 +175,15 @@ def _part(stats: NodeStats, nodes: Nodes) -> NodeStats | Exception:
 
 
 class SharedReadings:
-    """The readings that one waiter gets of a shared cluster."""
+    """The readings that one trigger gets of a shared cluster."""
 
     def __init__(self, poll: Poll, nodes: Nodes, interval: float) -> None:
+        self.nodes = nodes
+        #: When its next reading is due, and from when on another one serves, as the event loop counts.
+        self.due = self.welcome_from = 0.0
+        #: The reading that it waits for, or the error that ended it.
+        self.answer: asyncio.Future[NodeStats | Exception]
         self._poll = poll
-        self._nodes = nodes
         self._interval = interval
         self._has_come = False
 
@@ -220,22 +198,26 @@ class SharedReadings:
         Only the first one never comes before the pause, in seconds, is over.
         """
         loop = asyncio.get_running_loop()
-        due = loop.time() + pause
-        welcome_from = due - self._interval / 2
+        self.due = loop.time() + pause
+        self.welcome_from = self.due - self._interval / 2
         if not self._has_come:
             await asyncio.sleep(pause)
-            # A waiter joins at its own time, and then shares the reading of the others.
-            welcome_from = due
-            last = max(self._poll.began.get(nodes, float("-inf")) for nodes in (self._nodes, None))
-            due = max(due, min(last + self._interval, deadline))
+            # A trigger joins at its own time, and then shares the reading of the others.
+            self.welcome_from = self.due
+            last = max(self._poll.began.get(nodes, float("-inf")) for nodes in (self.nodes, None))
+            self.due = max(self.due, min(last + self._interval, deadline))
             self._has_come = True
-        waiter = Waiter(self._nodes, due, welcome_from, loop.create_future())
-        self._poll.add(waiter)
+        self.answer = loop.create_future()
+        self._poll.add(self)
+        longest = None if deadline == float("inf") else deadline + LATE_SECONDS - loop.time()
         try:
-            longest = None if deadline == float("inf") else deadline + LATE_SECONDS - loop.time()
-            await asyncio.wait([waiter.answer], timeout=longest)
-            if waiter.answer.done():
-                return waiter.answer.result()
+            await asyncio.wait([self.answer], timeout=longest)
         finally:
-            waiter.answer.cancel()
-        raise NoTurnError("The reading would come too long after the time limit.")
+            self.answer.cancel()
+        if self.answer.cancelled():
+            raise NoTurnError("The reading would come too long after the time limit.")
+        outcome = self.answer.result()
+        if isinstance(outcome, Exception):
+            # Each raises an error of its own: one that many raise would collect the traces of all.
+            raise copy.copy(outcome)
+        return outcome

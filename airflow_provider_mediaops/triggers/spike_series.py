@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu_watch import MOST_NODES
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu_watch import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
+    from airflow_provider_mediaops.waiting import Verdict
 
 # An event that was yielded is in Airflow's database after this time, unless the machine is very busy.
 _SECONDS_TO_ARRIVE = 5.0
@@ -29,47 +30,31 @@ _KEY_BYTES = 8
 
 class HotNodes:
     """
-    The readings of a watch, which keep the hot nodes as one value in the asset's state store.
+    The hot nodes of a watch, kept as one value in the asset's state store.
 
     Without a store that works, nothing is kept, and nothing fails.
     """
 
-    def __init__(
-        self, hysteresis: Hysteresis, readings: SharedReadings, *, store: Any, key: str, log: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, hysteresis: Hysteresis, store: Any, key: str, log: Callable[[int, str], None]) -> None:
         #: When the last event will have reached the database, as the event loop counts.
         self.arrives_at = 0.0
         self._hysteresis = hysteresis
-        self._readings = readings
         self._store = store
         self._key = key
         self._log = log
         self._kept: tuple[str, ...] = ()
-        self._store_works = True
-
-    def next(self, pause: float, deadline: float) -> CallFlow[NodeStats]:
-        """Wait, then read, as a source of readings for :func:`airflow_provider_mediaops.waiting.wait`."""
-        try:
-            reading = yield from self._readings.next(pause, deadline)
-        except MediaOpsError:
-            yield from awaiting(self._keep)
-            raise
-        yield from awaiting(self._keep)
-        return reading
+        self._has_failed = False
 
     async def recall(self) -> None:
         """Take up what was kept before a restart."""
-        if self._store is None:
-            return
-        try:
-            stored = await self._store.aget(self._key)
+        with self._forgiving():
+            stored = await self._store.aget(self._key) if self._store else None
             if stored is not None:
                 self._hysteresis.restore(stored)
-        except Exception as error:  # noqa: BLE001 a deployment may bring a store of its own
-            self._warn_once(error)
         self._kept = self._hysteresis.hot
 
-    async def _keep(self) -> None:
+    async def keep(self) -> None:
+        """Keep the hot nodes, and log those that have cooled down."""
         hot = self._hysteresis.hot
         # Not at once: if the triggerer is killed before the event is in the database, a restart has to repeat it.
         if hot == self._kept or asyncio.get_running_loop().time() < self.arrives_at:
@@ -77,19 +62,21 @@ class HotNodes:
         if cooled := [whose for whose in self._kept if whose not in hot]:
             self._log(logging.INFO, f"Cooled down: {listed(cooled, 20)}.")
         self._kept = hot
-        if self._store is None:
-            return
-        try:
-            await self._store.aset(self._key, list(hot[-MOST_NODES:]))
-        except Exception as error:  # noqa: BLE001 as above
-            self._warn_once(error)
+        with self._forgiving():
+            if self._store:
+                await self._store.aset(self._key, list(hot[-MOST_NODES:]))
 
-    def _warn_once(self, error: Exception) -> None:
-        # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
-        if self._store_works:
-            lost = "The asset's state store failed, so that a restart of the triggerer may report a spike again"
-            self._log(logging.WARNING, f"{lost}: {type(error).__name__}: {error}")
-        self._store_works = False
+    @contextmanager
+    def _forgiving(self) -> Iterator[None]:
+        """Log the first failure of the store; a deployment may bring one of its own."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 whatever it raises
+            # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
+            if not self._has_failed:
+                lost = "The asset's state store failed, so that a restart of the triggerer may report a spike again"
+                self._log(logging.WARNING, f"{lost}: {type(error).__name__}: {error}")
+            self._has_failed = True
 
 
 async def spikes(
@@ -102,19 +89,31 @@ async def spikes(
         if level > logging.INFO or not hysteresis.hot:
             log(level, sentence)
 
+    def judge(stats: NodeStats | None) -> Verdict:
+        return hysteresis.judge(stats, loop.time())
+
     loop = asyncio.get_running_loop()
-    judge = hysteresis.judge(loop.time)
     pace, progress = Pace(poll_interval, silent_fail=True), Progress(log_wait)
     pause, term = 0.0, Term(loop.time, loop.time())
     async with shared_cluster(conn_id) as cluster:
         shared = cluster.readings(hysteresis.watch.nodes, poll_interval)
-        readings = HotNodes(hysteresis, shared, store=store, key=key, log=log)
-        await readings.recall()
+        hot = HotNodes(hysteresis, store, key, log)
+
+        def next_reading(pause: float, deadline: float) -> CallFlow[NodeStats]:
+            try:
+                reading = yield from shared.next(pause, deadline)
+            except MediaOpsError:
+                yield from awaiting(hot.keep)
+                raise
+            yield from awaiting(hot.keep)
+            return reading
+
+        await hot.recall()
         while True:
-            outcome = await cluster.hook.arun(wait(readings.next, judge, pace, progress, term, first_pause=pause))
+            outcome = await cluster.hook.arun(wait(next_reading, judge, pace, progress, term, first_pause=pause))
             # Without a deadline and without a single poke, a wait ends in no other way.
             assert isinstance(outcome, Done)  # noqa: S101
-            readings.arrives_at = loop.time() + _SECONDS_TO_ARRIVE
+            hot.arrives_at = loop.time() + _SECONDS_TO_ARRIVE
             yield outcome.value
             pause = min(poll_interval, hysteresis.pause(loop.time())) if hysteresis.running else poll_interval
 

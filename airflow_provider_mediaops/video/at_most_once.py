@@ -97,7 +97,8 @@ class AlreadyPosted:
     changed: bool
 
     def __str__(self) -> str:
-        return f"{self.author} has posted bulletin {self.activity.get('id')}; nothing is posted."
+        other = ", with another text, video, playlist or connection" if self.changed else ""
+        return f"{self.author} has posted bulletin {self.activity.get('id')}{other}; nothing is posted."
 
 
 def fingerprint_of(bulletin: Bulletin, conn_id: str) -> str:

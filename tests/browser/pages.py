@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.capture.json_head import read_head
+from airflow_provider_mediaops.cluster.capture.json_file import read_head
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.models import NodeCpu
@@ -21,7 +21,7 @@ from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.capture.model import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 TASKS_RECORDED = RECORDED.parent / "running_tasks"
@@ -31,7 +31,7 @@ NODES = [
 ]
 
 
-def recorded(name: str, **facts: Any) -> PackedCapture:
+def recorded(name: str, **facts: Any) -> Capture:
     return capture((RECORDED / f"{name}.txt").read_text(encoding="utf-8"), cpu=NODES, **facts)
 
 
@@ -53,7 +53,7 @@ def recorded_with_tasks() -> str:
     text, document = (
         (TASKS_RECORDED / f"opensearch-2.19.{name}").read_text(encoding="utf-8") for name in ("txt", "json")
     )
-    tasks = RunningTasks.from_dict(read_head(document).values["running_tasks"])
+    tasks = RunningTasks.from_dict(read_head(document)["running_tasks"])
     return page([capture(text, running_tasks=tasks)], title="Hot threads of search-prod")
 
 

@@ -181,7 +181,7 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
 def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     """Let the hooks of attempts ask the services of the model, and wait in the made-up time."""
     patch.setattr(ServiceHook, "service", property(lambda _: _service()))
-    patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
+    patch.setattr(ServiceHook, "_session", property(lambda _: SimpleNamespace(send=current_attempt().send)))
     patch.setattr(ServiceHook, "sleep", lambda _, wait: current_attempt().clock.sleep(wait))
     patch.setattr(ServiceHook, "aservice", _aservice)
     patch.setattr(RequestThreads, "send", lambda _threads, _transport, _user, request: _asend(request))

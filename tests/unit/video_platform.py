@@ -46,5 +46,5 @@ def error(status: int, reason: str, message: str = "No.") -> dict[str, Any]:
 
 def connection(host: str, **fields: Any) -> str:
     """Give a connection as an environment variable holds it; what is given besides goes into extra."""
-    own = {"password": fields.pop("password", KEY)}
+    own = {"password": fields.pop("password", KEY), "login": fields.pop("login", "")}
     return json.dumps({"conn_type": "mediaops_video", "host": host, **own, "extra": {"max_attempts": 1, **fields}})

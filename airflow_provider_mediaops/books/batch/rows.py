@@ -26,6 +26,7 @@ class IsbnRow(NamedTuple):
     note: str | None = None  # what the user should know about how it was read
     number: int = 0  # of the input row, from 1
     columns: Mapping[str, Any] | None = None  # the other columns of its source that are kept; None if none are
+    place: int | str = 0  # its line, or its number in a file without lines; after the file's name in a list of several
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:
@@ -41,35 +42,36 @@ class IsbnRow(NamedTuple):
 def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
+        place = f"{row.file}:{row.line or number}" if row.file else row.line or number
         if row.error:
-            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns)
-        elif row.columns is None:
-            yield from _rows_of(row.text, number, several, repair_zeros=repair_zeros)
+            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns, place)
         else:
-            for each in _rows_of(row.text, number, several, repair_zeros=repair_zeros):
-                yield each._replace(columns=row.columns)
+            yield from _rows_of(row.text, several, (number, row.columns, place), repair_zeros=repair_zeros)
 
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a list in memory, as :func:`rows_of_source` does."""
     for number, value in enumerate(values, 1):
-        yield from _rows_of(text_of(value), number, several, repair_zeros=repair_zeros)
+        yield from _rows_of(text_of(value), several, (number, None, number), repair_zeros=repair_zeros)
 
 
-def _rows_of(text: str, number: int, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
+def _rows_of(
+    text: str, several: Several, source: tuple[int, Mapping[str, Any] | None, int | str], *, repair_zeros: bool
+) -> list[IsbnRow]:
+    """Read a cell; ``source`` is its number, the other columns, and the place."""
     if is_missing(text):
-        return [IsbnRow(text, None, number=number)]
+        return [IsbnRow(text, None, None, None, None, *source)]
     try:
         isbn13s, zeros = isbns_in(text, repair_zeros=repair_zeros)
     except InvalidIsbnError as invalid:
-        return [IsbnRow(text, None, str(invalid), invalid.reason, None, number)]
+        return [IsbnRow(text, None, str(invalid), invalid.reason, None, *source)]
     if len(isbn13s) == 1:
         note = f"Read with {counted(zeros, 'leading zero')} that it had lost." if zeros else None
-        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
+        return [IsbnRow(text, isbn13s[0], None, None, note, *source)]
     if several == "first":
         note = f"The first of {len(isbn13s)} books in the cell; the others: {', '.join(isbn13s[1:])}."
-        return [IsbnRow(text, isbn13s[0], note=note, number=number)]
+        return [IsbnRow(text, isbn13s[0], None, None, note, *source)]
     return [
-        IsbnRow(text, isbn13, note=f"Book {place} of {len(isbn13s)} in the cell.", number=number)
+        IsbnRow(text, isbn13, None, None, f"Book {place} of {len(isbn13s)} in the cell.", *source)
         for place, isbn13 in enumerate(isbn13s, 1)
     ]

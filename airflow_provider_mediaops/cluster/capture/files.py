@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
 
@@ -39,9 +40,7 @@ class CaptureFiles:
         self._taken_for = taken_for
         self._log = log
         self._paths(1)
-        self._title = "Hot threads"
-        self._kept = 0
-        self._for_page: list[PackedCapture] = []
+        self._for_page: list[Capture] = []
 
     @property
     def shows_statistics(self) -> bool:
@@ -61,11 +60,14 @@ class CaptureFiles:
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
             write_whole(path_of(path), capture.content(name))
-        if "html" in paths:
-            self._add_to_page(capture, own.get("txt"))
         self._log_capture(capture, own)
         taken = capture.taken and capture.taken.isoformat(timespec="milliseconds")
-        return {"paths": paths, "taken": taken, **capture.summary()}
+        kept = {"paths": paths, "taken": taken, **summary_of(capture)}
+        if "html" in paths:
+            capture.path = own.get("txt")
+            capture.pack()
+            self._for_page.append(capture)
+        return kept
 
     def finish(self) -> None:
         """Write the page of all captures, if HTML was asked for."""
@@ -73,28 +75,20 @@ class CaptureFiles:
             return
         from airflow_provider_mediaops.cluster.page.document import page
 
-        html = page(self._for_page, title=self._title, taken_for=self._taken_for)
+        stats = self._for_page[0].stats
+        title = f"Hot threads of {stats.cluster_name}" if stats and stats.cluster_name else "Hot threads"
+        html = page(self._for_page, title=title, taken_for=self._taken_for)
         path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
+        self._log.info("Wrote the page of %d capture(s): %s", len(self._for_page), lasting(path))
         self._for_page.clear()
-        self._log.info("Wrote the page of %d capture(s): %s", self._kept, lasting(path))
 
     def _paths(self, number: int) -> dict[str, str]:
         return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
 
-    def _add_to_page(self, capture: Capture, path: str | None) -> None:
-        from airflow_provider_mediaops.cluster.capture.model import PackedCapture
-
-        if not self._for_page and capture.stats and capture.stats.cluster_name:
-            self._title = f"Hot threads of {capture.stats.cluster_name}"
-        self._for_page.append(PackedCapture.of(capture, path))
-
     def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
-        from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
-
         for warning in capture.warnings():
             self._log.warning("%s", warning)
-        self._kept += 1
         where = _joined(paths) if paths else "for the page"
         nodes = len(capture.report.nodes)
         self._log.info("Captured the hot threads of %d node(s): %s; %s", nodes, where, hottest_sentence(capture))

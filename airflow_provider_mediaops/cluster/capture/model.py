@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cached_property, partial
-from io import BytesIO
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
-from airflow_provider_mediaops.cluster.folded import folded, measures, tally_of
+from airflow_provider_mediaops.cluster.capture.json_file import json_of
+from airflow_provider_mediaops.cluster.comparison import compare
+from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, is_plain, node_list
 from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
@@ -28,17 +28,16 @@ from airflow_provider_mediaops.http.exchange import Blocking
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.plan import Reason
-    from airflow_provider_mediaops.cluster.folded import Tally
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport, Unparsed
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
-    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.cluster.comparison import HotKind
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
-    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
     from airflow_provider_mediaops.cluster.statistics import NodeStatistics
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
-# Merges of each shard are a kind of their own.
-_MOST_KINDS = 100
+# How a text that may hold surrogates becomes bytes.
+_PACKED = ("utf-8", "surrogatepass")
 _MISSING = "A node that does not exist, failed, or did not answer within timeout has no section in it."
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
@@ -47,7 +46,8 @@ _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 class Capture:
     """A hot-threads report with its circumstances."""
 
-    text: str  # with a surrogate for each byte that is not UTF-8
+    # The text, with a surrogate for each byte that is not UTF-8, or what is left of it when it is packed.
+    kept: str | bytes
     selectors: tuple[str, ...] | None = None  # the nodes that were asked for; None for all
     stats: NodeStats | None = None  # right before the report; None if the cluster did not return them
     remarks: tuple[str, ...] = ()  # sentences about how it was taken
@@ -58,6 +58,19 @@ class Capture:
     task_warnings: tuple[str, ...] = ()  # sentences about that for the log
     # The heap, collectors, thread pools and throttling of the nodes; None if they are not known.
     statistics: tuple[NodeStatistics, ...] | None = None
+    path: str | None = None  # of the file that holds the whole text, for the page
+
+    @property
+    def text(self) -> str:
+        """The text; that of a packed capture is decompressed at each access."""
+        return self.kept if isinstance(self.kept, str) else zlib.decompress(self.kept).decode(*_PACKED)
+
+    def pack(self) -> None:
+        """Let go of the report, and compress the text: a series that waits for its page hardly adds up in memory."""
+        if isinstance(self.kept, str):
+            self.kept = zlib.compress(self.kept.encode(*_PACKED), level=1)
+        for name in ("report", "kinds"):
+            vars(self).pop(name, None)
 
     @cached_property
     def report(self) -> HotThreadsReport:
@@ -67,18 +80,9 @@ class Capture:
         return parse(self.text)
 
     @cached_property
-    def kinds(self) -> tuple[HotKind, ...]:
+    def kinds(self) -> list[HotKind]:
         """The kinds of work of the hot threads, the hottest first."""
-        from airflow_provider_mediaops.cluster.kinds_of_work.labels import hot_kinds
-
-        return hot_kinds(self.report, measures([self.report])[0])
-
-    def add_tasks(self, sampling: TaskSampling) -> None:
-        """Add what the nodes ran meanwhile; the report is parsed for it."""
-        from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
-
-        self.running_tasks = assessed(sampling, self.report)
-        self.task_warnings = tuple(sampling.warnings)
+        return compare([self.report]).kinds
 
     @property
     def missing(self) -> list[str]:
@@ -100,28 +104,12 @@ class Capture:
         return bool(wanted) and not any(name in header for header in headers for name in wanted)
 
     def content(self, format: str) -> bytes:
-        """
-        Return the content of one of the capture's files: ``txt``, ``json``, ``folded`` or ``kinds``.
-
-        ``txt`` is the report as it came, byte for byte; ``json`` the circumstances of the capture, the running tasks if
-        they were asked for, the statistics of the nodes if they are known, the kinds of work, and the report, in ASCII;
-        ``folded`` a line a stack, and ``kinds`` the same with the kind of work at the beginning.
-        """
+        """Return the content of a file: ``txt``, as it came, ``json``, in ASCII, ``folded``, or ``kinds``."""
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
-            return _json_of(self)
+            return json_of(self)
         return folded([self.report], kinds_first=format == "kinds").encode()
-
-    def summary(self) -> dict[str, Any]:
-        """
-        Return the capture in a few plain values, at most 16 kB as JSON.
-
-        They are those of :class:`~airflow_provider_mediaops.results.SingleCapture` but ``paths`` and ``taken``.
-        """
-        from airflow_provider_mediaops.cluster.capture.summary import summary_of
-
-        return summary_of(self)
 
     def warnings(self) -> list[str]:
         """Return sentences about everything unusual in this capture."""
@@ -129,14 +117,13 @@ class Capture:
         if not self.report.understood:
             warnings.append("Nothing of the text was understood as a report of hot threads. It is kept as it came.")
         if unparsed := self.report.unparsed:
-            first = unparsed[0]
             warnings.append(
                 f"Parts of the report were not understood ({len(unparsed)}) and are kept as they came; the first: line "
-                f"{first.line}, {first.reason}."
+                f"{unparsed[0].line}, {unparsed[0].reason}."
             )
         return warnings
 
-    @property
+    @cached_property
     def all_remarks(self) -> tuple[str, ...]:
         """The remarks, and the nodes that are missing in the statistics and in the report."""
         gap = f"{self.stats.gap}." if self.stats and self.stats.gap else ""
@@ -144,46 +131,11 @@ class Capture:
         return (*self.remarks, *filter(None, (gap, missing)))
 
 
-@dataclass(frozen=True, slots=True)
-class PackedCapture:
-    """A capture that waits for its page, so compressed that a series hardly adds up in memory; None is unknown."""
-
-    packed: bytes  # the text, compressed
-    tally: Tally  # the threads of the report, counted by their kinds
-    taken: datetime | None = None
-    cpu: Sequence[NodeCpu] | None = None  # of the nodes at that moment
-    remarks: tuple[str, ...] = ()
-    path: str | None = None  # of the file that holds the whole text
-    cause: str = ""  # why it was taken; empty if it is unknown
-    running_tasks: RunningTasks | None = None
-    statistics: Sequence[NodeStatistics] | None = None
-
-    @classmethod
-    def of(cls, capture: Capture, path: str | None = None) -> PackedCapture:
-        """Pack a capture."""
-        return cls(
-            packed=zlib.compress(capture.text.encode("utf-8", "surrogatepass"), level=1),
-            tally=tally_of(capture.report),
-            taken=capture.taken,
-            cpu=capture.stats.nodes if capture.stats else None,
-            remarks=capture.all_remarks,
-            path=path,
-            cause=capture.cause,
-            running_tasks=capture.running_tasks,
-            statistics=capture.statistics,
-        )
-
-    @property
-    def text(self) -> str:
-        """The text, decompressed at each access."""
-        return zlib.decompress(self.packed).decode("utf-8", "surrogatepass")
-
-    @property
-    def report(self) -> HotThreadsReport:
-        """The report, parsed at each access."""
-        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-
-        return parse(self.text)
+def reports_of(captures: Iterable[Capture]) -> Iterator[HotThreadsReport]:
+    """Yield the report of each capture, which is packed before the next one is read."""
+    for capture in captures:
+        yield capture.report
+        capture.pack()
 
 
 def _now() -> datetime:
@@ -212,6 +164,8 @@ def take_capture(
             raise
         except MediaOpsError as error:
             remarks = (f"The capture is without the nodes' CPU: {error.message}",)
+    from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
+
     call, taken, tasks = hot_threads(query), now(), None
     try:
         if sampler is None:
@@ -229,7 +183,8 @@ def take_capture(
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, stats, about)
     if tasks is not None:
-        yield Blocking(partial(capture.add_tasks, tasks))
+        capture.task_warnings = tuple(tasks.warnings)
+        capture.running_tasks = yield Blocking(lambda: assessed(tasks, capture.report))
     return capture
 
 
@@ -240,40 +195,6 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
         "timeout if they are that busy.",
         **about,
     )
-
-
-def _json_of(capture: Capture) -> bytes:
-    taken = capture.taken or capture.report.taken
-    parts = {
-        # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
-        "capture": {
-            "taken": taken and taken.isoformat(timespec="milliseconds"),
-            "reason": capture.reason,
-            "cause": capture.cause,
-            "nodes_asked": capture.selectors and list(capture.selectors),
-        },
-        "running_tasks": capture.running_tasks and capture.running_tasks.to_dict(),
-        "statistics": capture.statistics,
-        "kinds": [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]],
-        "nodes": capture.report.nodes,
-        "unparsed": capture.report.unparsed,
-    }
-    known = {name: part for name, part in parts.items() if part is not None}
-    written = BytesIO()
-    # Piece by piece, and node by node: all at once take several times the memory of the text.
-    for piece in json.JSONEncoder(indent=1, allow_nan=False, default=_plain).iterencode(known):
-        written.write(piece.encode("ascii"))
-    return written.getvalue()
-
-
-def _plain(part: HotNode | Unparsed) -> dict[str, Any]:
-    """Return a part of a report in plain values, with the kinds of work of each thread."""
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
-
-    values = part.to_dict()
-    for thread, shown in zip(getattr(part, "threads", ()), values.get("threads", ()), strict=True):
-        shown["kinds"] = [work.to_dict() for work in works_of(thread)]
-    return values
 
 
 def _names_in(selectors: Sequence[str] | None) -> list[str]:

@@ -17,7 +17,6 @@ from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import take_capture
 from airflow_provider_mediaops.cluster.capture.plan import why
 from airflow_provider_mediaops.cluster.capture.summary import bounded
-from airflow_provider_mediaops.cluster.cpu_watch import Streaks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.cluster.text import listed
@@ -68,12 +67,12 @@ def capture_when_hot(
     series = _Series(ask, plan, files, log, clock, sampler, cause)
     yield Blocking(files.check)
     if readings is None or plan.watch is None:
-        return (yield from series.all_of(plan.query))
-    streaks = Streaks(plan.watch)
+        return (yield from series.take_from(1, plan.query))
+    judge = plan.watch.judge(clock.monotonic)
     pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
     term = Term(clock.monotonic, clock.monotonic(), deadline)
     while True:
-        done = yield from wait(readings, streaks.judge(clock.monotonic), pace, progress, term, first_pause=pause)
+        done = yield from wait(readings, judge, pace, progress, term, first_pause=pause)
         if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
         spike: Spike = done.value
@@ -91,7 +90,7 @@ def capture_when_hot(
             if not term.left:
                 return (yield from _at_the_limit(series))
         else:
-            return (yield from series.go_on(query))
+            return (yield from series.take_from(2, query))
 
 
 def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:
@@ -99,7 +98,7 @@ def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:
     if series.plan.on_timeout != "capture":
         return series.outcome()
     series.log(logging.WARNING, "The time limit has come without a spike: capturing anyway.")
-    return (yield from series.all_of(series.plan.query))
+    return (yield from series.take_from(1, series.plan.query))
 
 
 def _may_pass(error: MediaOpsError) -> bool:
@@ -136,25 +135,14 @@ class _Series:
     failed: int = 0
     _began: float = 0.0
 
-    def all_of(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
-        """Take all captures; the first one is not to fail."""
-        yield from self.take(query, 1)
-        return (yield from self.go_on(query))
-
     def take(self, query: HotThreadsQuery, number: int, stats: NodeStats | None = None) -> CallFlow[None]:
         """Take a capture, after a reading if there is one, and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
         reason, cause = why(self.plan.watch, timed_out=self.timed_out)
+        reasons, now = (reason, self.cause or cause), self.clock.now
         try:
-            capture = yield from take_capture(
-                self.ask,
-                query,
-                stats,
-                now=self.clock.now,
-                why=(reason, self.cause or cause),
-                sampler=self.sampler,
-            )
+            capture = yield from take_capture(self.ask, query, stats, now=now, why=reasons, sampler=self.sampler)
             if stats:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
             if self.files.shows_statistics and self._is_time_for_statistics(number):
@@ -174,19 +162,24 @@ class _Series:
         # From beginning to beginning: a report may take longer than the pause.
         return self._began + (number - 1) * self.plan.every
 
-    def go_on(self, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
-        """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""
-        for number in range(2, self.plan.captures + 1):
-            pause = max(self._due(number) - self.clock.monotonic(), 0.0)
-            yield Wait(pause, f"capture {number} of {self.plan.captures}")
+    def take_from(self, number: int, query: HotThreadsQuery) -> CallFlow[dict[str, Any]]:
+        """
+        Take the captures from one on.
+
+        One after the first that fails is left out. Whatever comes, those there are are kept.
+        """
+        for each in range(number, self.plan.captures + 1):
+            which = f"{each} of {self.plan.captures}"
+            if each > 1:
+                yield Wait(max(self._due(each) - self.clock.monotonic(), 0.0), f"capture {which}")
             try:
-                yield from self.take(query, number)
+                yield from self.take(query, each)
             except MediaOpsError as error:
-                if not _may_pass(error):
+                if each == 1 or not _may_pass(error):
                     yield Blocking(self.files.finish)
                     raise
-                self.note(error, number)
-                self.log(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
+                self.note(error, each)
+                self.log(logging.WARNING, f"Capture {which} failed: {error.message}")
         yield Blocking(self.files.finish)
         return self.outcome()
 

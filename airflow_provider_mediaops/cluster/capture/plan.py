@@ -100,28 +100,26 @@ def why(watch: CpuWatch | None, *, timed_out: bool = False) -> tuple[Reason, str
     return ("time_limit", f"at the time limit of the wait; not seen: {spike}") if timed_out else ("spike", spike)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CapturePlan:
     """Which hot threads to capture, when, and how often; ValueError if a value is invalid."""
 
     query: HotThreadsQuery  # after a spike, it is limited to the hot nodes
     watch: CpuWatch | None = None  # the spike to wait for, of the query's nodes; None captures at once
     poll_interval: float = 30.0  # seconds between two readings of the CPU
-    on_timeout: Literal["skip", "fail", "capture"] = "skip"  # only ``capture`` takes anything at the time limit
+    on_timeout: str = "skip"  # or ``fail``; only ``capture`` takes anything at the time limit
     captures: int = 1  # of one spike
     every: float = 10.0  # seconds from one capture to the next
     running_tasks: bool = False  # whether the tasks of the nodes are looked at meanwhile
     show_queries: bool = False  # whether their queries are kept with the literals
 
     def __post_init__(self) -> None:
-        for name in ("poll_interval", "every"):
-            seconds = read_seconds(name, getattr(self, name), minimum=_SHORTEST, maximum=_LONGEST)
-            object.__setattr__(self, name, seconds)
-        captures = read_whole_number("captures", self.captures, minimum=1, maximum=MOST_CAPTURES)
-        object.__setattr__(self, "captures", captures)
-        object.__setattr__(self, "on_timeout", read_choice("on_timeout", self.on_timeout, ON_TIMEOUT))
-        for name in ("running_tasks", "show_queries"):
-            object.__setattr__(self, name, read_flag(name, getattr(self, name)))
+        self.poll_interval = _read_time("poll_interval", self.poll_interval)
+        self.every = _read_time("every", self.every)
+        self.captures = read_whole_number("captures", self.captures, minimum=1, maximum=MOST_CAPTURES)
+        self.on_timeout = read_choice("on_timeout", self.on_timeout, ON_TIMEOUT)
+        self.running_tasks = read_flag("running_tasks", self.running_tasks)
+        self.show_queries = read_flag("show_queries", self.show_queries)
         check_show_queries(running_tasks=self.running_tasks, show_queries=self.show_queries)
 
     @property
@@ -160,18 +158,17 @@ def read_plan(given: Mapping[str, Any], default_timeout: float = 0.0) -> tuple[C
     if given.get("when_cpu_above") is not None:
         threshold = read_percentage("when_cpu_above", given["when_cpu_above"])
         watch = CpuWatch(threshold, wait["sustained_for"], query.nodes, wait["require"])
-        limit = _limit(default_timeout if wait["wait_timeout"] is None else wait["wait_timeout"], watch)
+        limit = _read_time("wait_timeout", default_timeout if wait["wait_timeout"] is None else wait["wait_timeout"])
+        if watch.sustained_for >= limit:
+            raise InvalidArgumentError(
+                f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the "
+                "wait can only time out."
+            )
     elif waits := [name for name, default in _WAIT.items() if wait[name] != default]:
         raise InvalidArgumentError(f"{' and '.join(waits)} are about the wait for a spike: give when_cpu_above, too.")
     own = only(field.name for field in fields(CapturePlan))
     return CapturePlan(query, watch, **own), limit
 
 
-def _limit(wait_timeout: object, watch: CpuWatch) -> float:
-    limit = read_seconds("wait_timeout", wait_timeout, minimum=_SHORTEST, maximum=_LONGEST)
-    if watch.sustained_for >= limit:
-        raise InvalidArgumentError(
-            f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the wait "
-            "can only time out."
-        )
-    return limit
+def _read_time(name: str, value: object) -> float:
+    return read_seconds(name, value, minimum=_SHORTEST, maximum=_LONGEST)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
-from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
+from airflow_provider_mediaops.cluster.comparison import top_method
+from airflow_provider_mediaops.cluster.folded import NO_NAME, NO_STACK, Measure, kind_of, node_label, short_method
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.json_text import fitting, json_size, storable
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.comparison import HotKind
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind
-    from airflow_provider_mediaops.cluster.models import NodeCpu
     from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, TaskGroup
 
 #: The maximum size of a series' summary as JSON: an XCom or an event beside it stays below 48 kB.
@@ -34,27 +33,32 @@ _LONGEST_NAME = 200
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
-    """Return what :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` returns."""
-    busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
-    running = capture.running_tasks
+    """
+    Return a capture in a few plain values, at most 16 kB as JSON.
+
+    They are those of :class:`~airflow_provider_mediaops.results.SingleCapture` but ``paths`` and ``taken``.
+    """
+    stats, running = capture.stats, capture.running_tasks
+    busiest = sorted(stats.nodes, key=lambda node: -(node.percent or 0.0)) if stats else []
     pairs = [(node, group) for node in running.nodes for group in node.groups] if running else []
-    heaviest = nlargest(_HOTTEST, pairs, key=lambda pair: (pair[1].cpu_ms or 0.0, pair[1].running))
-    # By name, all entries, and how one is written.
-    lists: dict[str, tuple[Sequence[Any], Callable[[Any], Any]]] = {
-        "nodes": (capture.report.nodes, lambda node: {"node": _label(node), "threads": len(node.threads)}),
-        "cpu": (busiest, _cpu),
-        "hottest": (_hottest(capture, _HOTTEST), _hot),
-        "kinds": (capture.kinds[:_HOTTEST], _kind),
-        "missing": (capture.missing, name_of),
-        "groups": (heaviest, _group),
+    lists: dict[str, list[Any]] = {
+        "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in capture.report.nodes],
+        "cpu": [{"node": name_of(node.label), "percent": node.percent, "source": node.source} for node in busiest],
+        "hottest": [_hot(*pair) for pair in _hottest(capture, _HOTTEST)],
+        "kinds": [_kind(kind) for kind in capture.kinds[:_HOTTEST]],
+        "missing": [name_of(name) for name in capture.missing],
+        "groups": [
+            _group(*pair)
+            for pair in nlargest(_HOTTEST, pairs, key=lambda pair: (pair[1].cpu_ms or 0.0, pair[1].running))
+        ],
     }
     summary = {
         "bytes": len(capture.content("txt")),
         "unparsed": len(capture.report.unparsed),
-        **{name: [write(entry) for entry in entries[:_LISTED]] for name, (entries, write) in lists.items()},
-        "left_out": {name: len(entries) - _LISTED for name, (entries, _) in lists.items() if len(entries) > _LISTED},
+        **{name: entries[:_LISTED] for name, entries in lists.items()},
+        "left_out": {name: len(entries) - _LISTED for name, entries in lists.items() if len(entries) > _LISTED},
     }
-    if not capture.stats:
+    if not stats:
         summary["cpu"] = None
     if running is None:
         del summary["groups"]
@@ -74,7 +78,7 @@ def _hottest_words(capture: Capture) -> list[str]:
     ((node, thread),) = hottest
     amount = figure(thread.amount or 0.0, Measure(kind_of(thread), "bytes" if thread.kind == "mem" else "percent"))
     method = top_method(thread)
-    doing = "" if method == NO_STACK else f", {'.'.join(method.split('.')[-2:])}"
+    doing = "" if method == NO_STACK else f", {short_method(method)}"
     thread_words = readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
     part = in_what_was_read(capture.report.read_percent)
     return [thread_words, f"work{part}: {', '.join(map(_share_of, capture.kinds[:_KINDS_IN_LOG]))}"]
@@ -137,12 +141,7 @@ def _label(node: HotNode) -> str | None:
     return name_of(node.name or node.node_id or node.header)
 
 
-def _cpu(node: NodeCpu) -> dict[str, Any]:
-    return {"node": name_of(node.label), "percent": node.percent, "source": node.source}
-
-
-def _group(pair: tuple[NodeTasks, TaskGroup]) -> dict[str, Any]:
-    node, group = pair
+def _group(node: NodeTasks, group: TaskGroup) -> dict[str, Any]:
     # Neither the query nor its shape: an XCom is read by others than the files.
     return {
         "node": name_of(node.label),
@@ -165,8 +164,7 @@ def _kind(kind: HotKind) -> dict[str, Any]:
     }
 
 
-def _hot(pair: tuple[HotNode, HotThread]) -> dict[str, Any]:
-    node, thread = pair
+def _hot(node: HotNode, thread: HotThread) -> dict[str, Any]:
     is_memory = thread.kind == "mem"
     shown: dict[str, Any] = {
         "node": _label(node),

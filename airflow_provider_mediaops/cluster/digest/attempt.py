@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
-from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
-from airflow_provider_mediaops.cluster.digest.reading import FoundSums, read_captures
-from airflow_provider_mediaops.cluster.digest.source import find_captures, name_of
+from airflow_provider_mediaops.cluster.digest.source import find_captures, is_digest, name_of, read_captures
+from airflow_provider_mediaops.cluster.digest.sums import Digest
+from airflow_provider_mediaops.cluster.report_files import NoReportError
 from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.progress import ProgressLog
@@ -65,39 +66,51 @@ def make_digest(
 
     ``check_stop`` is called before each capture; it raises if the task is to end.
     """
-    files = _find(plan, warn)
-    if not files:
-        raise _nothing(plan, _NO_CAPTURE)
+    digest, progress = Digest(plan.period), ProgressLog(log)
+    if not (files := _find(plan)):
+        raise _nothing(plan, digest, 0)
     for path in plan.paths.values():
         check_writable(path_of(path))
-    digest, progress = Digest(), ProgressLog(log)
     for read, capture in enumerate(files, 1):
         check_stop()
-        _add(digest, capture, plan.period, warn)
-        progress.count()
-        progress.log_if_due(lambda read=read: f"Read {read:,} of {len(files):,} captures.")  # type: ignore[misc]
+        _add(digest, capture, warn)
+        progress.log_if_due(partial("Read {:,} of {:,} captures.".format, read, len(files)))
     if not digest.captures:
-        raise _nothing(plan, _why_nothing(digest, len(files)))
+        raise _nothing(plan, digest, len(files))
     result = _write(plan, digest)
     log(result["headline"])
     log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
     return result
 
 
-def _find(plan: DigestPlan, warn: Callable[[str], None]) -> list[FoundCapture]:
+def _find(plan: DigestPlan) -> list[FoundCapture]:
     """Return the captures without an earlier digest at the destination; raise if something else is there."""
     found = find_captures(plan.sources)
     stem = name_of(plan.paths["json"]).removesuffix(".json")
-    if any(each.stem == stem and read_captures(each, Period(), warn) != FoundSums() for each in found):
+    if any(each.stem == stem and not is_digest(each) for each in found):
         raise same_path_error(plan.destination)
     return [each for each in found if each.stem != stem]
+
+
+def _add(digest: Digest, capture: FoundCapture, warn: Callable[[str], None]) -> None:
+    try:
+        found = read_captures(capture, digest.period, warn)
+    except NoReportError as error:
+        digest.add_damaged(capture.name, str(error))
+        warn(f"Left out {capture.name}: {error}.")
+        return
+    for sums in found:
+        if sums is None:
+            digest.outside += 1
+        else:
+            digest.add(sums)
 
 
 def _write(plan: DigestPlan, digest: Digest) -> dict[str, Any]:
     from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 
     paths = plan.paths
-    document = document_of(digest, plan.period, plan.sources)
+    document = document_of(digest, plan.sources)
     contents = {
         "folded": folded_of(digest).encode(),
         "html": digest_page(digest, document, paths["html"]).encode(),
@@ -108,25 +121,8 @@ def _write(plan: DigestPlan, digest: Digest) -> dict[str, Any]:
     return result_of(document, paths)
 
 
-def _add(digest: Digest, capture: FoundCapture, period: Period, warn: Callable[[str], None]) -> None:
-    found = read_captures(capture, period, warn)
-    digest.outside += found.outside
-    if found.damage:
-        digest.add_damaged(capture.name, found.damage)
-        warn(f"Left out {capture.name}: {found.damage}.")
-    for sums in found.sums:
-        if period.place_of(sums.time) == "before":
-            digest.add_before(sums)
-        else:
-            digest.add(sums)
-
-
-def _nothing(plan: DigestPlan, why: str) -> PermanentError:
-    named = listed(tuple(map(repr, plan.sources)))
-    return PermanentError(f"There is nothing to digest: source {named} {why}. No file was written.")
-
-
-def _why_nothing(digest: Digest, number: int) -> str:
+def _nothing(plan: DigestPlan, digest: Digest, number: int) -> PermanentError:
+    """Return the error of a digest of no capture, of so many files."""
     reasons = []
     if digest.outside:
         reasons.append(f"{digest.outside:,} are of another time: see since and until")
@@ -134,4 +130,6 @@ def _why_nothing(digest: Digest, number: int) -> str:
         reasons.append(f"{before:,} are of the period before")
     if digest.damaged:
         reasons.append("{:,} are damaged; the first, {}: {}".format(digest.damaged_count, *digest.damaged[0]))
-    return f"holds {number:,} files, but no capture that counts ({'; '.join(reasons)})" if reasons else _NO_CAPTURE
+    why = f"holds {number:,} files, but no capture that counts ({'; '.join(reasons)})" if reasons else _NO_CAPTURE
+    named = listed(tuple(map(repr, plan.sources)))
+    return PermanentError(f"There is nothing to digest: source {named} {why}. No file was written.")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK
-from airflow_provider_mediaops.cluster.digest.model import MOST_STACKS
-from airflow_provider_mediaops.cluster.folded import on_one_line
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
-from airflow_provider_mediaops.cluster.kinds_of_work.table import label_of_id
+from airflow_provider_mediaops.cluster.digest.sums import MOST_STACKS
+from airflow_provider_mediaops.cluster.folded import NO_STACK, on_one_line, short_method
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait, label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.capture_sums import Row
-    from airflow_provider_mediaops.cluster.digest.model import Digest, Frames, Profile, ProfileKey, SpanSums
-    from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.digest.sums import Digest, Frames, Profile, ProfileKey, Row, SpanSums
 
 StackSpans = tuple[tuple[str, ...], dict[int, float]]
 """A stack, with the pool before its frames, and its amount by the beginning of a span of time."""
@@ -32,9 +28,8 @@ PRUNED = "(rare stacks)"
 # What a datetime holds, in seconds since 1970.
 _FIRST_SECOND = datetime.min.replace(tzinfo=timezone.utc).timestamp()
 _LAST_SECOND = datetime.max.replace(tzinfo=timezone.utc, microsecond=0).timestamp()
-_MOST_FRAMES = 200
+_MOST_FRAMES = _MOST_TASKS = 200
 _MOST_GONE = 50
-_MOST_TASKS = 200
 _MOST_PLACES = 5
 _MOST_IN_RESULT = 5
 _MOST_DAMAGED_IN_RESULT = 20
@@ -65,17 +60,18 @@ def series_label(series: str, kind: str, number: int | None = None) -> str:
     return (one if number == 1 else several) + ("" if kind == "cpu" else f" ({kind})")
 
 
-def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[str, Any]:
+def document_of(digest: Digest, sources: Iterable[str]) -> dict[str, Any]:
     """Return the digest as the JSON file has it."""
-    before = period.before
+    since, until = moment(digest.period.since), moment(digest.period.until)
+    before = digest.period.before
     profiles = [_profile(digest, key) for key in keys_of(digest)]
     return {
         "digest": {
-            "since": moment(period.since),
-            "until": moment(period.until),
+            "since": since,
+            "until": until,
             "before": before and {"since": moment(before[0]), "until": moment(before[1])},
             "source": list(sources),
-            "headline": _headline(profiles, period),
+            "headline": _headline(profiles, since, until),
             "captures": digest.captures,
             "outside": digest.outside,
             "time_from": digest.time_sources,
@@ -89,34 +85,36 @@ def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[
 
 def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
     profile, before = digest.profiles[key], digest.before.get(key)
+    frames, tasks = profile.frames, profile.tasks
     return {
         "series": key[0],
         "kind": key[1].kind,
         "unit": key[1].unit,
-        "captures": profile.frames.captures,
+        "captures": frames.captures,
         "captures_before": before.captures if before else 0,
         "first": moment(profile.first),
         "last": moment(profile.last),
-        "frames": [_frame(name, row, profile.frames, before) for name, row in _ranked(profile.frames)[:_MOST_FRAMES]],
-        "frames_may_lack": profile.frames.rows.error,
-        "gone": _gone(profile.frames, before),
+        "frames": [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]],
+        "frames_may_lack": frames.rows.error,
+        "gone": _gone(frames, before) if before and not frames.rows.error else [],
         "works": [
-            {"work": work, "label": label_of_id(work), "captures": captures, "of": profile.frames.captures, **over_time}
-            for work, captures, over_time in _over_time(profile, profile.works)
+            {"work": work, "label": label_of_id(work), "captures": captures, "of": frames.captures, **over_time}
+            for work, captures, over_time in _over_time(profile.works, frames)
         ],
-        "pools": [{"pool": pool, **over_time} for pool, _, over_time in _over_time(profile, profile.pools)],
+        "pools": [{"pool": pool, **over_time} for pool, _, over_time in _over_time(profile.pools, frames)],
         "spans": _spans(profile.spans),
-        "tasks": [_task(names, row, profile) for names, row in profile.tasks.ranked()[:_MOST_TASKS]],
-        "tasks_may_lack": profile.tasks.error,
+        "tasks": [_task(names, row, profile) for names, row in tasks.ranked()[:_MOST_TASKS]],
+        "tasks_may_lack": tasks.error,
         "captures_with_tasks": profile.captures_with_tasks,
     }
 
 
-def _over_time(profile: Profile, table: SpanSums[str]) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield the names of a table, those of the highest amounts first, with their captures, share and spans."""
-    for name, captures, amount in table.ranked():
-        share = _share(amount, profile.frames)
-        yield name, captures, {"share_percent": share, "spans": _spans(table.rows[name])}
+def _over_time(table: SpanSums[str], frames: Frames) -> list[tuple[str, float, dict[str, Any]]]:
+    """Return the names of a table, those of the highest amounts first, with their captures, share and spans."""
+    return [
+        (name, captures, {"share_percent": _share(amount, frames), "spans": _spans(table.rows[name])})
+        for name, captures, amount in table.ranked()
+    ]
 
 
 def _spans(row: dict[int, list[float]]) -> list[dict[str, Any]]:
@@ -154,9 +152,7 @@ def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[s
     }
 
 
-def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
-    if before is None or frames.rows.error:
-        return []
+def _gone(frames: Frames, before: Frames) -> list[dict[str, Any]]:
     gone = [(name, row) for name, row in _ranked(before) if (name,) not in frames.rows.rows]
     return [
         {
@@ -179,10 +175,7 @@ def _task(names: tuple[str, ...], row: Row, profile: Profile) -> dict[str, Any]:
         **{name: value or None for name, value in zip(("opaque_id", "index", "shape"), others, strict=True)},
         **_seen(row),
         "of": profile.captures_with_tasks,
-        "running": row.running,
-        "queued": row.queued,
-        "longest_ms": row.longest_ms,
-        "cpu_ms": row.cpu_ms,
+        **{name: getattr(row, name) for name in ("running", "queued", "longest_ms", "cpu_ms")},
     }
 
 
@@ -215,47 +208,37 @@ def moment(time: float | None) -> str | None:
     return datetime.fromtimestamp(within, timezone.utc).isoformat(timespec="seconds")
 
 
-def _headline(profiles: list[dict[str, Any]], period: Period) -> str:
+def _headline(profiles: list[dict[str, Any]], since: str | None, until: str | None) -> str:
     """Return one or two sentences that can be posted: what recurs and what is most in each series, and what is new."""
-    since = moment(period.since) or min((profile["first"] for profile in profiles), default="")
-    until = moment(period.until) or max((profile["last"] for profile in profiles), default="")
-    parts: list[str] = []
-    new: list[str] = []
-    for profile in profiles:
-        series, kind, captures = profile["series"], profile["kind"], profile["captures"]
-        working = [frame for frame in profile["frames"] if not frame["waits"]]
-        if not working:
-            parts.append(f"no frame at work in {captures:,} {series_label(series, kind, captures)}")
-            continue
-        top = working[0]
-        parts.append(
-            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
-            f"{top['share_percent']:.1f} % of {_USED[kind]}, pool {next(iter(top['pools']))}"
-            + _hottest_kind(profile["works"])
-        )
-        new += [short_name(frame["frame"]) for frame in working if frame["new"]]
-    names = list(dict.fromkeys(new))
-    sentence = f"Hot threads, {since[:10]} to {until[:10]}: {'; '.join(parts)}."
-    if names:
-        more = f" and {len(names) - _NEW_IN_HEADLINE} more" if len(names) > _NEW_IN_HEADLINE else ""
-        sentence += f" New against the period before: {', '.join(names[:_NEW_IN_HEADLINE])}{more}."
+    first = since or min((profile["first"] for profile in profiles), default="")
+    last = until or max((profile["last"] for profile in profiles), default="")
+    working = [frame for profile in profiles for frame in profile["frames"] if not frame["waits"]]
+    new = list(dict.fromkeys(short_method(frame["frame"]) for frame in working if frame["new"]))
+    sentence = f"Hot threads, {first[:10]} to {last[:10]}: {'; '.join(map(_sentence, profiles))}."
+    if new:
+        more = f" and {len(new) - _NEW_IN_HEADLINE} more" if len(new) > _NEW_IN_HEADLINE else ""
+        sentence += f" New against the period before: {', '.join(new[:_NEW_IN_HEADLINE])}{more}."
     return storable(on_one_line(sentence).replace(r"\x3b", ";"), _LONGEST_HEADLINE)
 
 
-def _hottest_kind(works: list[dict[str, Any]]) -> str:
-    work = next((each for each in works if not each["work"].startswith("idle.")), None)
-    return f", hottest kind of work: {work['label']}, {work['share_percent']:.1f} %" if work else ""
-
-
-def short_name(method: str) -> str:
-    """Return class and method without the package."""
-    return ".".join(method.rsplit(".", 2)[-2:])[:_LONGEST_NAME]
+def _sentence(profile: dict[str, Any]) -> str:
+    """Return the part of the headline about one series."""
+    series, kind, captures = profile["series"], profile["kind"], profile["captures"]
+    top = next((frame for frame in profile["frames"] if not frame["waits"]), None)
+    if top is None:
+        return f"no frame at work in {captures:,} {series_label(series, kind, captures)}"
+    work = next((each for each in profile["works"] if not each["work"].startswith("idle.")), None)
+    hottest = f", hottest kind of work: {work['label']}, {work['share_percent']:.1f} %" if work else ""
+    return (
+        f"{short_method(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(series, kind)}, "
+        f"{top['share_percent']:.1f} % of {_USED[kind]}, pool {next(iter(top['pools']))}{hottest}"
+    )
 
 
 def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]:
     """Return the result of a task: a few plain values, without the text of queries."""
     facts, profiles = document["digest"], document["profiles"]
-    series = dict.fromkeys(_SERIES_WORDS, 0)
+    damaged, series = document["damaged"][:_MOST_DAMAGED_IN_RESULT], dict.fromkeys(_SERIES_WORDS, 0)
     works, frames, tasks = [], [], []
     for profile in profiles:
         series[profile["series"]] += profile["captures"]
@@ -270,10 +253,7 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
         "first": min(profile["first"] for profile in profiles),
         "last": max(profile["last"] for profile in profiles),
         "series": series,
-        "damaged_files": [
-            {name: _bounded(text) for name, text in each.items()}
-            for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
-        ],
+        "damaged_files": [_entry({}, each, ("file", "reason")) for each in damaged],
         "works": works,
         "frames": frames,
         "tasks": tasks,
@@ -281,14 +261,14 @@ def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]
 
 
 def _entry(profile: dict[str, Any], entry: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Return some values of an entry and of its profile."""
-    return {name: _bounded(entry[name] if name in entry else profile[name]) for name in names}
-
-
-def _bounded(value: object) -> object:
-    if isinstance(value, dict):
-        return [storable(name, _LONGEST_NAME) for name in value]
-    return storable(value, _LONGEST_NAME) if isinstance(value, str) else value
+    """Return some values of an entry and of its profile, with names of a bounded length."""
+    found: dict[str, Any] = {}
+    for name in names:
+        value = entry[name] if name in entry else profile[name]
+        if isinstance(value, dict):
+            value = [storable(each, _LONGEST_NAME) for each in value]
+        found[name] = storable(value, _LONGEST_NAME) if isinstance(value, str) else value
+    return found
 
 
 def folded_of(digest: Digest) -> str:

@@ -36,9 +36,9 @@ class Period:
         return "before" if self.since is not None and time < self.since else "now"
 
 
-def read_period(since: object, until: object, now: datetime) -> Period:
+def read_period(since: object, until: object, now: datetime | None = None) -> Period:
     """
-    Read the arguments of a period: datetimes or ISO texts; None for no beginning, and for the end now or none.
+    Read the arguments of a period: datetimes or ISO texts; None for no beginning, and for the end ``now`` or none.
 
     Raise InvalidArgumentError if one cannot be read, or the period ends before it begins.
     """
@@ -50,13 +50,6 @@ def read_period(since: object, until: object, now: datetime) -> Period:
             f"since ({start.isoformat()}) must be before until ({end.isoformat()}): nothing is between them."
         )
     return Period(*(moment.timestamp() if moment else None for moment in (start, end)))
-
-
-def check_period(since: object = None, until: object = None) -> None:
-    """Check the arguments of a period as far as they are known; raise InvalidArgumentError as read_period does."""
-    start, end = optional(read_moment, "since", since), optional(read_moment, "until", until)
-    if start and end:
-        read_period(start, end, end)
 
 
 def same_path_error(destination: str) -> InvalidArgumentError:

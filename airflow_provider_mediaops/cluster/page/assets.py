@@ -11,9 +11,17 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.folded import Measure
-from airflow_provider_mediaops.cluster.page.tables import method_cell, percent_of
-from airflow_provider_mediaops.cluster.text import count, duration, figure, in_what_was_read, listed, readable
+from airflow_provider_mediaops.cluster.folded import Measure, short_method
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.text import (
+    count,
+    difference,
+    duration,
+    figure,
+    in_what_was_read,
+    listed,
+    readable,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,7 +45,6 @@ def render(
     values: Mapping[str, Any],
     *,
     scripts: tuple[str, ...] = (),
-    of_digest: bool = False,
     in_airflow: bool = False,
 ) -> str:
     """
@@ -47,7 +54,7 @@ def render(
     sent.
     """
     first_scripts = (_read("theme.js"),) if in_airflow else ()
-    looks = style(of_digest=of_digest, in_airflow=in_airflow)
+    looks = style(in_airflow=in_airflow)
     return (
         _environment()
         .get_template(template)
@@ -73,15 +80,20 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (count, duration, figure, in_what_was_read, listed, method_cell, percent_of, readable)
+    of_texts = (count, difference, duration, figure, in_what_was_read, listed, readable)
+    filters = (*of_texts, is_wait, percent_of, short_method)
     found.filters |= {each.__name__: each for each in filters}
-    found.filters["method"] = lambda name: method_cell(name).text
     found.filters["bytes"] = lambda number: figure(number, Measure("mem", "bytes"))
     return found
 
 
+def percent_of(amount: float, of: float) -> float:
+    """Return the length of a bar in percent of the longest."""
+    return round(100 * amount / of, 1) if of else 0.0
+
+
 @cache
-def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
+def style(*, in_airflow: bool = False) -> str:
     """
     Return the page's styles.
 
@@ -93,7 +105,7 @@ def style(*, of_digest: bool = False, in_airflow: bool = False) -> str:
         f'@media screen and (prefers-color-scheme: dark) {{\n:root:not([data-theme="light"]) {{\n{dark}}}\n}}\n'
         f'@media screen {{\n:root[data-theme="dark"] {{\ncolor-scheme: dark;\n{dark}}}\n'
         ':root[data-theme="light"] {\ncolor-scheme: light;\n}\n}\n'
-        f"{_read('digest.css') if of_digest else ''}{_read('airflow.css') if in_airflow else ''}"
+        f"{_read('airflow.css') if in_airflow else ''}"
     )
 
 

@@ -8,51 +8,45 @@ page's own scripts and styles and nothing else. Tables and texts can be read wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK, ComparisonSums
-from airflow_provider_mediaops.cluster.folded import measures_of, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindSums, hottest_kind, is_wait
+from airflow_provider_mediaops.cluster.capture.model import reports_of
+from airflow_provider_mediaops.cluster.comparison import Comparison, columns_of
+from airflow_provider_mediaops.cluster.folded import NO_STACK, measures, node_label
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
-from airflow_provider_mediaops.cluster.page.tables import (
-    change_tables,
-    columns_of,
-    kind_table,
-    method_table,
-    node_table,
-    pool_table,
-    thread_table,
-)
-from airflow_provider_mediaops.cluster.page.task_section import task_section
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.cluster.text import excerpt, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.capture.model import PackedCapture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.models import NodeCpu
+    from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, RunningTasks
 
 #: The maximum number of characters of the raw texts on a page, over all captures.
 MOST_TEXT = 1_000_000
+#: The maximum number of nodes with their tasks, over all captures; each capture shows one or more.
+MOST_NODES = 24
 
+_MOST_ROWS = 15
+_MOST_REMARKS = 10
 _MOST_UNPARSED = 20
 _MOST_OF_A_PIECE = 500
 
 
 def page(
-    captures: Sequence[PackedCapture],
+    captures: Sequence[Capture],
     *,
     title: str,
     taken_for: TakenFor | None = None,
     in_airflow: Mapping[str, Any] | None = None,
 ) -> str:
     """
-    Return the page of one or several captures.
-
-    Each report is read once, one after the other, and none is kept.
+    Return the page of one or several captures, whose reports are read one after the other.
 
     :param in_airflow: what stands before the page in Airflow: the values of ``report.html``.
     """
@@ -61,15 +55,12 @@ def page(
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
-    measure = measures_of(capture.tally for capture in captures)[0]
-    sums, kinds = ComparisonSums(measure, len(captures)), KindSums(measure)
-    flame = FlameStacks(measure, len(captures))
+    measure = measures(reports_of(captures))[0]
+    found, flame = Comparison(measure, len(captures)), FlameStacks(measure, len(captures))
     shown: list[dict[str, Any]] = []
-    for number, capture in enumerate(captures, 1):
-        report = capture.report
-        shown.append(_facts(capture, report, number, MOST_TEXT // len(captures)))
-        sums.add(report)
-        kinds.add(report)
+    for number, (capture, report) in enumerate(zip(captures, reports_of(captures), strict=True), 1):
+        shown.append(_facts(capture, number, MOST_TEXT // len(captures)))
+        found.add(report)
         flame.add(report)
     # Times of day name captures of one day only.
     if len({facts["day"] for facts in shown} - {None}) > 1:
@@ -77,31 +68,29 @@ def page(
             if facts["day"]:
                 facts["label"] = f"{number} · {facts['day']} {facts['time']}"
     labels = [facts["label"] for facts in shown]
-    found, hottest_kinds = sums.comparison(), kinds.hottest_first()
-    readings = {labels[number]: captures[number].cpu for number in columns_of(len(captures))}
+    columns = {number: labels[number] for number in columns_of(len(captures))}
+    readings = {labels[number]: stats.nodes for number in columns if (stats := captures[number].stats)}
     values = {
         "title": readable(title),
         "licenses": assets.licenses() if flame.drawn else {},
         "generator": assets.GENERATOR,
         "captures": shown,
         "labels": labels,
+        "columns": columns,
         "taken_for": taken_for,
         "cause": readable(captures[0].cause),
         "found": found,
         "hottest": found.threads[0] if found.threads else None,
         "no_stack": NO_STACK,
         "working": next((method for method in found.methods if method.peak and not is_wait(method.name)), None),
-        "kind": hottest_kind(hottest_kinds),
-        "kinds": kind_table(hottest_kinds),
-        "pools": pool_table(found),
-        "methods": method_table(found),
-        "by_node": node_table(found, readings),
-        "by_thread": thread_table(found),
+        "kind": found.hottest_kind,
+        "readings": [f"Node's CPU, {label}" if len(captures) > 1 else "Node's CPU" for label in readings],
+        "nodes": _node_rows(found, list(readings.values())),
         "node_statistics": [
             (label, node) for label, capture in zip(labels, captures, strict=True) for node in capture.statistics or ()
         ],
-        "changes": change_tables(found, labels) if len(captures) > 1 else (),
-        "tasks": task_section(labels, (capture.running_tasks for capture in captures)),
+        "changed": found.changes(),
+        "tasks": _task_section(labels, [capture.running_tasks for capture in captures]),
         "flame": flame,
     }
     scripts = assets.scripts(with_flame_graph=flame.drawn > 0)
@@ -110,17 +99,18 @@ def page(
     return assets.render("report.html", {**values, **in_airflow}, scripts=scripts, in_airflow=True)
 
 
-def _facts(capture: PackedCapture, report: HotThreadsReport, number: int, room: int) -> dict[str, Any]:
+def _facts(capture: Capture, number: int, room: int) -> dict[str, Any]:
     """Return when a capture was taken, what is wrong with it, and its text, for the template."""
-    text = capture.text
-    moment = _moment(capture.taken, report)
+    text, report = capture.text, capture.report
+    # In UTC, as its maker says, else as its nodes say.
+    moment = capture.taken.astimezone(timezone.utc) if capture.taken else report.taken
     day, time = (f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}") if moment else (None, None)
     return {
         "label": f"{number} · {time}" if time else f"capture {number}",
         "day": day,
         "time": time,
         "alarms": alarms(capture.statistics or ()),
-        "remarks": capture.remarks,
+        "remarks": capture.all_remarks,
         "failures": [(node_label(node), node.failure) for node in report.nodes if node.failure],
         "understood": report.understood,
         "read_percent": report.read_percent,
@@ -137,8 +127,59 @@ def _facts(capture: PackedCapture, report: HotThreadsReport, number: int, room: 
     }
 
 
-def _moment(taken: datetime | None, report: HotThreadsReport) -> datetime | None:
-    """Return when a capture was taken, in UTC: as its maker says, else as its nodes say."""
-    if taken is not None:
-        return taken.astimezone(timezone.utc)
-    return report.taken
+def _node_rows(found: Comparison, readings: Sequence[Sequence[NodeCpu]]) -> list[dict[str, Any]]:
+    """Return each node with the figures of its threads, if the report has any, and its CPU in each reading."""
+    heats = {heat.name: heat for heat in found.nodes}
+    # A report prints the id of a node without a name.
+    read = [
+        {next((name for name in (cpu.name, cpu.node_id) if name and name in heats), cpu.label): cpu for cpu in reading}
+        for reading in readings
+    ]
+    names = dict.fromkeys([*heats, *(name for cpus in read for name in cpus)])
+    return [{"name": name, "heat": heats.get(name), "cpus": [cpus.get(name) for cpus in read]} for name in names]
+
+
+def _task_section(labels: Sequence[str], found: Iterable[RunningTasks | None]) -> dict[str, Any] | None:
+    """Return the tasks that ran while captures were taken, for the macro ``behind``; None if nobody asked for any."""
+    asked = [(label, tasks) for label, tasks in zip(labels, found, strict=True) if tasks is not None]
+    if not asked:
+        return None
+    most = max(1, MOST_NODES // len(labels))
+    return {
+        "nodes": [_node_section(node, label) for label, tasks in asked for node in _heaviest(tasks.nodes, most)],
+        "nodes_beyond": sum(max(0, len(tasks.nodes) - most) for _, tasks in asked),
+        "remarks": [(label, remark) for label, tasks in asked for remark in tasks.remarks[:_MOST_REMARKS]],
+    }
+
+
+def _heaviest(nodes: Sequence[NodeTasks], most: int) -> list[NodeTasks]:
+    """Return the nodes with most CPU of hot threads, then most groups, in their order."""
+    order = sorted(range(len(nodes)), key=lambda at: (-(_hot_ms(nodes[at]) or 0.0), -len(nodes[at].groups)))
+    return [nodes[at] for at in sorted(order[:most])]
+
+
+def _hot_ms(node: NodeTasks) -> float | None:
+    """Return the CPU of the hot threads of a node in milliseconds; None if the report does not say."""
+    known = [thread.cpu_ms for thread in node.threads if thread.cpu_ms is not None]
+    return sum(known) if known else None
+
+
+def _node_section(node: NodeTasks, label: str) -> dict[str, Any]:
+    hot_ms, groups = _hot_ms(node), node.groups[:_MOST_ROWS]
+    with_cpu = [group for group in node.groups if group.cpu_ms]
+    says_any = any(thread.group is not None or thread.why_not for thread in node.threads[:_MOST_ROWS])
+    return {
+        "capture": label,
+        "tasks": node,
+        "hot_ms": hot_ms,
+        "heaviest": max(with_cpu, key=lambda group: group.cpu_ms or 0.0) if with_cpu and hot_ms else None,
+        "remarks": node.remarks[:_MOST_REMARKS],
+        "groups": groups,
+        # Columns of which nothing is known are left out.
+        "has_queries": any(group.shape or group.query for group in groups),
+        "has_shares": node.unexplained_percent is not None or any(group.cpu_ms is not None for group in groups),
+        "has_queues": any(group.queued is not None for group in groups),
+        "highest": max([group.cpu_share_percent or 0.0 for group in groups] + [node.unexplained_percent or 0.0, 0.0]),
+        "threads": node.threads if says_any else (),
+        "indices": sorted(node.indices, key=lambda index: -index.total_ms),
+    }

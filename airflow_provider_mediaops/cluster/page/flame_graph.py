@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.comparison import method_of
-from airflow_provider_mediaops.cluster.folded import stacks
+from airflow_provider_mediaops.cluster.folded import method_of, stacks
 from airflow_provider_mediaops.cluster.text import readable
 
 if TYPE_CHECKING:

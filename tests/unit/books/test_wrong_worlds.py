@@ -29,11 +29,20 @@ from tests.unit.book_worlds import (
 from tests.unit.sensor_forms import first_event, made_again
 
 pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
-CASES = [
-    *(pytest.param(world, None, id=str(world)) for world in (*UNPROBED, *PROBED, *WITHOUT_CANARY)),
-    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*PROBED, *WITH_CANARY)),
+CASES: list[tuple[World, str | None]] = [
+    *((world, None) for world in (*UNPROBED, *PROBED, *WITHOUT_CANARY)),
+    *((world, PROGRAMMING) for world in (*PROBED, *WITH_CANARY)),
 ]
-in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
+#: One of the worlds that end the wait of a sensor alike.
+ONE_OF_EACH_END = list({(world.sensor, world.begins_with, canary): (world, canary) for world, canary in CASES}.values())
+
+
+def in_worlds(cases: list[tuple[World, str | None]]) -> pytest.MarkDecorator:
+    names = [f"{world}, with a canary" if canary else str(world) for world, canary in cases]
+    return pytest.mark.parametrize(("world", "canary"), cases, ids=names)
+
+
+in_each_world = in_worlds(CASES)
 
 
 @pytest.fixture
@@ -96,9 +105,7 @@ def deferred(sensor: BookSensor, server: WorldServer) -> Any:
     return value_of(asyncio.run(waited()))
 
 
-@in_each_world
-@pytest.mark.parametrize("wait", [poked, deferred])
-def test_the_sensor(server: WorldServer, world: World, wait: Callable[[BookSensor, WorldServer], Any]) -> None:
+def check_wait(server: WorldServer, world: World, wait: Callable[[BookSensor, WorldServer], Any]) -> None:
     sensor = BookSensor(task_id="wait", isbn=HAMLET, poke_interval=0.01)
     if world.sensor is None:
         assert wait(sensor, server)["isbn13"] == HAMLET
@@ -106,3 +113,13 @@ def test_the_sensor(server: WorldServer, world: World, wait: Callable[[BookSenso
     with pytest.raises(MediaOpsError) as caught:
         wait(sensor, server)
     assert type(caught.value) is world.sensor
+
+
+@in_each_world
+def test_the_sensor(server: WorldServer, world: World) -> None:
+    check_wait(server, world, poked)
+
+
+@in_worlds(ONE_OF_EACH_END)
+def test_the_deferred_sensor(server: WorldServer, world: World) -> None:
+    check_wait(server, world, deferred)

@@ -51,15 +51,6 @@ def test_cells_that_hold_more_books_are_counted(tmp_path: Path) -> None:
     assert "2 rows with a note: of several books in a cell, the first is read (--several rows reads all)" in output
 
 
-def test_invalid_rows_that_have_lost_zeros_name_the_option_that_puts_them_back(tmp_path: Path) -> None:
-    file = tmp_path / "list.txt"
-    file.write_text("306406152\n306406153\n")
-    hint = "1 invalid row may have lost leading zeros: --repair-zeros puts them back"
-
-    assert hint in command("isbn", file).output
-    assert "may have lost" not in command("isbn", file, "--repair-zeros").output
-
-
 def test_a_good_list_is_no_problem(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     file.write_text("\n".join(GOOD))
@@ -174,7 +165,7 @@ def test_memory_does_not_grow_with_the_list() -> None:
         isbns = sample_isbns(rows)
         tracemalloc.start()
         try:
-            check = check_list(enumerate(map(IsbnRow.of, isbns), 1), 20)
+            check = check_list(map(IsbnRow.of, isbns), 20)
             assert (check.figures.rows, check.books, check.figures.invalid) == (rows, rows, 0)
             return tracemalloc.get_traced_memory()[1]
         finally:

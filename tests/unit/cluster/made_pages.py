@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
-from airflow_provider_mediaops.cluster.models import NodeCpu
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.page.document import page
 from tests.unit.cluster.task_values import hostile_tasks
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
@@ -68,11 +68,11 @@ def words_of(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def capture(text: str, **facts: Any) -> PackedCapture:
-    return replace(PackedCapture.of(Capture(text)), **facts)
+def capture(text: str, *, cpu: Sequence[NodeCpu] | None = None, **facts: Any) -> Capture:
+    return Capture(text, stats=None if cpu is None else NodeStats(tuple(cpu)), **facts)
 
 
-def made(*captures: PackedCapture, title: str = "Hot threads") -> Document:
+def made(*captures: Capture, title: str = "Hot threads") -> Document:
     html = page(captures, title=title)
     html.encode()
     assert html.startswith("<!DOCTYPE html>")

@@ -57,9 +57,10 @@ class Waited:
         policy, monotonic = RetryPolicy(max_attempts=1), self.clock.clock.monotonic
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
+        judged_by = streaks or Streaks(watch)
         flow = wait(
             replayed_readings(lambda: watch.look(client.ask), monotonic),
-            (streaks or Streaks(watch)).judge(monotonic),
+            lambda stats: judged_by.judge(stats, monotonic()),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
             progress or Progress(lambda *told: self.told.append(told)),
             Term(monotonic, monotonic(), deadline),

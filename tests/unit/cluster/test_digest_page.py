@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.capture_sums import Series, task_rows
 from airflow_provider_mediaops.cluster.digest.findings import document_of
-from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.digest.sums import Digest, Series, task_rows
 from airflow_provider_mediaops.cluster.folded import Measure
 from tests.unit.cluster.digest.captured_days import (
     MONDAY,
@@ -29,7 +28,7 @@ from tests.unit.cluster.made_pages import words_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+    from airflow_provider_mediaops.cluster.digest.sums import CaptureSums
 
 PAGE = "/reports/weeks/week.html"
 SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
@@ -60,17 +59,16 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
         # OpenSearch measures none: a thread counts 1.
         "block": "0.0% (0s out of 500ms) block usage",
     }
-    digest = Digest()
+    digest = Digest(Period(MONDAY.timestamp(), (MONDAY + timedelta(days=1)).timestamp()))
     for kind, usage in usages.items():
         text = section("n", thread("opensearch[n][search][T#1]", usage, stack(10, SEARCH[0])))
-        sums = sums_at(MONDAY, text)
-        digest.add(sums)
+        digest.add(sums_at(MONDAY, text))
         if kind != "cpu":
-            digest.add_before(sums)
+            digest.add(sums_at(MONDAY - timedelta(hours=1), text))
 
     found = {
         profile["kind"]: (profile["unit"], profile["captures_before"], profile["spans"][0]["amount"])
-        for profile in document_of(digest, Period(), ["/r"])["profiles"]
+        for profile in document_of(digest, ["/r"])["profiles"]
     }
     assert found == {
         "cpu": ("percent", 0, 40.0),
@@ -145,7 +143,7 @@ def test_cells_lead_to_their_captures(folder: str, page: str, base: str | None) 
 
 
 def test_names_of_a_cluster_are_text_only() -> None:
-    digest = Digest()
+    digest = Digest(Period())
     tasks = running(ATTACKS[0], node=ATTACKS[1], action=ATTACKS[2], index=ATTACKS[3], shape=ATTACKS[4], pool=ATTACKS[5])
     for number, attack in enumerate(ATTACKS):
         at = MONDAY + timedelta(seconds=number)
@@ -171,7 +169,7 @@ def test_names_of_a_cluster_are_text_only() -> None:
 @pytest.mark.long
 def test_digest_page_stays_small_whatever_it_shows() -> None:
     """Stacks that share no frame, in sixty pools with long names and all spans, and long paths."""
-    digest = Digest()
+    digest = Digest(Period())
     for number in range(60):
         at = MONDAY + number * timedelta(hours=3)
         deep = (f"o.x.{'C' * 60}{number}.m{depth}(C.java:1)" for depth in range(60))
@@ -201,7 +199,7 @@ def test_kinds_of_work_are_summed_up_with_their_shares_of_each_day_that_has_capt
             spike(3, (TERMS, 80.0)),
         ]
     )
-    [profile] = document_of(digest, Period(), ["/r"])["profiles"]
+    [profile] = document_of(digest, ["/r"])["profiles"]
     assert [(work["work"], work["captures"], work["of"], work["share_percent"]) for work in profile["works"]] == [
         ("agg.terms", 3, 3, 65.0),
         ("search.script", 2, 3, 35.0),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.comparison import NO_STACK, Comparison, Heat, compare, method_of
-from airflow_provider_mediaops.cluster.folded import Measure, folded, measures, on_one_line
+from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, compare
+from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure, folded, measures, method_of, on_one_line
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, split, stack, thread, unique
 
@@ -166,7 +166,7 @@ def compared(*texts: str) -> Comparison:
     return compare([parse(text) for text in texts])
 
 
-def amounts(heats: tuple[Heat, ...]) -> dict[str, list[float | None]]:
+def amounts(heats: list[Heat]) -> dict[str, list[float | None]]:
     return {heat.name: [None if amount is None else round(amount, 6) for amount in heat.amounts] for heat in heats}
 
 
@@ -182,15 +182,13 @@ class TestSums:
             + section("n3")
         )
         assert found.measure == Measure("cpu", "percent")
-        assert found.pools == (
-            Heat(name="search", amounts=(90.5,), threads=3, nodes=("n1", "n2")),
-            Heat(name="write", amounts=(60.0,), threads=1, nodes=("n1",)),
-        )
+        pools = [(heat.name, heat.amounts, heat.threads, heat.nodes) for heat in found.pools]
+        assert pools == [("search", [90.5], 3, ("n1", "n2")), ("write", [60.0], 1, ("n1",))]
         nodes = [(heat.name, heat.amounts, heat.threads) for heat in found.nodes]
-        assert nodes == [("n1", (130.5,), 3), ("n2", (20.0,), 1), ("n3", (0.0,), 0)]
-        threads = [(one.heat.peak, one.heat.nodes) for one in found.threads]
+        assert nodes == [("n1", [130.5], 3), ("n2", [20.0], 1), ("n3", [0.0], 0)]
+        threads = [(one.peak, one.nodes) for one in found.threads]
         assert threads[:2] == [(60.0, ("n1",)), (40.0, ("n1",))]
-        assert [one.heat.name for one in found.threads][-1] == "opensearch[n2][search][T#1]"
+        assert [one.name for one in found.threads][-1] == "opensearch[n2][search][T#1]"
 
     def test_a_top_frame_has_the_part_that_its_snapshots_give_it(self) -> None:
         found = compared(
@@ -224,12 +222,12 @@ class TestThreads:
         )
         for texts in ((cool, hot), (hot, cool)):
             (one,) = compared(*texts).threads
-            assert (one.heat.peak, one.method, one.other_percent) == (25.0, "a.B.hot", 70.0)
+            assert (one.peak, one.method, one.other_percent) == (25.0, "a.B.hot", 70.0)
 
     def test_threads_of_one_name_on_two_nodes_are_two(self) -> None:
         one = thread("Attach Listener", cpu(5.0))
         found = compared(section("n1", one), section("n2", one)).threads
-        assert [each.heat.nodes for each in found] == [("n1",), ("n2",)]
+        assert [each.nodes for each in found] == [("n1",), ("n2",)]
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster.folded import measures
+from airflow_provider_mediaops.cluster.comparison import Comparison, HotKind, compare
+from airflow_provider_mediaops.cluster.folded import Measure, measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import HotKind, hot_kinds, hottest_kind, is_wait, label_of
-from airflow_provider_mediaops.cluster.kinds_of_work.table import OTHER, KindOfWork, kinds_of_work
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import OTHER, KindOfWork, is_wait, kinds_of_work, label_of
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 KINDS = kinds_of_work()
 TELLING = [kind for kind in KINDS if kind.example]
@@ -33,7 +37,14 @@ IDLE = "java.base/java.util.concurrent.ThreadPoolExecutor.getTask(ThreadPoolExec
 def kinds_in(text: str) -> dict[str, HotKind]:
     """Return the kinds of a report by their labels."""
     report = parse(text)
-    return {each.label: each for each in hot_kinds(report, measures([report])[0])}
+    return {each.label: each for each in compare([report]).kinds}
+
+
+def kinds_of(report: HotThreadsReport, measure: Measure) -> list[HotKind]:
+    """Return the kinds of a report by one of its measures."""
+    found = Comparison(measure, 1)
+    found.add(report)
+    return found.kinds
 
 
 def shares_in(text: str) -> dict[str, float]:
@@ -167,9 +178,10 @@ def test_method_of_the_jdk_or_of_netty_in_which_a_thread_waits_is_known(method: 
 
 
 def test_pool_without_meaning_and_unknown_frames_are_other() -> None:
-    assert label_of([RUN], "generic") == (OTHER, "nothing", "")
-    assert label_of(["com.example.Plugin.work(Plugin.java:1)"]) == (OTHER, "nothing", "")
-    assert label_of([]) == (OTHER, "nothing", "")
+    told = label_of([RUN], "generic")
+    assert (told, told.told_by) == ((OTHER, ""), "nothing")
+    assert label_of(["com.example.Plugin.work(Plugin.java:1)"]) == (OTHER, "")
+    assert label_of([]) == (OTHER, "")
 
 
 def test_stacks_of_one_thread_share_its_cpu_by_their_snapshots() -> None:
@@ -201,7 +213,7 @@ def test_busy_snapshots_label_a_thread_and_say_how_certain_that_is(stacks: list[
 def test_two_threads_with_one_snapshot_each_are_enough_for_a_label() -> None:
     threads = [thread(f"opensearch[n1][search][T#{n}]", cpu(80.0), stack(9, IDLE), unique(TERMS)) for n in (1, 2)]
     [row] = kinds_in(section("n1", *threads)).values()
-    assert (row.caution, len(row.threads)) == ("", 2)
+    assert (row.caution, row.threads) == ("", 2)
 
 
 def test_merges_are_summed_by_index_and_shard_over_nodes() -> None:
@@ -224,16 +236,21 @@ def test_merges_are_summed_by_index_and_shard_over_nodes() -> None:
 
 
 def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing_index() -> None:
-    def merge(place: str, percent: float) -> str:
-        return thread(f"elasticsearch[n][{place}: Lucene Merge Thread #1]", cpu(percent), stack(10, MERGE))
+    def merge(place: str, percent: float, frame: str = MERGE) -> str:
+        return thread(f"elasticsearch[n][{place}: Lucene Merge Thread #1]", cpu(percent), stack(10, frame))
 
     merges = merge("[logs][0]", 20.0), merge("[logs][1]", 20.0), merge("[a.b][1]", 15.0)
-    kinds = kinds_in(section("n", *merges, thread("opensearch[n][search][T#1]", cpu(45.0), unique(TERMS))))
+    text = section("n", *merges, thread("opensearch[n][search][T#1]", cpu(45.0), unique(TERMS)))
+    kinds = kinds_in(text)
     assert next(iter(kinds)) != "Merging segments: logs, shard 0"
-    hottest = hottest_kind(list(kinds.values()))
+    hottest = compare([parse(text)]).hottest_kind
     assert hottest is not None
     assert (hottest.label, round(hottest.share_percent)) == ("Merging segments: logs and a.b", 55)
+    assert (hottest.threads, hottest.nodes, hottest.caution) == (3, ("n",), "")
     assert "Elasticsearch 9.1" not in hottest.look
+    of_pool = compare([parse(section("n", merge("[a][0]", 9.0, RUN), merge("[a][1]", 9.0, RUN)))]).hottest_kind
+    assert of_pool is not None
+    assert (of_pool.label, of_pool.caution) == ("Merging segments: a", "by its thread pool only")
 
 
 def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:
@@ -261,14 +278,14 @@ def test_hostile_names_and_stacks_are_labelled_as_any_other() -> None:
     report = parse(
         hostile() + section("n1", thread("[[" * 5_000, cpu(5.0), stack(1, "[[a][0]: Lucene Merge Thread" * 99)))
     )
-    rows = hot_kinds(report, measures([report])[0])
+    rows = compare([report]).kinds
     assert round(sum(row.share_percent for row in rows)) == 100
 
 
 def test_threads_of_another_measure_add_nothing_to_the_kinds_of_one() -> None:
     threads = (thread("a", cpu(40.0), stack(10, SCRIPT)), thread("b", "2kb memory allocated", stack(10, SCRIPT)))
     report = parse(section("n1", *threads))
-    assert [[row.amount for row in hot_kinds(report, measure)] for measure in measures([report])] == [[40.0], [2048.0]]
+    assert [[row.amount for row in kinds_of(report, measure)] for measure in measures([report])] == [[40.0], [2048.0]]
 
 
 def test_labels_of_every_text_at_hand_make_up_all_of_its_use() -> None:
@@ -277,7 +294,7 @@ def test_labels_of_every_text_at_hand_make_up_all_of_its_use() -> None:
     for path in texts:
         report = parse(path.read_text("utf-8", "surrogateescape"))
         for measure in measures([report]):
-            rows = hot_kinds(report, measure)
+            rows = kinds_of(report, measure)
             threads = [each for node in report.nodes for each in node.threads if (each.kind or "cpu") == measure.kind]
             used = sum(map(measure.amount, threads))
             assert sum(row.amount for row in rows) == pytest.approx(used), path.name

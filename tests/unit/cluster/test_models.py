@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node_stats
-from airflow_provider_mediaops.cluster.cpu_measure import CgroupUse, CpuMeasure, measured
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeCpu, NodeStats, measured
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
@@ -204,23 +203,10 @@ def only_node(**node: Any) -> NodeCpu:
 
 
 def test_a_node_as_opensearch_describes_it() -> None:
-    node = only_node(
-        name="node-1",
-        host="10.0.0.1",
-        ip="10.0.0.1:9300",
-        roles=["data", "ingest"],
-        os={"cpu": {"percent": 12, "load_average": {"1m": 1.5, "5m": None, "15m": 0.5}}},
-    )
-    assert node.to_dict() == {
-        "node_id": "abc",
-        "name": "node-1",
-        "host": "10.0.0.1",
-        "ip": "10.0.0.1:9300",
-        "roles": ["data", "ingest"],
-        "percent": 12.0,
-        "source": "os",
-        "load_average": {"1m": 1.5, "15m": 0.5},
-    }
+    machine = {"cpu": {"percent": 12, "load_average": {"1m": 1.5, "5m": None, "15m": 0.5}}}
+    node = only_node(name="node-1", host="10.0.0.1", ip="10.0.0.1:9300", roles=["data", "ingest"], os=machine)
+    roles, loads = ("data", "ingest"), {"1m": 1.5, "15m": 0.5}
+    assert node == NodeCpu("abc", "node-1", "10.0.0.1", "10.0.0.1:9300", roles, 12.0, "os", loads)
 
 
 def test_a_node_without_a_name_is_called_by_its_id() -> None:

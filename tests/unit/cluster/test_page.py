@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
@@ -51,11 +50,6 @@ class TestContent:
         assert "Late." in shown
         assert "Also in s3://b/x.txt." in shown
         assert "What changed" not in shown
-
-    def test_unknown_facts_of_the_task_have_no_row(self) -> None:
-        header = Document(page([capture(BUSY)], title="x", taken_for=TakenFor(dag_id="d"))).text("dt", "dd")
-        assert "DAGdShows" in header
-        assert "Reason" not in header
 
     def test_cpu_that_nobody_read_has_no_column(self) -> None:
         assert "Node's CPU" not in made(capture(BUSY)).text()
@@ -265,11 +259,6 @@ class TestHostileText:
         names = json.loads(data)["names"]
         assert "node </script><img src=x onerror=window.ran=1>" in names
 
-    def test_templates_in_it_stay_text(self) -> None:
-        shown = Document(attacked()).text()
-        assert "{{7*7}}{% raw %}${7*7}" in shown
-        assert "49" not in re.sub("[0-9.]+ (%|characters)", "", shown.partition("Raw text")[0])
-
     def test_signs_that_cannot_be_seen_are_written_by_their_number(self) -> None:
         html = page([capture(hostile())], title="\x00\u202e\ud800")
         assert not {"\x00", "\x1b", "\x7f", "\u202e", "\u2028", "\ufeff", "\ud800"} & set(html)
@@ -288,12 +277,6 @@ class TestBounds:
         assert shown.endswith("\n")
         left_out = f"{len(text) - len(shown) + 1:,}"
         assert f"no room for the last {left_out} characters. The whole text is in /reports/x.txt." in document.text()
-
-    @pytest.mark.long
-    def test_captures_share_the_room(self) -> None:
-        text = BUSY * (MOST_TEXT // len(BUSY) // 2 + 10)
-        assert "no room" not in made(capture(text)).text()
-        assert made(capture(text), capture(text)).text().count("no room for the last") == 2
 
     def test_a_line_longer_than_the_room(self) -> None:
         assert len(page([capture("x" * 3 * MOST_TEXT)], title="x")) < 2 * MOST_TEXT

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_mediaops.cluster.page.document import page
-from airflow_provider_mediaops.cluster.page.task_section import MOST_NODES
+from airflow_provider_mediaops.cluster.page.document import MOST_NODES, page
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
 from tests.unit.cluster.made_pages import BUSY, Document, capture, made
 from tests.unit.cluster.task_values import BULK, NODE, REPORT, TASKS, hostile_tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
@@ -193,7 +193,7 @@ class TestRequests:
 
 def shown(*statistics: NodeStatistics) -> str:
     """Return the words of a page with such statistics."""
-    return words_of(page([PackedCapture.of(Capture(report("data-1"), statistics=statistics))], title="T"))
+    return words_of(page([Capture(report("data-1"), statistics=statistics)], title="T"))
 
 
 class TestShown:
@@ -218,7 +218,7 @@ class TestShown:
 
     def test_page_of_several_captures_names_the_capture(self) -> None:
         captures = [Capture(report("data-1"), statistics=statistics) for statistics in ((BUSY,), None)]
-        words = words_of(page(list(map(PackedCapture.of, captures)), title="T"))
+        words = words_of(page(captures, title="T"))
         assert "T 1 · 20:00:00: data-1: garbage collection took 41 %" in words
         assert "Node Capture Heap Collector Queues Rejected Throttled data-1 1 · 20:00:00 75 %" in words
 
@@ -226,7 +226,7 @@ class TestShown:
         for attack in ATTACKS:
             hostile = node(at=2_000, collected=820, name=attack)
             hostile["thread_pool"][attack] = {"queue": 5_000, "rejected": 0}
-            html = page([PackedCapture.of(Capture(report("n"), statistics=(between(hostile),)))], title="T")
+            html = page([Capture(report("n"), statistics=(between(hostile),))], title="T")
             body = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
             assert "<img" not in body
             assert "<svg/" not in body

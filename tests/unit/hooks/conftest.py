@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,38 +19,23 @@ if TYPE_CHECKING:
 BOOKS = "https://books.example/premium"
 
 
-@pytest.fixture
-def connect_video(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the default connection of the video platform."""
+def _connecting(service: str, host: str, connection: Callable[..., str]) -> Any:
+    @pytest.fixture
+    def connect(supervisor: Supervisor) -> Callable[..., None]:
+        """Set the default connection of a service; it is set at first to one that works."""
 
-    def set_connection(host: str = video_hook.BASE, *, login: str = "", **fields: Any) -> None:
-        value = {**json.loads(video_platform.connection(host, **fields)), "login": login}
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", json.dumps(value))
+        def set_connection(host: str = host, **fields: Any) -> None:
+            supervisor.connect(f"mediaops_{service}_default", connection(host, **fields))
 
-    set_connection()
-    return set_connection
+        set_connection()
+        return set_connection
 
-
-@pytest.fixture
-def connect_cluster(supervisor: Supervisor) -> Callable[..., None]:
-    """Set the default connection of the search cluster."""
-
-    def set_connection(host: str = cluster_hook.BASE, **fields: Any) -> None:
-        supervisor.connect("mediaops_cluster_default", search_cluster.connection(host, **fields))
-
-    set_connection()
-    return set_connection
+    return connect
 
 
-@pytest.fixture
-def connect_books(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the default connection of the book database."""
-
-    def set_connection(host: str = BOOKS, **fields: Any) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", book_database.connection(host, **fields))
-
-    set_connection()
-    return set_connection
+connect_video = _connecting("video", video_hook.BASE, video_platform.connection)
+connect_cluster = _connecting("cluster", cluster_hook.BASE, search_cluster.connection)
+connect_books = _connecting("books", BOOKS, book_database.connection)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Request
@@ -58,7 +59,7 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
     with SearchClusterHook() as hook:
         taken = hook.capture(threads=5)
     assert taken.text == report("a")
-    assert taken.summary()["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
+    assert summary_of(taken)["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
     (statistics,) = taken.statistics or ()
     assert statistics["pools"] == [{"pool": "search", "active": 0, "queue": 7, "rejected": 0}]
     assert requests_mock.request_history[1].qs == {"threads": ["5"]}
@@ -159,7 +160,7 @@ def test_event_loop_sends_while_a_thread_masks_the_secrets_of_an_edited_connecti
         await hook.arun(hook.asking(node_stats(None)))
         monkeypatch.setattr(SearchClusterHook, "_mask", staticmethod(mask))
         connect_cluster(headers={"X-Api-Key": "a new secret"})
-        hook.read_connection_first()
+        hook.read_at = float("-inf")
         reading = asyncio.ensure_future(hook.arun(hook.reading(lambda ask: ask(node_stats(None)), time.monotonic)))
         await asyncio.get_running_loop().run_in_executor(None, masking.wait, 60)
         status = (await hook.arun(reply())).status

@@ -68,11 +68,7 @@ def test_secrets_are_not_shown() -> None:
 
 def read_by_form(name: str, value: object) -> object:
     given = extra(**{name: value})
-    if name == "verify":
-        return given.flag(name)
-    if name == "headers":
-        return given.mapping(name)
-    return given.choice(name) if name == "cpu_measure" else given.number(name, 7.0)
+    return given.mapping(name) if name == "headers" else given.value(name, 7.0)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +183,6 @@ def test_time_limits_and_proxies(name: str, value: object, read: object) -> None
         ("proxies", "a JSON object", ["proxy:3128", ["http://proxy"], 5]),
         ("headers", "holds credentials", [{"authorization": "s3cr3t"}, {"PROXY-AUTHORIZATION": "s3cr3t"}]),
         ("headers", "Cookie holds credentials", [{"Cookie": "s3cr3t"}]),
-        ("headers", "cannot be set", [{" Host ": "s3cr3t"}, {"content-length": "s3"}, {"Accept-Encoding": "s3cr3t"}]),
         ("headers", "plain ASCII", [{"X-A": "s3cr3t\r\nX-B: 1"}, {"X-A": "s3cr3t\u2603"}, {"X A": "s"}, {"X-A": ""}]),
         ("headers", "a JSON object", ["X-A: s3cr3t"]),
     ],

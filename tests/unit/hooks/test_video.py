@@ -77,7 +77,7 @@ class TestListing:
         # The page size never changes during a listing, and is the largest.
         assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
 
-    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions"])
     def test_a_query_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], method: str) -> None:
         with Loopback(answering(http({}))) as server:
             connect_video(server.base)
@@ -85,7 +85,7 @@ class TestListing:
                 carry_out(method, mine=True, channel_id="UC1")
             assert server.accepted == 0
 
-    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages"])
     def test_a_listing_that_is_cut_short_is_told_of_and_can_be_an_error(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:

@@ -14,7 +14,7 @@ from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAsse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage
-from airflow_provider_mediaops.lineage.locations import conn_id_in, uri_of, without_userinfo
+from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
 from airflow_provider_mediaops.lineage.task_lineage import (
     LineageDataset,
     TaskLineage,
@@ -258,21 +258,20 @@ def test_without_the_provider_nothing_is_reported(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("path", "conn_id", "without"),
+    ("path", "without"),
     [
-        ("s3://conn@bucket/a.csv", "conn", "s3://bucket/a.csv"),
-        ("s3://key:secret@bucket/a.csv", "key:secret", "s3://bucket/a.csv"),
-        ("s3://key:se@cret@bucket/a.csv", "key:se@cret", "s3://bucket/a.csv"),
-        ("s3://bucket/a@b.csv", None, "s3://bucket/a@b.csv"),
-        ("s3://@bucket/a.csv", None, "s3://bucket/a.csv"),
-        ("memory://a.csv", None, "memory://a.csv"),
-        ("file:///home/a@b/c.csv", None, "file:///home/a@b/c.csv"),
-        ("/home/a@b/c.csv", None, "/home/a@b/c.csv"),
-        ("/data/s3://key@bucket.csv", None, "/data/s3://key@bucket.csv"),
+        ("s3://conn@bucket/a.csv", "s3://bucket/a.csv"),
+        ("s3://key:secret@bucket/a.csv", "s3://bucket/a.csv"),
+        ("s3://key:se@cret@bucket/a.csv", "s3://bucket/a.csv"),
+        ("s3://bucket/a@b.csv", "s3://bucket/a@b.csv"),
+        ("s3://@bucket/a.csv", "s3://bucket/a.csv"),
+        ("memory://a.csv", "memory://a.csv"),
+        ("file:///home/a@b/c.csv", "file:///home/a@b/c.csv"),
+        ("/home/a@b/c.csv", "/home/a@b/c.csv"),
+        ("/data/s3://key@bucket.csv", "/data/s3://key@bucket.csv"),
     ],
 )
-def test_user_information_is_what_stands_before_the_bucket(path: str, conn_id: str | None, without: str) -> None:
-    assert conn_id_in(path) == conn_id
+def test_user_information_is_what_stands_before_the_bucket(path: str, without: str) -> None:
     assert without_userinfo(path) == without
 
 

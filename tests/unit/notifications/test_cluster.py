@@ -101,17 +101,6 @@ class TestAsCallback:
         assert (tmp_path / "hot.txt").exists()
         assert cluster.request_history[1].qs == {"threads": ["9999"], "type": ["wait"]}
 
-    def test_its_failure_is_one_line_in_the_log_and_no_more(
-        self, cluster: requests_mock.Mocker, logs: Path, lines: list[str]
-    ) -> None:
-        cluster.get(f"{BASE}/_nodes/hot_threads", status_code=503)
-        CaptureHotThreadsNotifier()({})
-        (line,) = lines
-        assert line.startswith(
-            "ERROR: CaptureHotThreadsNotifier failed, and the run goes on: ServiceUnavailableError: "
-        )
-        assert files(logs) == []
-
 
 class TestAsDeadlineAlert:
     async def test_notifier_on_an_event_loop_renders_the_context_of_the_run(

@@ -115,12 +115,6 @@ class TestSources:
 
         assert operator.execute({})["found"] == 1
 
-    def test_missing_file_is_named_in_the_error(self, tmp_path: Path, database: Mocker) -> None:
-        with pytest.raises(FileNotFoundError, match=r"isbns\.txt cannot be read"):
-            make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
-
-        assert not database.called
-
 
 class TestLog:
     def test_the_first_line_says_what_is_done_and_the_last_what_came_of_it_without_the_key(

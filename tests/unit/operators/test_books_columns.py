@@ -162,6 +162,15 @@ class TestChoice:
         header = list(cells_of(tmp_path / "books.csv")[0])
         assert [name for name in header if name.startswith("source_")] == [f"source_{name}" for name in names]
 
+    def test_column_with_another_isbn_is_kept_beside_that_which_is_called_isbn(self, tmp_path: Path) -> None:
+        source = source_of(tmp_path, "list.csv", f"eISBN,ISBN\n{CALENDAR},{CRIME}\n")
+
+        make(tmp_path / "books.jsonl", source=source).execute({})
+
+        assert [(row["input"], row["source"]) for row in json_rows(tmp_path / "books.jsonl")] == [
+            (CRIME, {"eISBN": CALENDAR})
+        ]
+
     def test_kept_field_that_some_rows_lack_is_empty_there(self, tmp_path: Path) -> None:
         source = source_of(tmp_path, "list.jsonl", f'{{"isbn": "{CRIME}"}}\n{{"isbn": "x", "price": 2}}\n')
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
+from airflow_provider_mediaops.enrichment.reuse import EarlierDataset
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.book_database import CRIME
@@ -68,7 +68,7 @@ class TestDamage:
     def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(self, tmp_path: Path) -> None:
         file = Path(dataset(tmp_path / "old.jsonl", *(row(CRIME) for _ in range(5_000))))
         earlier = EarlierDataset(str(file), "jsonl")
-        rows = earlier.rows()
+        rows = earlier.lookups()
         next(rows)
         file.write_bytes(b"\0\n" * 2_000_000)
 
@@ -77,7 +77,7 @@ class TestDamage:
 
         assert caught.value.errno == errno.ESTALE
         with pytest.raises(InvalidArgumentError, match=f"not a whole dataset of EnrichIsbnsOperator. {file}"):
-            list(earlier.rows())
+            list(earlier.lookups())
 
 
 class TestAStoreThatFails:
@@ -105,7 +105,7 @@ class TestAStoreThatFails:
             opened = store.open
             with monkeypatch.context() as failing:
                 failing.setattr(store, "open", unreadable)
-                with pytest.raises(OSError, match=r"memory://flaky@/bucket/old\.parquet cannot be read: ") as caught:
+                with pytest.raises(OSError, match=r"memory://flaky@bucket/old\.parquet cannot be read: ") as caught:
                     enrich(tmp_path / "new.jsonl", **arguments)
 
             assert type(caught.value).__module__ == "builtins"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
-from airflow_provider_mediaops.cluster.digest import reading
+from airflow_provider_mediaops.cluster.digest.source import read_captures
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
@@ -84,14 +84,13 @@ def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_begins_a
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    whole = reading.read_captures
 
     def counted(files: FoundCapture, *arguments: Any) -> Any:
         read.append(files.name)
         if len(read) == 5:
             # Airflow's handler of SIGTERM, which runs between two steps of the task.
             task.on_kill()
-        return whole(files, *arguments)
+        return read_captures(files, *arguments)
 
     monkeypatch.setattr(digest_attempt, "read_captures", counted)
     task = made(source=str(source), destination=str(tmp_path / "d.html"))
@@ -124,10 +123,8 @@ def test_the_lineage_is_from_the_captures_to_the_files(source: Path, tmp_path: P
     ]
 
 
-def test_the_link_leads_to_the_page_in_the_console_of_a_cloud() -> None:
+def test_the_link_leads_to_the_result_of_the_task() -> None:
     (link,) = HotThreadsDigestOperator.operator_extra_links
     key: Any = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1)
-    task = made(destination="s3://reports/weeks/d.html")
     assert link.name == "Hot threads digest"
-    address = link.get_link(task, ti_key=key)
-    assert address == "https://s3.console.aws.amazon.com/s3/object/reports?prefix=weeks/d.html"
+    assert link.get_link(made(), ti_key=key) == "/dags/d/runs/r/tasks/t/xcom"

@@ -31,21 +31,13 @@ if TYPE_CHECKING:
     from requests_mock import Mocker
 
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
-    from tests.unit.conftest import Supervisor
 
 RUN_ID = "manual__2026-11-22T09:30:00+00:00"
 TASK = "/dags/dag/runs/manual__2026-11-22T09%3A30%3A00%2B00%3A00/tasks/task"
-SECRET = "hunter2-the-secret"
 ASSET = Asset("written")
 
 
 pytestmark = pytest.mark.usefixtures("supervisor")
-
-
-@pytest.fixture(autouse=True)
-def _no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def instance(state: Any = TaskInstanceState.SUCCESS, map_index: int | None = -1) -> Any:
@@ -98,46 +90,17 @@ def test_the_tab_is_installed_with_this_package() -> None:
     assert report_link() == tab_url("dag", RUN_ID, "task")
 
 
-class TestDataset:
-    def link(self, operator: Any = None, **how: Any) -> str:
-        return DatasetLink().get_link(operator or export(), ti_key=instance(**how))
+def test_link_of_a_dataset_leads_to_what_describes_it_below_the_address_of_airflow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def link(operator: Any, **how: Any) -> str:
+        return DatasetLink().get_link(operator, ti_key=instance(**how))
 
-    def test_of_a_local_file_it_leads_to_what_describes_it_below_the_address_of_airflow(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert self.link() == f"{TASK}/xcom"
-        assert self.link(export(outlets=["any"])) == f"{TASK}/asset_events"
-        assert self.link(map_index=0) == f"{TASK}/mapped/0/xcom"
-        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
-        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
-
-    def test_link_of_an_object_is_its_page_in_the_console(self) -> None:
-        books = EnrichIsbnsOperator(task_id="task", isbns=["x"], destination="gs://bucket/books.csv")
-        assert self.link(books) == "https://console.cloud.google.com/storage/browser/_details/bucket/books.csv"
-        assert self.link(export("s3://bucket/subs.csv")).endswith("/s3/object/bucket?prefix=subs.csv")
-
-    def test_nothing_of_a_connection_is_in_it(self, supervisor: Supervisor) -> None:
-        supervisor.connect("aws", '{"conn_type": "aws", "extra": {"region_name": "eu-central-1"}}')
-        assert self.link(export("s3://aws@bucket/subs.csv")).endswith("/s3/object/bucket?prefix=subs.csv")
-        # Airflow takes that for the id of a connection, too, and knows of none.
-        link = self.link(export(f"s3://key:{SECRET}@bucket/subs.csv"))
-        assert link == f"{TASK}/xcom"
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"endpoint_url": "http://minio:9000"}}'),
-            ("AIRFLOW_CONN_AWS", '{"conn_type": "aws", "extra": {"service_config": {"s3": {}}}}'),
-            ("AWS_ENDPOINT_URL", "http://minio:9000"),
-            ("AWS_ENDPOINT_URL_S3", "http://minio:9000"),
-        ],
-    )
-    def test_link_of_an_object_in_a_store_of_ones_own_is_no_page_of_the_console(
-        self, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-    ) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_AWS", '{"conn_type": "aws"}')
-        monkeypatch.setenv(name, value)
-        assert self.link(export("s3://aws@bucket/subs.csv")) == f"{TASK}/xcom"
+    assert link(export()) == f"{TASK}/xcom"
+    assert link(export(outlets=["any"])) == f"{TASK}/asset_events"
+    assert link(export(), map_index=0) == f"{TASK}/mapped/0/xcom"
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
+    assert link(export()) == f"https://airflow.example/team{TASK}/xcom"
 
 
 @pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, "deferred"])

@@ -17,7 +17,9 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
     UncertainDeliveryError,
 )
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from airflow_provider_mediaops.video.at_most_once import Delivery
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE, render
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
@@ -167,7 +169,7 @@ class TestOneTask:
     def test_retry_after_success_returns_the_same_activity(
         self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        lines = log_lines(monkeypatch, PostBulletinOperator)
+        lines = log_lines(monkeypatch, VideoPlatformHook)
         first = tried(record)
         lines.clear()
 
@@ -176,15 +178,15 @@ class TestOneTask:
         assert lines == ["INFO: Try 1 has posted bulletin act-1; nothing is posted."]
 
     @pytest.mark.parametrize("other", [{"text": "Ho"}, {"video_id": "v"}, {"video_conn_id": "another"}])
-    def test_retry_with_other_contents_returns_the_same_activity_and_warns(
+    def test_retry_with_other_contents_returns_the_same_activity_and_says_so(
         self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
     ) -> None:
-        lines = log_lines(monkeypatch, PostBulletinOperator)
+        lines = log_lines(monkeypatch, VideoPlatformHook)
         first = tried(record)
 
         assert tried(record, 2, **other) == first
         assert posts.call_count == 1
-        assert lines[-1].startswith("WARNING: It was posted with another text, video, playlist or connection")
+        assert ", with another text, video, playlist or connection; nothing is posted." in lines[-1]
 
     def test_cleared_task_posts_again_only_if_asked_for(self, record: Record, posts: Mocker) -> None:
         first, cleared = tried(record, ti={"max_tries": 0}), {"max_tries": 1}
@@ -215,6 +217,21 @@ class TestManyTasks:
 
         assert tried(record, **other)["id"] == "act-2"
         assert posts.call_count == 2
+
+    def test_bulletin_that_another_task_posts_meanwhile_is_said_to_be_that_ones(
+        self, record: Record, posts: Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines, intend = log_lines(monkeypatch, VideoPlatformHook), Delivery.intend
+
+        def intend_too_late(delivery: Delivery) -> None:
+            monkeypatch.setattr(Delivery, "intend", intend)
+            tried(record, once_per=DAY, ti={"task_id": "another"})
+            intend(delivery)
+
+        monkeypatch.setattr(Delivery, "intend", intend_too_late)
+        assert tried(record, once_per=DAY)["id"] == "act-1"
+        assert posts.call_count == 1
+        assert lines[1:] == ["INFO: Try 1 of dag/run/another/-1 has posted bulletin act-1; nothing is posted."]
 
 
 class TestArguments:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import math
 import sys
@@ -17,12 +16,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import formats, source_list
+from airflow_provider_mediaops.storage import formats, source_file, source_list
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, FlatView, json_line, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.storage.source_file import DATASET
+from airflow_provider_mediaops.storage.source_file import MAX_DATASET_ROW_BYTES
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.formats import CsvFormulas, Format
@@ -231,9 +230,9 @@ LIMIT = 10_000
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let lines have 10,000 bytes, and the files of datasets what follows from that."""
-    factor = DATASET.max_row_bytes // formats.MAX_LINE_BYTES
+    factor = MAX_DATASET_ROW_BYTES // formats.MAX_LINE_BYTES
     monkeypatch.setattr(formats, "MAX_LINE_BYTES", LIMIT)
-    monkeypatch.setattr(source_list, "DATASET", dataclasses.replace(DATASET, max_row_bytes=factor * LIMIT))
+    monkeypatch.setattr(source_file, "MAX_DATASET_ROW_BYTES", factor * LIMIT)
 
 
 def longest(value: str | list[Any]) -> dict[str, Any]:
@@ -276,7 +275,7 @@ def test_a_longer_record_is_refused_and_what_was_committed_stays(tmp_path: Path)
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_list, "DATASET", dataclasses.replace(DATASET, max_row_bytes=1 << 20))
+    monkeypatch.setattr(source_file, "MAX_DATASET_ROW_BYTES", 1 << 20)
     (tmp_path / "d.jsonl").write_bytes(b"x" * (3 << 20))
 
     with pytest.raises(ValueError, match=r"d\.jsonl, line 1: the line is longer than 1 MB"):

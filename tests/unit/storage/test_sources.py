@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import source_lines
-from airflow_provider_mediaops.storage.source_file import LIST, InvalidSourceError, ReadOptions, SourceFile, SourceRow
+from airflow_provider_mediaops.storage import source_file, source_text
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile, SourceRow
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, rows_of, version_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ OBJECTS = '\ufeff{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn"
     ("name", "content", "expected"),
     [
         ("s.txt", LINES, ["a", "b", "c"]),
+        ("s.txt", "a\rb\r\rc", ["a", "b", "c"]),
+        ("s.csv", '"isbn","a\rb"\ra,b\r"b",\r', ["a", "b"]),
+        ("s.jsonl", '{"isbn":"a"}\r{"isbn":2}\r', ["a", "2"]),
         ("s.csv", TABLE, ["a", "", "", "b"]),
         ("s.jsonl", OBJECTS, ["a", "9780131103627", "", "9780131103627", '["x"]']),
     ],
@@ -100,14 +103,21 @@ def test_file_on_a_store_is_read_without_a_right_to_list(store: Store, monkeypat
     assert texts("memory://shelf@bucket/s.txt") == ["a", "b"]
 
 
-def test_array_of_json_in_one_line_is_read_in_parts_however_long(tmp_path: Path) -> None:
-    rows = [{"isbn": str(number), "t": "é},{" * 20_000} for number in range(230)]
+@pytest.mark.parametrize(
+    "rows",
+    [[{"isbn": str(number), "t": "é},{" * 40} for number in range(230)], [10**12 + number for number in range(500)]],
+    ids=["objects", "numbers"],
+)
+def test_array_of_json_in_one_line_is_read_in_parts_however_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[Any]
+) -> None:
+    monkeypatch.setattr(source_file, "MAX_LIST_ROW_BYTES", 1_000)
     source = file_of(tmp_path, "s.json", json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
 
     found = list(read_rows(source, keep=True))
 
-    assert [row.text for row in found] == [row["isbn"] for row in rows]
-    assert {row.columns["t"] for row in found if row.columns} == {rows[0]["t"]}
+    assert [row.text for row in found] == [str(row["isbn"] if isinstance(row, dict) else row) for row in rows]
+    assert all(row.columns == {"t": rows[0]["t"]} for row in found if row.columns)
 
 
 def test_a_file_is_read_as_its_rows_are_asked_for(tmp_path: Path) -> None:
@@ -239,7 +249,7 @@ class TestRowsThatCannotBeRead:
                 "s.jsonl",
                 b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
                 '{"isbn":',
-                "Line 3: it is not valid JSON (Expecting value: line 2 column 1 (char 9)).",
+                "Line 3: it is not valid JSON (Expecting value).",
             ),
             (
                 "s.jsonl",
@@ -250,7 +260,8 @@ class TestRowsThatCannotBeRead:
             ("s.jsonl", b'{"isbn":"a"}\n{"isbn":"b"}\n{"id":1}\n{"isbn":"d"}\n', "", None),
             (
                 "s.csv",
-                b"n,isbn\n,a\n,b\n1,2,3\n,d\n",
+                # Spark's escape would make no table of it either.
+                b'n,isbn\n"C:\\",a\n,b\n1,2,3\n,d\n',
                 "2",
                 "Line 4: it has 3 cells, but the header names 2 columns, so which is which is not known.",
             ),
@@ -282,19 +293,33 @@ class TestRowsThatCannotBeRead:
         assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
 
 
-# Within quotes, a row may have many lines.
-LONG_ROW = ",".join(f'"{"a" * 99_000}\n"' for _ in range(200))
-
-
 class TestFilesThatAreSomethingElse:
-    def test_a_row_is_as_long_as_a_line_at_the_most(self, tmp_path: Path) -> None:
+    def test_cell_is_as_long_as_it_may_be_at_the_most(self, tmp_path: Path) -> None:
         long = "a" * 131_072
         assert [row.text for row in read_rows(file_of(tmp_path, "s.csv", f"isbn\n{long}"))] == [long]
         with pytest.raises(InvalidSourceError, match=r"s\.csv, line 3: .*a cell has more than 131,072 characters"):
             list(read_rows(file_of(tmp_path, "s.csv", f"isbn\nb\n{long}a")))
 
-        with pytest.raises(InvalidSourceError, match=r"line \d+: the row is longer than 16 MB, so"):
-            list(read_rows(file_of(tmp_path, "long.csv", f"isbn,more\n{LONG_ROW}")))
+    @pytest.mark.parametrize(
+        ("name", "content", "what"),
+        [
+            ("s.txt", "x" * (2 << 20), "line"),
+            ("s.csv.gz", "x" * (2 << 20), "line"),
+            ("s.jsonl", "x" * (2 << 20), "line"),
+            ("s.json", "[" + '{"isbn": "' + "x" * (3 << 20), "value"),
+            # Within quotes, a row may have many lines.
+            ("s.csv", "isbn,more\n" + ",".join([f'"{"a" * 99_000}\n"'] * 20), "row"),
+        ],
+    )
+    def test_row_that_would_fill_the_memory_is_refused_before_its_end_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, what: str
+    ) -> None:
+        monkeypatch.setattr(source_file, "MAX_LIST_ROW_BYTES", 1 << 20)
+
+        with pytest.raises(
+            InvalidSourceError, match=rf"line \d+: the {what} is longer than 1 MB, so it is not a row of"
+        ):
+            texts(file_of(tmp_path, name, content))
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
@@ -324,10 +349,6 @@ class TestFilesThatAreSomethingElse:
             ("s.json", '[\n{"isbn": 1},\n{"isbn": 2\n', "line 3: it is not valid JSON"),
             ("s.json", '[{"isbn": 1},\n', "line 2: it is not valid JSON .its end is missing"),
             ("s.txt", b"a\0b\n", r"line 1: it is not text \(it holds NUL bytes\)"),
-            ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
-            ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
-            ("s.csv", '"isbn","a\rb"\ra,b\r', "line 1: its lines end in CR alone"),
-            ("s.jsonl", '{"isbn":1}\r{"isbn":2}\r', "line 1: its lines end in CR alone"),
             ("s.csv", "\ufeffisbn\na\n\ud800".encode("utf-16-le", "surrogatepass"), "line 3: it is not text in utf-16"),
             ("s.txt", GZIPPED, "line 1: it is not text but compressed with gzip"),
             ("s.csv", b"%PDF-1.7\n", "line 1: it is not text but a PDF"),
@@ -351,11 +372,6 @@ class TestFilesThatAreSomethingElse:
 
         with pytest.raises(InvalidSourceError, match=f"source {source}: it is empty, without even a first line"):
             texts(source)
-
-    @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
-    def test_file_without_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(InvalidSourceError, match=r"the line is longer than 16 MB, so it is not"):
-            texts(file_of(tmp_path, name, b"x" * (17 << 20)))
 
     def test_a_parquet_file_with_a_damaged_name_of_a_column_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "s.parquet"
@@ -396,7 +412,7 @@ class TestFilesThatAreSomethingElse:
 def test_more_empty_lines_than_may_follow_each_other_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
 ) -> None:
-    monkeypatch.setattr(source_lines, "_BLANK_LINES", 100)
+    monkeypatch.setattr(source_text, "_BLANK_LINES", 100)
     row = head.splitlines(keepends=True)[-1]
     assert texts(file_of(tmp_path, name, head + (blank * 100 + row) * 3)) == ["a"] * 4
     source = file_of(tmp_path, name, head + blank * 101)
@@ -420,6 +436,6 @@ def test_error_of_a_list_does_not_show_the_signature_in_its_path(tmp_path: Path,
     path = unquote(file_of(tmp_path, f"list.{format}?signature=hush-hush", content))
 
     with pytest.raises(InvalidSourceError, match=rf"/list\.{format}[,: ]") as raised:
-        list(rows_of(SourceFile(path, format, LIST, ReadOptions(["isbn"]))))
+        list(rows_of(SourceFile(path, format, ReadOptions(["isbn"]))))
 
     assert "hush-hush" not in str(raised.value)

@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     InvalidConnectionError,
     NotFoundError,
     ServiceUnavailableError,
@@ -319,26 +318,6 @@ class TestConnection:
 
         together(wait())
         assert outcomes == ["read"] * 3 + ["invalid"] * 3 + ["read"] * 2
-
-    def test_credentials_that_differ_at_each_fetch_leave_no_session_open(
-        self, cluster: ScriptedCluster, supervisor: Supervisor
-    ) -> None:
-        """A secrets backend that leases credentials gives others at each fetch: every failing reading has a session."""
-        leases = itertools.count()
-        cluster.trouble = DENIED
-
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                for _ in range(20):
-                    supervisor.connect(CONN_ID, connection(HOST, login="leased", password=f"lease-{next(leases)}"))
-                    with pytest.raises(AuthenticationError):
-                        await mine.anext(10)
-                assert cluster.opened - cluster.closed == 1
-
-        together(wait())
-        assert cluster.opened == cluster.closed == 20
-        assert cluster.most_open <= 2
 
     def test_a_session_that_was_replaced_is_closed_and_its_last_call_answered(
         self, cluster: ScriptedCluster, supervisor: Supervisor

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.model import Capture, PackedCapture
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.plan import FORMATS
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document
 from tests.unit.call_flows import START
@@ -46,7 +47,7 @@ class TestOne:
         told = kept.keep(capture, 1)
         kept.finish()
         assert names_in(tmp_path) == ["hot.folded", "hot.html", "hot.json", "hot.kinds", "hot.txt"]
-        assert told == {"paths": told["paths"], "taken": "2026-03-14T20:00:00.000+00:00", **capture.summary()}
+        assert told == {"paths": told["paths"], "taken": "2026-03-14T20:00:00.000+00:00", **summary_of(capture)}
         written = {name: Path(path).read_text() for name, path in told["paths"].items()}
         assert written["txt"] == report("node-1")
         assert json.loads(written["json"])["nodes"][0]["name"] == "node-1"
@@ -125,11 +126,10 @@ def test_a_capture_that_waited_for_its_page_is_as_it_was() -> None:
     read = NodeStats.read(stats({"node-1": 95, "gone": 5}))
     text = "::: {n\udcff\n" + report("node-1")
     capture = Capture(text, None, read, ("r",), START, "c", running_tasks=TASKS)
-    packed = PackedCapture.of(capture, "/out/hot.txt")
-    assert (packed.text, packed.report, packed.cpu) == (capture.text, capture.report, read.nodes)
-    assert (packed.taken, packed.path, packed.cause, packed.running_tasks) == (START, "/out/hot.txt", "c", TASKS)
-    first, missing = packed.remarks
-    assert (first, missing[:24]) == ("r", "Not in the report: gone.")
+    before = capture.report
+    capture.pack()
+    assert (capture.text, capture.report) == (text, before)
+    assert capture.report is not before
 
 
 def large_capture(nodes: int, *, line: int = 0) -> Capture:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
+from airflow_provider_mediaops.cluster.capture.json_file import read_head, taken_of
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
@@ -83,8 +84,8 @@ class TestTaking:
     )
     def test_the_threads_are_captured_even_if_the_cpu_is_not_told(self, reply: Response | TransportError) -> None:
         taken = capture(reply, REPORT)
-        assert taken.summary()["cpu"] is None
-        assert [node["node"] for node in taken.summary()["nodes"]] == ["node-1"]
+        assert summary_of(taken)["cpu"] is None
+        assert [node["node"] for node in summary_of(taken)["nodes"]] == ["node-1"]
         assert taken.warnings()[0].startswith("The capture is without the nodes' CPU: ")
 
     @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ class TestMissing:
     ) -> None:
         reading = replied(stats({"node-1": 5, "node-2": 95}))
         taken = capture(reading, REPORT, query=HotThreadsQuery(selectors))
-        assert taken.missing == taken.summary()["missing"] == missing
+        assert taken.missing == summary_of(taken)["missing"] == missing
         assert f"Not in the report: {' and '.join(missing)}." in taken.warnings()[0]
 
     @pytest.mark.parametrize(
@@ -242,16 +243,16 @@ FULL = written(hostile(), running_tasks=TASKS)
 
 def test_first_characters_of_a_json_file_say_when_and_why() -> None:
     head = read_head(written(TEXT, taken=MONDAY, cause="CPU", reason="time_limit")[:300])
-    assert (head.taken, head.reason) == (MONDAY, "time_limit")
+    assert (taken_of(head), head["capture"]["reason"]) == (MONDAY, "time_limit")
 
 
 @pytest.mark.parametrize("tasks", [TASKS, hostile_tasks(100), RunningTasks()])
 def test_tasks_are_read_from_what_a_capture_writes(tasks: RunningTasks) -> None:
     content = written(hostile(), running_tasks=tasks)
     head = read_head(content)
-    assert head.values["running_tasks"] == tasks.to_dict() == json.loads(content)["running_tasks"]
+    assert head["running_tasks"] == tasks.to_dict() == json.loads(content)["running_tasks"]
     # What follows is not needed.
-    assert read_head(content[: content.index(AFTER_TASKS)]).values["running_tasks"] == tasks.to_dict()
+    assert read_head(content[: content.index(AFTER_TASKS)])["running_tasks"] == tasks.to_dict()
 
 
 def test_the_words_in_another_place_are_not_taken_for_them() -> None:
@@ -259,13 +260,14 @@ def test_the_words_in_another_place_are_not_taken_for_them() -> None:
     for content in (
         written(f"::: {{{text}}}", cause=f"because\n{text}"),
         '{\n "capture": {\n  "running_tasks": {"nodes": [{"node": "another"}]}\n },\n "nodes": []\n}',
+        '{"capture": {}, "nodes": [{"attributes": {"a": "b", "running_tasks": {"nodes": []}}}]}',
     ):
-        assert "running_tasks" not in read_head(content).values
+        assert "running_tasks" not in read_head(content)
 
 
 @pytest.mark.parametrize("content", [FULL[: FULL.index(AFTER_TASKS) - 1], '{"running_tasks": ' + "[" * 100_000])
 def test_tasks_that_do_not_end_are_none(content: str) -> None:
-    assert read_head(content).values["running_tasks"] is None
+    assert read_head(content)["running_tasks"] is None
 
 
 @pytest.mark.parametrize(
@@ -276,13 +278,8 @@ def test_tasks_that_do_not_end_are_none(content: str) -> None:
     ],
 )
 def test_anything_else_is_a_head_that_says_nothing(content: str) -> None:
-    head = read_head(content)
-    assert (head.taken, head.reason) == (None, None)
+    assert taken_of(read_head(content)) is None
 
 
 def test_report_that_nobody_captured_was_taken_when_its_nodes_say() -> None:
-    assert read_head(written(TEXT)).taken == datetime(2026, 11, 16, tzinfo=timezone.utc)
-
-
-def test_a_digest_is_known_by_its_first_name() -> None:
-    assert read_head('{"digest": {"since": null}, "profiles": []}') == JsonHead({"digest": None})
+    assert taken_of(read_head(written(TEXT))) == datetime(2026, 11, 16, tzinfo=timezone.utc)

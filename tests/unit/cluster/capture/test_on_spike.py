@@ -14,6 +14,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
+from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
@@ -65,7 +66,7 @@ class Shelf:
         if self._full:
             raise OSError(28, "disk full")
         self.captures.append(capture)
-        return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
+        return {"number": number, "cpu": summary_of(capture)["cpu"], "missing": capture.missing}
 
     def finish(self) -> None:
         self.finished += 1

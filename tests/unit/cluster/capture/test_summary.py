@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence
+from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence, summary_of
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, RunningTasks, TaskGroup
 from airflow_provider_mediaops.triggers.base import done_event
@@ -32,10 +32,13 @@ def captured(text: str, cpu: dict[str, float | None], tasks: RunningTasks | None
 
 @cache
 def summary(nodes: int, name: str = "node-{}.", folder: str = "/reports/2026-11-22") -> dict[str, Any]:
-    names = [name.format(number) for number in range(nodes)]
-    capture = captured(report(*names, share=97.5), {node: float(number % 100) for number, node in enumerate(names)})
     paths = {suffix: f"{folder}/hot.1.{suffix}" for suffix in ("txt", "json", "folded", "html")}
-    return {"paths": paths, "taken": "2026-03-14T20:00:00.000+00:00", **capture.summary()}
+    return {"paths": paths, "taken": "2026-03-14T20:00:00.000+00:00", **summary_of(many_nodes(nodes, name))}
+
+
+def many_nodes(number: int, name: str) -> Capture:
+    names = [name.format(each) for each in range(number)]
+    return captured(report(*names), {node: float(each % 100) for each, node in enumerate(names)})
 
 
 def with_groups(name: str, *, nodes: int = 3) -> Capture:
@@ -56,7 +59,7 @@ def merge_thread(index: str, shard: int) -> str:
 class TestOne:
     def test_kinds_of_work_have_their_cautions_and_no_advice(self) -> None:
         script = thread("[search]", cpu(60.0), stack(10, SCRIPT))
-        first, second = Capture(section("n1", script, merge_thread("logs", 3))).summary()["kinds"]
+        first, second = summary_of(Capture(section("n1", script, merge_thread("logs", 3))))["kinds"]
         assert first == {
             "kind": "search.script",
             "label": "Script run for each document",
@@ -74,7 +77,7 @@ class TestOne:
             thread("elasticsearch[n1][search][T#3]", split(88, 80.5, other=7.5)),
             thread("elasticsearch[n1][write][T#1]", split(0.5, 0.5, idle=99.5)),
         )
-        assert Capture(text).summary()["hottest"] == [
+        assert summary_of(Capture(text))["hottest"] == [
             {"node": "n1", "percent": 80.5, "thread": "elasticsearch[n1][search][T#3]", "other_percent": 7.5},
             {"node": "n1", "percent": 4.3, "thread": "elasticsearch[n1][transport_worker][T#2]", "other_percent": 95.7},
             {"node": "n1", "percent": 0.5, "thread": "elasticsearch[n1][write][T#1]", "idle_percent": 99.5},
@@ -82,32 +85,32 @@ class TestOne:
 
     def test_memory_is_in_bytes(self) -> None:
         text = section("n1", thread("t", "1.5kb memory allocated"))
-        assert Capture(text).summary()["hottest"] == [{"node": "n1", "percent": None, "thread": "t", "bytes": 1536}]
+        assert summary_of(Capture(text))["hottest"] == [{"node": "n1", "percent": None, "thread": "t", "bytes": 1536}]
 
     def test_groups_are_the_five_heaviest_without_their_queries(self) -> None:
-        groups = with_groups("n").summary()["groups"]
+        groups = summary_of(with_groups("n"))["groups"]
         assert [group["opaque_id"] for group in groups] == ["19n"] * 3 + ["18n"] * 2
         names = {"node", "action", "opaque_id", "index", "seen", "running", "longest_ms", "cpu_share_percent"}
         assert set(groups[0]) == names
-        assert "groups" not in Capture(report("n")).summary()
+        assert "groups" not in summary_of(Capture(report("n")))
 
     def test_names_are_text_that_any_database_takes(self) -> None:
         text = report("node-1").replace("[search]", "[sear\udcffch" + "x" * 500)
-        found = captured(text, {"n\ud800\0": 5}).summary()
+        found = summary_of(captured(text, {"n\ud800\0": 5}))
         assert found["hottest"][0]["thread"].startswith("opensearch[node-1][sear\ufffdch")
         assert len(found["hottest"][0]["thread"]) == 200
         assert found["cpu"] == [{"node": "n\ufffd\ufffd", "percent": 5.0, "source": "os"}]
         assert found["missing"] == ["n\ufffd\ufffd"]
 
     def test_the_size_is_that_of_what_was_sent(self) -> None:
-        assert Capture("::: {Knötchen\udcff}\n").summary()["bytes"] == len("::: {Knötchen}\n".encode()) + 1
+        assert summary_of(Capture("::: {Knötchen\udcff}\n"))["bytes"] == len("::: {Knötchen}\n".encode()) + 1
 
 
 class TestSize:
     def test_lists_are_cut_and_say_by_how_much(self) -> None:
         names = [f"node-{number}." for number in range(300)]
         cpu: dict[str, float | None] = {**dict.fromkeys(names, 90), names[299]: 99, names[0]: None}
-        found = captured(report(*names[:200]), cpu).summary()
+        found = summary_of(captured(report(*names[:200]), cpu))
         shown = {name: len(found[name]) for name in ("nodes", "cpu", "missing")}
         assert {name: shown[name] + found["left_out"][name] for name in shown} == {
             "nodes": 200,
@@ -117,24 +120,20 @@ class TestSize:
         assert shown["nodes"] == shown["missing"] == 50
         assert found["cpu"][0] == {"node": "node-299.", "percent": 99.0, "source": "os"}
 
-    @pytest.mark.parametrize("name", ["n-{}", "ü" * 150 + "{}"])
-    def test_size_is_bounded_whatever_the_nodes_are_called(self, name: str) -> None:
-        one = summary(1_000, name)
+    @pytest.mark.parametrize(
+        "capture",
+        [
+            *(many_nodes(1_000, name) for name in ("n-{}", "ü" * 150 + "{}")),
+            *(with_groups(name, nodes=60) for name in ("n", "ü" * 300, "\U0001f600" * 300, "\0\udc80" * 300)),
+            Capture(section("n1", *(merge_thread("i" * 200, shard) for shard in range(500)))),
+        ],
+        ids=["names", "long names", *["clients"] * 4, "merges"],
+    )
+    def test_size_is_bounded_whatever_a_cluster_has_and_whatever_it_is_called(self, capture: Capture) -> None:
+        one = summary_of(capture)
         assert len(json.dumps(one)) < 30_000
-        assert len(one["nodes"]) + one["left_out"]["nodes"] == 1_000
-        assert one["cpu"]
         assert one["hottest"]
-
-    @pytest.mark.parametrize("name", ["n", "ü" * 300, "\U0001f600" * 300, "\0\udc80" * 300])
-    def test_size_is_bounded_whatever_the_clients_are_called(self, name: str) -> None:
-        one = with_groups(name, nodes=60).summary()
-        assert len(json.dumps(one)) < 30_000
         assert len(json.dumps(bounded([{"paths": {}, **one}] * 50, []))) < LIMIT
-
-    def test_size_is_bounded_however_many_merges_there_are(self) -> None:
-        one = Capture(section("n1", *(merge_thread("i" * 200, shard) for shard in range(500)))).summary()
-        assert 1 <= len(one["kinds"]) <= 5
-        assert len(json.dumps(one)) < 30_000
 
 
 class TestSentence:
@@ -215,7 +214,10 @@ class TestSeries:
         assert series["captures"][0]["left_out"]["later_captures"] == 50 - len(series["captures"])
 
     def test_without_statistics_there_is_no_list_to_cut(self) -> None:
-        one = {**Capture(report(*(f"n{number}" for number in range(60)))).summary(), "paths": {"txt": "/" + "p" * 500}}
+        one = {
+            **summary_of(Capture(report(*(f"n{number}" for number in range(60))))),
+            "paths": {"txt": "/" + "p" * 500},
+        }
         series = bounded([one] * 50, [])
         assert result_of(series) < LIMIT
         assert series["captures"][1]["cpu"] is None

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.digest.capture_sums import sums_of, task_rows
 from airflow_provider_mediaops.cluster.digest.findings import document_of
-from airflow_provider_mediaops.cluster.digest.model import Digest
 from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.digest.sums import CaptureSums, Digest, task_rows
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.plan import Reason
-    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
 
 #: A Monday.
 MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
@@ -125,16 +123,16 @@ def write_two_weeks(folder: Path, *, every: timedelta = timedelta(hours=2)) -> N
 
 
 def page_of(digest: Digest, path: str = "/reports/weeks/week.html") -> str:
-    return digest_page(digest, document_of(digest, Period(), ["/reports"]), path)
+    return digest_page(digest, document_of(digest, ["/reports"]), path)
 
 
 def sums_at(at: datetime, text: str, path: str = "/reports/x.txt", **facts: Any) -> CaptureSums:
     """Return the sums of a capture that was taken at a time."""
-    return sums_of(parse(text), path=path, time=at.timestamp(), **facts)
+    return CaptureSums(report=parse(text), path=path, time=at.timestamp(), **facts)
 
 
 def digest_from(captures: Iterable[CaptureSums]) -> Digest:
-    digest = Digest()
+    digest = Digest(Period())
     for each in captures:
         digest.add(each)
     return digest

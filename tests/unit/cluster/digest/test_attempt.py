@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
-from airflow_provider_mediaops.cluster.digest.period import Period, check_period, read_period
+from airflow_provider_mediaops.cluster.digest.period import Period, read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from tests.unit.cluster.digest.captured_days import (
     MERGE,
@@ -234,8 +234,3 @@ def test_anything_else_is_refused_in_words(since: Any) -> None:
 def test_a_period_that_ends_before_it_begins_is_refused(since: str, until: str | None) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^since .* must be before until"):
         read_period(since, until, NOW)
-
-
-def test_time_that_is_known_is_checked_early() -> None:
-    check_period(None, "2026-11-16")
-    check_period("2026-11-16")

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.reading import HEAD_BYTES, FoundSums, read_captures
-from airflow_provider_mediaops.cluster.digest.source import FoundFile, find_captures
+from airflow_provider_mediaops.cluster.digest.source import (
+    HEAD_BYTES,
+    FoundCapture,
+    FoundFile,
+    find_captures,
+    read_captures,
+)
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 from tests.unit.storage.fake_store import FakeStore, attached
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+    from airflow_provider_mediaops.cluster.digest.sums import CaptureSums
 
 TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
 LATER = MONDAY + timedelta(hours=3)
@@ -30,17 +35,23 @@ def unexpected(warning: str) -> None:
     raise AssertionError(warning)
 
 
-def read(folder: Path, period: Period = Period()) -> FoundSums:  # noqa: B008 - it is frozen
+def read(folder: Path, period: Period = Period()) -> list[CaptureSums | None]:  # noqa: B008 - it is frozen
     """Read the only capture of a folder."""
     (files,) = find_captures([str(folder)])
     return read_captures(files, period, unexpected)
 
 
+def damage_of(files: FoundCapture) -> str:
+    """Return why files hold no capture."""
+    with pytest.raises(NoReportError) as caught:
+        read_captures(files, Period(), unexpected)
+    return str(caught.value)
+
+
 def sums(folder: Path) -> CaptureSums:
-    found = read(folder)
-    assert (found.outside, found.damage) == (0, "")
-    (one,) = found.sums
-    return one
+    (found,) = read(folder)
+    assert found is not None
+    return found
 
 
 def from_day(day: int, until: float | None = None) -> Period:
@@ -91,8 +102,7 @@ def test_source_that_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> N
     found = find_captures([str(tmp_path)])
 
     assert {files.name.rpartition("/")[2] for files in found} == names
-    damage = {read_captures(files, Period(), unexpected) for files in found}
-    assert damage == {FoundSums(damage="it is not a regular file")}
+    assert {damage_of(files) for files in found} == {"it is not a regular file"}
 
 
 def test_capture_whose_json_file_is_of_another_time_is_not_read(
@@ -107,7 +117,7 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
         return whole(file, most)
 
     monkeypatch.setattr(FoundFile, "read", counted)
-    assert read(tmp_path, from_day(3)) == FoundSums(outside=1)
+    assert read(tmp_path, from_day(3)) == [None]
     assert max(read_bytes) <= 1 << 16
 
 
@@ -115,17 +125,17 @@ def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp
     days = [(10 + day, MONDAY + timedelta(days=day)) for day in range(4)]
     texts = [text_at(at, hot("data-1", "search", share, SEARCH)) for share, at in days]
     (tmp_path / "appended.txt").write_text("".join(texts))
-    found = read(tmp_path, from_day(2))
-    assert [(each.time, each.amount) for each in found.sums] == [(from_day(day).since, 10 + day) for day in (2, 3)]
-    assert found.outside == 2
+    found = [each and (each.time, each.amount) for each in read(tmp_path, from_day(2))]
+    assert found == [None, None, *((from_day(day).since, 10 + day) for day in (2, 3))]
 
 
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
     """The first time in a text need not be its earliest."""
     late = text_at(MONDAY + timedelta(minutes=5), hot("data-2", "search", 50, SEARCH), node="data-2")
     (tmp_path / "pasted.txt").write_text(late + TEXT)
-    found = read(tmp_path, from_day(-1, MONDAY.timestamp() + 60))
-    assert [each.time for each in found.sums] == [MONDAY.timestamp()]
+    (found,) = read(tmp_path, from_day(-1, MONDAY.timestamp() + 60))
+    assert found is not None
+    assert found.time == MONDAY.timestamp()
 
 
 @pytest.mark.parametrize(
@@ -143,19 +153,20 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
 )
 def test_a_damaged_file_is_said_to_be(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(content)
-    assert read(tmp_path).damage.startswith(reason)
+    (files,) = find_captures([str(tmp_path)])
+    assert damage_of(files).startswith(reason)
 
 
 def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     file = write_capture(tmp_path, MONDAY, TEXT, formats=("txt",))
     (files,) = find_captures([str(tmp_path)])
     file.unlink()
-    assert read_captures(files, Period(), unexpected) == FoundSums(damage="it is gone")
+    assert damage_of(files) == "it is gone"
 
 
 def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
     (tmp_path / "digest.json").write_text('{"digest": {"since": null}, "profiles": []}')
-    assert read(tmp_path) == FoundSums()
+    assert read(tmp_path) == []
 
 
 def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Path) -> None:
@@ -174,15 +185,17 @@ def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
     (gone,) = find_captures([str(tmp_path / "gone")])
     next((tmp_path / "gone").glob("*.txt")).unlink()
     one, other = sums(tmp_path / "both"), sums(tmp_path / "other")
-    (third,) = read_captures(gone, Period(), unexpected).sums
+    (third,) = read_captures(gone, Period(), unexpected)
     for each in (other, third):
+        assert each is not None
         assert (each.time, each.series, each.frames, each.stacks) == (one.time, one.series, one.frames, one.stacks)
 
 
 def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     (tmp_path / "a.json").write_text('{"took": 5}')
-    assert read(tmp_path).damage.startswith(
+    (files,) = find_captures([str(tmp_path)])
+    assert damage_of(files).startswith(
         "it is empty; of the .json file beside it: it is JSON, but not that of a capture"
     )
 
@@ -197,7 +210,8 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
     elif becomes == "damaged gzip":
         file.write_bytes(b"\x1f\x8b\x08\x00????????")
     warnings: list[str] = []
-    (found,) = read_captures(files, Period(), warnings.append).sums
+    (found,) = read_captures(files, Period(), warnings.append)
+    assert found is not None
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
     (warning,) = warnings
     assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: ")

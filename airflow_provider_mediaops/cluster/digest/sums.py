@@ -1,39 +1,181 @@
-"""The digest of many captures: a profile for each series and kind, and what could not be read."""
+"""
+Sum up captures: each by frame, thread pool and stack, and many of them in bounded room.
+
+Names mean the same in every run of every node. The captures of each series and kind have a profile of their own.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from dataclasses import InitVar, dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from airflow_provider_mediaops.cluster.digest.capture_sums import Row
-from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure, kind_of, measures, method_of, stacks
+from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+    from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])
+
+Series = Literal["scheduled", "spike", "unknown"]
+"""Captures at high CPU show other things than those of a schedule: they are never summed up together."""
+
+TimeSource = Literal["capture", "report", "file"]
+"""Where the time of a capture is from: its JSON file, the time that the nodes print, or the time of its file."""
+
+#: The captures of a spike, and those of a schedule, by the reason in their JSON files.
+SERIES_OF_REASON: dict[str | None, Series] = {"spike": "spike", "at_once": "scheduled", "time_limit": "scheduled"}
+
+ProfileKey = tuple[str, Measure]
+"""The series and the measure of a profile: amounts of different measures are never added up."""
 
 #: The lengths of a span of time, in seconds: each is a multiple of the one before.
 WIDTHS = (600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800, 2_419_200, 31_449_600, 314_496_000)
 #: The maximum number of spans between the first capture and the last.
 MOST_SPANS = 100
+#: How many frames and groups of tasks are kept, by the number of their captures; stacks, by their amounts; and thread
+#: pools. Twice as many are counted before the rest is dropped; pools are summed up as :data:`OTHER_POOLS`.
+MOST_ROWS, MOST_STACKS, MOST_POOLS = 2_000, 1_500, 100
+OTHER_POOLS = "(other pools)"
+#: How many captures of a pool at a time are named: those in which it was hottest.
+MOST_NAMED = 3
+#: How many pools or nodes a row names. Those beyond are not counted.
+MOST_PLACES = 200
 #: How many damaged files are named.
 MOST_DAMAGED = 1_000
 
-ProfileKey = tuple[str, Measure]
-"""The series and the measure of a profile: amounts of different measures are never added up."""
+# Names that the compiler or the JVM numbers.
+_NUMBERED = re.compile(r"(lambda\$\w+?|GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy)\$?[0-9]{1,9}\b")
+_REMEMBERED_FRAMES = 50_000
+# Of a deeper stack, such as a recursion, only the outermost and innermost frames are kept.
+_DEEPEST = 250
+_LONGEST_NAME = 500
+# With file and line. What is longer was made up, and its beginning counts.
+_LONGEST_FRAME = 2_000
+_amounts: Callable[[], defaultdict[Any, float]] = partial(defaultdict, float)
 
-# Twice as many of these are counted before the rest is dropped.
-#: How many frames and groups of tasks are kept, by the number of their captures.
-MOST_ROWS = 2_000
-#: How many stacks are kept, by their amounts.
-MOST_STACKS = 1_500
-#: How many thread pools have a row of their own; the smallest beyond them are summed up as :data:`OTHER_POOLS`.
-MOST_POOLS = 100
-#: How many captures of a pool at a time are named: those in which it was hottest.
-MOST_NAMED = 3
-OTHER_POOLS = "(other pools)"
+
+@dataclass(slots=True)
+class Row:
+    """The sums of one frame on top of stacks, or of one group of tasks."""
+
+    captures: int = 0  # in which it was seen
+    first: float = math.inf  # the time of the first of them, in seconds since 1970
+    last: float = -math.inf
+    pools: dict[str, int] = field(default_factory=dict)  # captures by thread pool; of tasks, by the likely one
+    nodes: dict[str, int] = field(default_factory=dict)  # captures by node
+    amount: float = 0.0  # of a frame, its parts of the threads' amounts
+    running: int = 0  # of tasks, those that ran
+    queued: int = 0  # of tasks, those that waited for a thread
+    longest_ms: float = 0.0  # of tasks, the longest time that one had existed
+    cpu_ms: float = 0.0  # of tasks; 0 if no cluster said
+
+    @property
+    def weight(self) -> float:
+        """What decides between rows that were seen in as many captures."""
+        return self.amount or self.cpu_ms or self.longest_ms * 1e-9
+
+    def merge(self, other: Row) -> None:
+        """Add the sums of other captures."""
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.longest_ms = max(self.longest_ms, other.longest_ms)
+        self.captures += other.captures
+        self.amount += other.amount
+        self.running += other.running
+        self.queued += other.queued
+        self.cpu_ms += other.cpu_ms
+        for counts, others in ((self.pools, other.pools), (self.nodes, other.nodes)):
+            for name, number in others.items():
+                if name in counts or len(counts) < MOST_PLACES:
+                    counts[name] = counts.get(name, 0) + number
+
+
+@dataclass(slots=True, kw_only=True)
+class CaptureSums:
+    """The sums of one capture. Threads of the most frequent kind count; all amounts are in the unit of its measure."""
+
+    report: InitVar[HotThreadsReport]
+    path: str  # its file, for people
+    time: float  # when it was taken, in seconds since 1970
+    time_source: TimeSource = "capture"
+    series: Series = "unknown"
+    tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)  # by action, opaque id, index and shape
+    measure: Measure = field(init=False)
+    amount: float = field(default=0.0, init=False)  # of all threads of this kind
+    frames: dict[str, Row] = field(default_factory=dict, init=False)  # by the frame on top of a stack
+    pools: dict[str, float] = field(default_factory=_amounts, init=False)
+    # By the pool, then frames, outermost first.
+    stacks: dict[tuple[str, ...], float] = field(default_factory=_amounts, init=False)
+    works: dict[str, float] = field(default_factory=_amounts, init=False)  # by the id of a kind of work
+
+    def __post_init__(self, report: HotThreadsReport) -> None:
+        self.measure = measure = _measure_of(report)
+        for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == measure.kind):
+            for work in works_of(thread):
+                self.works[work.label.kind.id] += measure.amount(thread) * work.share
+        for stack in stacks(report, measure):
+            names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
+            self.amount += stack.part
+            self.pools[pool] += stack.part
+            whole = (pool, *names)
+            self.stacks[whole] += stack.part
+            row = self.frames.setdefault(names[-1] if names else NO_STACK, Row(1, self.time, self.time))
+            row.amount += stack.part
+            row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
+
+
+def _measure_of(report: HotThreadsReport) -> Measure:
+    """Return what was measured: of waits for which a server prints no figures, the number of threads."""
+    measure = measures([report])[0]
+    if measure.unit == "threads" and measure.kind in ("cpu", "mem"):
+        # A capture in which nothing happened has the unit of the others.
+        return Measure(measure.kind, "bytes" if measure.kind == "mem" else "percent")
+    return measure
+
+
+def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
+    """Return a row for each group of tasks that ran during a capture, by action, opaque id, index and shape."""
+    try:
+        nodes = RunningTasks.from_dict(running).nodes
+    except ValueError:
+        return {}
+    rows: dict[tuple[str, ...], Row] = {}
+    for node in nodes:
+        for group in node.groups:
+            names = (group.action, group.opaque_id, group.index, group.shape)
+            key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
+            row = rows.setdefault(key, Row(1, time, time))
+            row.running += group.running
+            row.queued += group.queued or 0
+            row.longest_ms = max(row.longest_ms, group.longest_ms)
+            row.cpu_ms += group.cpu_ms or 0.0
+            row.nodes[storable(node.label, _LONGEST_NAME)] = 1
+            if group.pool:
+                row.pools[group.pool] = 1
+    return rows
+
+
+@lru_cache(_REMEMBERED_FRAMES)
+def stable_method(frame: str) -> str:
+    """Return the method of a frame without anything that changes from run to run or from build to build."""
+    return _NUMBERED.sub(r"\1", method_of(frame))
+
+
+def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods of a stack, as :func:`stable_method` does; of a very deep one, only its two ends."""
+    if len(frames) > _DEEPEST:
+        half = _DEEPEST // 2
+        return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))
+    # Frames are remembered, and kept for all captures.
+    return tuple(stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
 
 
 class BoundedRows:
@@ -197,12 +339,13 @@ class Profile:
 
 
 class Digest:
-    """The sums of many captures, in a bounded size."""
+    """The sums of the captures of a period, and of the frames in the period before, in a bounded size."""
 
-    def __init__(self) -> None:
+    def __init__(self, period: Period) -> None:
+        self.period = period
+        #: The length of a span of time, in seconds.
         self.width = WIDTHS[0]
         self.profiles: dict[ProfileKey, Profile] = {}
-        #: The frames of the period before.
         self.before: dict[ProfileKey, Frames] = {}
         #: The number of captures by the source of their time.
         self.time_sources: dict[str, int] = {}
@@ -218,17 +361,14 @@ class Digest:
         return sum(profile.frames.captures for profile in self.profiles.values())
 
     def add(self, sums: CaptureSums) -> None:
-        """Add a capture of the period."""
+        """Add a capture of the period, or of the one before."""
         key = (sums.series, sums.measure)
-        if key not in self.profiles:
-            self.profiles[key] = Profile(self.width)
-        self.profiles[key].add(sums)
+        if self.period.place_of(sums.time) == "before":
+            self.before.setdefault(key, Frames()).add(sums)
+            return
+        self.profiles.setdefault(key, Profile(self.width)).add(sums)
         self.time_sources[sums.time_source] = self.time_sources.get(sums.time_source, 0) + 1
         self._widen()
-
-    def add_before(self, sums: CaptureSums) -> None:
-        """Add a capture of the period before, of which the frames count."""
-        self.before.setdefault((sums.series, sums.measure), Frames()).add(sums)
 
     def add_damaged(self, file: str, reason: str) -> None:
         """Add a file that cannot be read."""
