@@ -175,7 +175,7 @@ class Failure(Enum):
     # No connection could be made.
     NOT_SENT = ConnectionFailedError, "Check {address} in the connection, and that the service is up."
     # The handshake failed, for example because the port speaks no TLS.
-    TLS = ConnectionFailedError, "Check the scheme (http or https) and the port in the connection."
+    TLS = ConnectionFailedError, "Check {address} in the connection, and the scheme (http or https)."
     # The certificate was refused.
     UNTRUSTED = (
         InvalidConnectionError,

@@ -24,7 +24,7 @@ HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastap
 ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.{service}.models" for service in ("video", "cluster", "books")),
     *(f"{PROVIDER}.hooks.{service}" for service in ("base", "video", "cluster", "books")),
-    *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "retry", "transport")),
+    *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "settings", "transport")),
     *(f"{PROVIDER}.cluster.{name}" for name in ("capture.model", "digest.attempt", "hot_threads.parser", "page")),
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store")),
     *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "calls", "export", "paging")),

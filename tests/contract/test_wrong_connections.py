@@ -33,7 +33,7 @@ WRONG: dict[str, tuple[str, dict[str, Any] | Callable[[str], dict[str, Any]], st
     "https where the service speaks http": (
         "video",
         lambda url: {"host": url.replace("http", "https")},
-        "Check the scheme (http or https) and the port",
+        "and the scheme (http or https)",
     ),
     "a proxy that nobody serves": ("cluster", {"extra": {"proxies": _CLOSED}}, "refused. Check host and port"),
     "a wrong access token": (

@@ -36,8 +36,8 @@ WORDS = {
         "books": "so the base address may be wrong: check it, and set canary_isbn in the connection",
     },
     "limit": {
-        "video": "ask less often if this goes on",
-        "cluster": "ask less often if this goes on",
+        "video": "Ask less often if this goes on",
+        "cluster": "Ask less often if this goes on",
         "books": "Check that the connection's plan is the key's",
     },
     "late": {
@@ -78,7 +78,9 @@ class Row:
 _NO_CONNECTION = Row(
     "ConnectionFailedError: Check host and port in the connection, and that the service is up.", waiting=WAITS
 )
-_NO_TLS = Row("ConnectionFailedError: Check the scheme (http or https) and the port in the connection.", waiting=WAITS)
+_NO_TLS = Row(
+    "ConnectionFailedError: Check host and port in the connection, and the scheme (http or https).", waiting=WAITS
+)
 _UNTRUSTED = Row("InvalidConnectionError: Check the host, ca_cert and verify in the connection")
 _UNSURE = "UncertainDeliveryError: Look at the video platform before you repeat it."
 _TEMPORARY = {"write": _UNSURE, "waiting": RECOVERED}
