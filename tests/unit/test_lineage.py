@@ -14,8 +14,7 @@ from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAsse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
-from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
-from airflow_provider_mediaops.lineage.task_lineage import (
+from airflow_provider_mediaops.lineage import (
     LineageDataset,
     TaskLineage,
     bulletin_lineage,
@@ -24,6 +23,8 @@ from airflow_provider_mediaops.lineage.task_lineage import (
     export_lineage,
     note_in_events,
     operator_lineage,
+    uri_of,
+    without_userinfo,
 )
 
 if TYPE_CHECKING:
