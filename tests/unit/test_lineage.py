@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 MINE = {"mine": True, "part": ("id", "snippet")}
-SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
+SNIPPETS = Path(__file__).parents[2] / "docs" / "snippets"
 
 
 def shown(name: str) -> Any:
