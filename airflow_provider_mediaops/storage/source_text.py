@@ -314,8 +314,9 @@ def _values(file: SourceFile, pieces: Iterator[str]) -> Iterator[tuple[Any, int,
             check_depth(value, text.count("{", at, end) + text.count("[", at, end))
         except json.JSONDecodeError as error:
             problem = error.msg if at < len(text) else problem
-        except (ValueError, RecursionError):
-            raise file.error("it is not valid JSON (it is nested too deep)", line) from None
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deep" if isinstance(error, RecursionError) else error
+            raise file.error(f"it is not valid JSON ({why})", line) from None
         else:
             # A number at the end of what is read may go on.
             if end < len(text) or is_whole:

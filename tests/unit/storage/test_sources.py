@@ -281,13 +281,18 @@ class TestRowsThatCannotBeRead:
         assert [row.text for row in rows] == ["a", deep, "b"]
         assert str(rows[1].error).startswith("Line 2: it is not valid JSON (")
 
-    def test_array_with_a_row_that_is_nested_too_deep_is_refused_with_its_line(self, tmp_path: Path) -> None:
-        deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
+    @pytest.mark.parametrize(
+        ("value", "why"),
+        [("[" * 100_000 + "]" * 100_000, "it is nested too deep"), ("9" * 5_000, "Exceeds the limit .4300 digits.*")],
+        ids=["deep", "a number of 5,000 digits"],
+    )
+    def test_array_with_a_row_that_cannot_be_read_is_refused_with_its_line_and_why(
+        self, tmp_path: Path, value: str, why: str
+    ) -> None:
+        row = f'{{"isbn":{value}}}'
 
-        with pytest.raises(
-            InvalidSourceError, match=r"s\.json, line 3: it is not valid JSON \(it is nested too deep\)"
-        ):
-            list(read_rows(file_of(tmp_path, "s.json", f'[\n{{"isbn":"a"}},\n{deep}]')))
+        with pytest.raises(InvalidSourceError, match=rf"s\.json, line 3: it is not valid JSON \({why}\)"):
+            list(read_rows(file_of(tmp_path, "s.json", f'[\n{{"isbn":"a"}},\n{row}]')))
 
     def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
         assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
