@@ -193,7 +193,7 @@ def _benchmarks(name: str) -> str:
 
 def _kinds(_name: str) -> str:
     """Return a table for each family of kinds of work: the labels, and what to look at next."""
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import kinds_of_work
+    from airflow_provider_mediaops.cluster.kinds_of_work import kinds_of_work
 
     parts = []
     for family, heading in FAMILIES.items():

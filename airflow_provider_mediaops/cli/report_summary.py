@@ -11,7 +11,7 @@ from airflow_provider_mediaops.cli.terminal import Line, TextTable
 from airflow_provider_mediaops.cluster.capture.model import reports_of
 from airflow_provider_mediaops.cluster.comparison import Comparison, columns_of
 from airflow_provider_mediaops.cluster.folded import measures, node_label, short_method
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.text import (
     count,
     difference,

@@ -17,13 +17,13 @@ from airflow_provider_mediaops.cluster.folded import (
     pool_label,
     stacks,
 )
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import OTHER, merged_shard, works_of
+from airflow_provider_mediaops.cluster.kinds_of_work import OTHER, merged_shard, works_of
 from airflow_provider_mediaops.cluster.text import figure, listed
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Measure
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import KindOfWork
+    from airflow_provider_mediaops.cluster.kinds_of_work import KindOfWork
 
 #: A kind of work is certain if at least this many snapshots show it.
 ENOUGH_SNAPSHOTS = 2

@@ -152,7 +152,7 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
     is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
     add up: if there are several, each line begins with its kind.
     """
-    from airflow_provider_mediaops.cluster.kinds_of_work.labels import label_of
+    from airflow_provider_mediaops.cluster.kinds_of_work import label_of
 
     reports = tuple(reports)
     kinds = measures(reports)

@@ -222,15 +222,17 @@ class ServiceHook(BaseHook):
         if monotonic() - self.read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
             self.read_at = monotonic()
             yield Blocking(self._drop_if_edited)
-        while True:
-            service = yield from self.current_service()
-            try:
-                return (yield from until(deadline, look(service.ask), monotonic))
-            except MediaOpsError:
-                self.read_at = monotonic()
-                yield Blocking(self._drop_if_edited)
-                if self._service is service:
-                    raise
+        service = yield from self.current_service()
+        try:
+            return (yield from until(deadline, look(service.ask), monotonic))
+        except MediaOpsError:
+            self.read_at = monotonic()
+            yield Blocking(self._drop_if_edited)
+            if self._service is service:
+                raise
+        # Once: a secrets backend may make other credentials for each who asks.
+        service = yield from self.current_service()
+        return (yield from until(deadline, look(service.ask), monotonic))
 
     def next_reading(
         self,

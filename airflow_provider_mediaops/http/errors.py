@@ -82,7 +82,7 @@ class ErrorRules:
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
     # What to do if the reply itself shows the mistake, for example by its words; else empty. Before the other advice.
     advice_by_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
-    address_field: str = "host and port"  # the fields of the connection that hold the address
+    address_field: str = ""  # the field of the connection that holds the address; empty for its base address
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
@@ -122,7 +122,7 @@ class ErrorRules:
         """Make the typed error of a request that got no whole reply; it names the host, and what to check."""
         cause = plain_text(error.detail, request.secrets)
         happened = f"gave no whole reply to {request.method} {whole_path(request)}: {cause}."
-        advice = error.failure.advice.format(address=self.address_field)
+        advice = error.failure.advice.format(address=self.address_field or "host and port")
         failed = self._error(error.failure.error, request, happened, advice)
         return _of_a_write(request, failed) if error.sent else failed
 
@@ -166,9 +166,10 @@ class ErrorRules:
         if mistake := mistake or self.advice_by_reply(response, details):
             return mistake
         if response.status in _REDIRECTS:
+            address = self.address_field or "the base address"
             return (
                 f"The service redirects to {_redirect_target(request, response)}; redirects are not followed, so that "
-                f"no credential reaches another host. Correct {self.address_field} in the connection."
+                f"no credential reaches another host. Correct {address} in the connection."
             )
         return self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls) or _ADVICE[cls]
 

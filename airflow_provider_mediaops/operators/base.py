@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.ownership import DatasetWork
 
@@ -69,7 +69,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
 
     def _note_in_events(self, context: Context, outcome: Mapping[str, Any]) -> None:
         """Keep the result of this attempt, and put what was written into the events of the outlets."""
-        from airflow_provider_mediaops.lineage.task_lineage import note_in_events
+        from airflow_provider_mediaops.lineage import note_in_events
 
         self._outcome = outcome
         if self.outlets:
@@ -90,7 +90,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
     def _openlineage(self, *, has_outputs: bool) -> OperatorLineage[Any, Any] | None:
         from dataclasses import replace
 
-        from airflow_provider_mediaops.lineage.task_lineage import TaskLineage, operator_lineage
+        from airflow_provider_mediaops.lineage import TaskLineage, operator_lineage
 
         try:
             lineage = self._lineage(self._outcome)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.source_columns import ColumnType
@@ -231,7 +231,7 @@ class EnrichIsbnsOperator(DatasetOperator):
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.enrichment.arguments import read_source
-        from airflow_provider_mediaops.lineage.task_lineage import enrichment_lineage
+        from airflow_provider_mediaops.lineage import enrichment_lineage
 
         source = () if self.source is None else read_source(self.source)
         lists: dict[str, Any] = {"source": source, "keep": self.keep_columns, "columns": self._columns}

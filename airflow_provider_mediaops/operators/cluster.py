@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
     from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 _WEEK_SECONDS = 7 * 86_400.0
@@ -254,7 +254,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         raise AirflowSensorTimeout(f"{what}.")
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
-        from airflow_provider_mediaops.lineage.task_lineage import capture_lineage
+        from airflow_provider_mediaops.lineage import capture_lineage
 
         return capture_lineage(self.cluster_conn_id, str(self.destination), self.formats, outcome)
 

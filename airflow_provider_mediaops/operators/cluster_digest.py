@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
 
 
 class HotThreadsDigestOperator(ServiceOperator):
@@ -115,7 +115,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         return plan
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
-        from airflow_provider_mediaops.lineage.task_lineage import digest_lineage
+        from airflow_provider_mediaops.lineage import digest_lineage
 
         return digest_lineage(_sources(self.source), str(self.destination), outcome)
 

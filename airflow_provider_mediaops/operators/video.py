@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.arguments import OnUncertain
@@ -114,7 +114,7 @@ class PostBulletinOperator(ServiceOperator):
         return activity
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
-        from airflow_provider_mediaops.lineage.task_lineage import bulletin_lineage
+        from airflow_provider_mediaops.lineage import bulletin_lineage
 
         return bulletin_lineage(self.video_conn_id, outcome)
 
@@ -248,7 +248,7 @@ class ExportSubscriptionsOperator(DatasetOperator):
         return super()._returned(context, summary)
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
-        from airflow_provider_mediaops.lineage.task_lineage import export_lineage
+        from airflow_provider_mediaops.lineage import export_lineage
 
         filters, changes = _filter_of(given_arguments(self)), self.changes
         return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)

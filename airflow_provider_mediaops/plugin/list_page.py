@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.cluster.comparison import compare
 from airflow_provider_mediaops.cluster.folded import short_method
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.iso_times import read_iso_time

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import requests
 
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
+from airflow_provider_mediaops.cluster.kinds_of_work import works_of
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from tests.benchmarks.results import Limit, Row, record
 from tests.cluster.kinds import KINDS

@@ -8,7 +8,7 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
+from airflow_provider_mediaops.cluster.kinds_of_work import works_of
 from airflow_provider_mediaops.cluster.plain_values import value_at
 from airflow_provider_mediaops.iso_times import read_iso_time
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.digest.sums import MOST_STACKS
 from airflow_provider_mediaops.cluster.folded import NO_STACK, on_one_line, short_method
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait, label_of_id
+from airflow_provider_mediaops.cluster.kinds_of_work import is_wait, label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:

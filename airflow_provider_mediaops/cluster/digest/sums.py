@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure, kind_of, measures, method_of, stacks
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import works_of
+from airflow_provider_mediaops.cluster.kinds_of_work import works_of
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.json_text import storable
 

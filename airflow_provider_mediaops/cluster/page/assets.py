@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.folded import Measure, short_method
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.text import (
     count,
     difference,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.model import reports_of
 from airflow_provider_mediaops.cluster.comparison import Comparison, columns_of
 from airflow_provider_mediaops.cluster.folded import NO_STACK, measures, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import is_wait
+from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.cluster.text import excerpt, readable

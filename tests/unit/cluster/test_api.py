@@ -270,7 +270,6 @@ REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
     AuthenticationError: [
         (refusal(401, SECURITY, "missing authentication credentials"), "missing auth.* login and password"),
         (replied("Unauthorized", 401), "login and password"),
-        (replied("<html><h2>407 Proxy</h2></html>", 407), "The proxy on the way asks for a user and password, not the"),
         (replied("<html>401 Required</html>", 401, **NEGOTIATE), r"asks for Kerberos \(Negotiate\)"),
         (replied("", 401, **NEGOTIATE_OR_BASIC), "Check login and password"),
         (replied({"statusCode": 401}, 401, **DASHBOARDS), "the address of OpenSearch Dashboards: write that of the cl"),
@@ -302,15 +301,15 @@ REFUSALS: dict[type[MediaOpsError], list[tuple[Response, str]]] = {
         (replied({"error": "no handler found for uri [/wrong] and method [GET]"}, 400), "Check the base address in "),
     ],
     RateLimitedError: [
-        (refusal(429, "es_rejected_execution_exception", "queue is full"), "queue is full.* after a pause"),
-        (amazon("Request throttled due to too many requests"), "after a pause"),
+        (refusal(429, "es_rejected_execution_exception", "queue is full"), "queue is full.* Ask less often"),
+        (amazon("Request throttled due to too many requests"), "Ask less often"),
     ],
     ServiceUnavailableError: [
         (refusal(429, "circuit_breaking_exception", "data too large"), "short of memory"),
         (refusal(503, "circuit_breaking_exception", "data too large"), "short of memory"),
         (refusal(503, "master_not_discovered_exception", "no master"), "master_timeout"),
         (refusal(503, "cluster_manager_not_discovered_exception", "none"), "master_timeout"),
-        (refusal(500, "null_pointer_exception", ""), "tried again"),
+        (refusal(500, "null_pointer_exception", ""), "fault is on the service's side"),
         (replied("<html><h1>Bad gateway</h1></html>", 502), "Bad gateway"),
         (replied("<html><h1>504 Gateway Time-out</h1></html>", 504), "A proxy or load balancer before the cluster did"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.comparison import Comparison, HotKind, compare
 from airflow_provider_mediaops.cluster.folded import Measure, measures
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.kinds_of_work.labels import OTHER, KindOfWork, is_wait, kinds_of_work, label_of
+from airflow_provider_mediaops.cluster.kinds_of_work import OTHER, KindOfWork, is_wait, kinds_of_work, label_of
 from scripts.generated_docs import FAMILIES
 from tests.conftest import SHARED_DATA
 from tests.unit.hot_threads_text import cpu, hostile, section, split, stack, thread, unique

@@ -141,7 +141,7 @@ def test_a_redirect_says_where_to_without_its_query(location: str, shown: str) -
     error = refusal(302, b"", location=location)
     assert shown in error.message
     assert "s3cr3t" not in error.message
-    assert error.message.endswith("Correct host and port in the connection.")
+    assert error.message.endswith("Correct the base address in the connection.")
 
 
 @pytest.mark.parametrize("failure", Failure, ids=lambda failure: failure.name)

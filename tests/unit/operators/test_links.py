@@ -30,7 +30,7 @@ from tests.unit.video_platform import error, page
 if TYPE_CHECKING:
     from requests_mock import Mocker
 
-    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+    from airflow_provider_mediaops.lineage import TaskLineage
 
 RUN_ID = "manual__2026-11-22T09:30:00+00:00"
 TASK = "/dags/dag/runs/manual__2026-11-22T09%3A30%3A00%2B00%3A00/tasks/task"
@@ -61,7 +61,7 @@ def export(destination: object = "/data/subs.csv", **arguments: Any) -> ExportSu
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at what OpenLineage would get, also if it is not installed."""
-    monkeypatch.setattr("airflow_provider_mediaops.lineage.task_lineage.operator_lineage", lambda lineage: lineage)
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.operator_lineage", lambda lineage: lineage)
 
 
 def test_which_operators_have_which_links() -> None:

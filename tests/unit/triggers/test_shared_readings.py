@@ -12,11 +12,13 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
     InvalidConnectionError,
     NotFoundError,
     ServiceUnavailableError,
     TemporaryError,
 )
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, node_id, replied
@@ -318,6 +320,31 @@ class TestConnection:
 
         together(wait())
         assert outcomes == ["read"] * 3 + ["invalid"] * 3 + ["read"] * 2
+
+    def test_credentials_that_differ_at_each_fetch_are_tried_twice_a_reading_and_leave_no_session_open(
+        self, cluster: ScriptedCluster, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A secrets backend that leases credentials gives others to each who asks."""
+        leases, fetch = itertools.count(), SearchClusterHook.get_connection
+
+        def leased(conn_id: str) -> Any:
+            supervisor.connect(CONN_ID, connection(HOST, login="leased", password=f"lease-{next(leases)}"))
+            return fetch(conn_id)
+
+        monkeypatch.setattr(SearchClusterHook, "get_connection", staticmethod(leased))
+        cluster.trouble = DENIED
+
+        async def wait() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                mine = shared.readings(None, 10)
+                for _ in range(10):
+                    with pytest.raises(AuthenticationError):
+                        await mine.anext(10)
+
+        together(wait())
+        assert len(cluster.asked) == 20
+        assert cluster.opened == cluster.closed
+        assert cluster.most_open <= 2
 
     def test_a_session_that_was_replaced_is_closed_and_its_last_call_answered(
         self, cluster: ScriptedCluster, supervisor: Supervisor

@@ -1,5 +1,5 @@
 """
-Label hot threads with the kinds of their work, which are in the table `kinds.ini`; it explains its fields.
+Label hot threads with the kinds of their work, which are in the table `kinds_of_work.ini`; it explains its fields.
 
 Each stack has one kind: that of the highest rank among all that its frames tell, and among equal ranks that of the
 deepest frame. If no frame tells one, the thread's pool does, and the label says so.
@@ -54,7 +54,7 @@ OTHER = KindOfWork("other", 0, "Other: no frame tells a known kind", "Read the s
 def kinds_of_work() -> tuple[KindOfWork, ...]:
     """Return the kinds of the table."""
     table = ConfigParser(delimiters=("=",), interpolation=None)
-    table.read_string(files(__package__).joinpath("kinds.ini").read_text("utf-8"))
+    table.read_string(files(__package__).joinpath("kinds_of_work.ini").read_text("utf-8"))
     return tuple(_read_kind(name, **table[name]) for name in table.sections())
 
 

@@ -6,12 +6,13 @@ OpenLineage gets it in its own classes, and the events of the task's outlets get
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, openlineage_name, service_uri
-from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -26,6 +27,12 @@ _OF_A_DIGEST = ("path", "headline", "since", "until", "captures", "series", "dam
 # The types of the columns of a table, in the words of Parquet.
 _CHANGE = {"change": "string", "id": "string", "before": "object", "after": "object"}
 _TYPES: dict[type[str | int | float | bool], str] = {str: "string", int: "int64", float: "double", bool: "boolean"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LOCAL = ("file", "local")
+_WEB = ("http", "https")
+_QUERY = re.compile(r"[?#].*", re.DOTALL)
+# What ends or encodes the path in a URI; the rest stays readable, as people write the URIs of assets.
+_ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,3 +275,42 @@ def note_in_events(context: Context, outlets: Iterable[Any], lineage: TaskLineag
 
 def _name_of(outlet: object) -> str:
     return str(getattr(outlet, "name", None) or getattr(outlet, "uri", outlet))
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    """Return the scheme of a path, its user information and the rest; the first two may be empty."""
+    found = _SCHEME.fullmatch(path)
+    if not found:
+        return "", "", path
+    authority, slash, key = found[2].partition("/")
+    userinfo, _, bucket = authority.rpartition("@")
+    return found[1], userinfo, f"{bucket}{slash}{key}"
+
+
+def without_userinfo(path: str) -> str:
+    """Return a path without the user information between scheme and bucket."""
+    scheme, _, rest = _parts(path)
+    return f"{scheme}://{rest}" if scheme else path
+
+
+def uri_of(path: str) -> str:
+    """Return the URI of the asset that a path names, without user information and without a query: it may be signed."""
+    scheme, _, rest = _parts(path)
+    if not scheme:
+        return f"file://{_absolute(rest.removeprefix('file:')).translate(_ESCAPES)}"
+    scheme = scheme.lower()
+    if scheme in _WEB:
+        return f"{scheme}://{_QUERY.sub('', rest)}"
+    if scheme in _LOCAL:
+        return f"file://{_absolute(rest).translate(_ESCAPES)}"
+    return f"{scheme}://{rest.translate(_ESCAPES)}"
+
+
+def _absolute(path: str) -> str:
+    file = Path(path)
+    try:
+        file = file.expanduser()
+    except RuntimeError:
+        # There is no such home folder; the task itself says so.
+        return path
+    return str(file.absolute())

@@ -13,9 +13,8 @@ from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAssetByName
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage
-from airflow_provider_mediaops.lineage.locations import uri_of, without_userinfo
-from airflow_provider_mediaops.lineage.task_lineage import (
+from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
+from airflow_provider_mediaops.lineage import (
     LineageDataset,
     TaskLineage,
     bulletin_lineage,
@@ -24,13 +23,15 @@ from airflow_provider_mediaops.lineage.task_lineage import (
     export_lineage,
     note_in_events,
     operator_lineage,
+    uri_of,
+    without_userinfo,
 )
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 MINE = {"mine": True, "part": ("id", "snippet")}
-SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
+SNIPPETS = Path(__file__).parents[2] / "docs" / "snippets"
 
 
 def shown(name: str) -> Any:
@@ -240,7 +241,7 @@ def test_an_outlet_that_cannot_be_described_fails_nothing(
 def test_an_asset_has_the_name_that_the_operators_give() -> None:
     from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
 
-    asset = Asset(uri="mediaops-video://videos/subscriptions/mine")
+    asset = create_video_asset(conn_id="videos")
     dataset = convert_asset_to_openlineage(asset, None)
     lineage = operator_lineage(REPORTED)
     assert lineage is not None

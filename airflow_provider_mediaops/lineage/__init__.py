@@ -1,1 +1,0 @@
-"""The inputs and outputs of tasks, for asset events, OpenLineage and links."""
