@@ -16,7 +16,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Returned, Wait
 from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
-from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
+from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted, from_text
 from tests.unit.call_flows import FakeClock, pauses_of, replay
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, memory_backend, next_step, take
 
@@ -111,8 +111,10 @@ class TestReports:
         permit = take(limiter, fake)
         left = fake.seconds
         replay(limiter.on_sent(permit, left), [])
-        waited(limiter, fake)
-        assert fake.seconds - 0.2 - left >= WINDOW
+        text, now = limiter.backend.read("key")
+        state = from_text(text or "", now)
+        assert state
+        assert (permit.at, state.sent) == (pytest.approx(left - 0.2), pytest.approx((left,)))
 
 
 class FailingBackend(MemoryBackend):
