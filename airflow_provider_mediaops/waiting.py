@@ -212,12 +212,13 @@ def wait(
         except Exception as error:
             if not lets_wait(error, pace, progress):
                 raise
-            asked, level, reason = None, logging.ERROR, f"an unexpected error:\n{_traceback_of(error)}"
-            # The judge may be what failed otherwise.
             if isinstance(error, MediaOpsError):
                 asked, level, reason = error.retry_after, logging.WARNING, error.message
                 failed = judge(None)
                 within = failed.within if isinstance(failed, Waiting) else None
+            else:
+                # The judge may be what failed.
+                asked, level, reason = None, logging.ERROR, f"an unexpected error:\n{_traceback_of(error)}"
             pause = min(pace.after_failure(term.elapsed, asked, within), term.left)
             # Once per kind of error: a service that is down for hours would fill the log.
             progress.tell("state", type(error), level, f"Trying again in {pause:.0f} s: {reason}")
