@@ -243,6 +243,9 @@ class Delivery:
                     return
                 self._version = self.record.read()
                 entry = read_entry(self._version.value, self.key)
+                if entry and self.post_again_on_clear and self._is_cleared_since(entry):
+                    # The task was cleared meanwhile, and what it posts since is another bulletin.
+                    return
                 if entry and entry.state == "posted":
                     if not self._is_ours(self._version):
                         self._warn_of_two(activity, entry)
@@ -337,6 +340,9 @@ class Delivery:
             f"Bulletin {activity.id} was posted, and {other.by.task} has posted one by the same key: this task paused "
             "for so long that the other one took the bulletin over. Look at the channel, and delete one of them."
         )
+
+    def _is_cleared_since(self, entry: Entry) -> bool:
+        return entry.by.task == self.by.task and entry.by.max_tries > self.by.max_tries
 
     def _entry(self, state: Literal["intended", "posted"], activity: dict[str, Any] | None = None) -> dict[str, Any]:
         at = self.clock.now().isoformat(timespec="seconds")

@@ -206,6 +206,25 @@ def test_cleared_task_posts_once_and_another_that_runs_meanwhile_does_not(channe
     assert channel.posts == ["first", "cleared"]
 
 
+def test_try_from_before_a_clear_leaves_the_intent_of_the_try_that_posts_again(channel: Channel) -> None:
+    """Else the next try would take the bulletin of the clear for one that was never posted."""
+    again: dict[str, Any] = {"task": TASK, "max_tries": 9, "post_again_on_clear": True}
+
+    def accepted_and_dead() -> Response:
+        channel.accept("cleared")
+        raise DeathError
+
+    def late() -> Response:
+        with pytest.raises(DeathError):
+            channel.post("cleared", number=2, answer=accepted_and_dead, **again)
+        return channel.accept("first")
+
+    assert channel.post("first", task=TASK, answer=late, post_again_on_clear=True) == "act-first"
+    with pytest.raises(UncertainDeliveryError, match="Try 2 of this task was about to post"):
+        channel.post("next", number=3, **again)
+    assert channel.posts == ["cleared", "first"]
+
+
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_task_that_paused_at_the_post_leaves_the_entry_of_the_other(channel: Channel, *, is_refused: bool) -> None:
     """The window that is left: the platform cannot ask the journal."""
