@@ -167,18 +167,26 @@ def read_choice(name: str, value: object, choices: Sequence[str]) -> str:
 
 def read_whole_number(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> int:
     """Read a whole number: an integer, a float without a fraction, or the text of either."""
-    return int(_bounded(name, value, _whole(value), "is a whole number{}", (minimum, maximum)))
+    number = _whole(value)
+    if number is None or not _is_within(number, minimum, maximum):
+        raise refused(name, value, f"is a whole number{_bounds(minimum, maximum)}")
+    return number
 
 
 def read_number(name: str, value: object, *, minimum: float | None = None, maximum: float | None = None) -> float:
     """Read a finite number, or the text of one."""
-    return _bounded(name, value, _finite(value), "is a number{}", (minimum, maximum))
+    number = _finite(value)
+    if number is None or not _is_within(number, minimum, maximum):
+        raise refused(name, value, f"is a number{_bounds(minimum, maximum)}")
+    return number
 
 
 def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum: float | None = None) -> float:
     """Read a time in seconds: a finite number, the text of one, or a ``timedelta``."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else _finite(value)
-    return _bounded(name, value, seconds, "is a number of seconds{}, or a timedelta", (minimum, maximum))
+    if seconds is None or not _is_within(seconds, minimum, maximum):
+        raise refused(name, value, f"is a number of seconds{_bounds(minimum, maximum)}, or a timedelta")
+    return seconds
 
 
 def read_moment(name: str, value: object) -> datetime:
@@ -237,13 +245,11 @@ def _whole(value: object) -> int | None:
     return int(number) if number is not None and number.is_integer() else None
 
 
-def _bounded(
-    name: str, value: object, number: float | None, rule: str, bounds: tuple[float | None, float | None]
-) -> float:
-    low, high = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
-    if number is not None and low <= number <= high:
-        return number
-    shown_bounds = (
-        f", {low:g} to {high:g}" if math.isfinite(high) else f", {low:g} or more" if math.isfinite(low) else ""
-    )
-    raise refused(name, value, rule.format(shown_bounds))
+def _is_within(number: float, minimum: float | None, maximum: float | None) -> bool:
+    return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
+
+
+def _bounds(minimum: float | None, maximum: float | None) -> str:
+    if minimum is None:
+        return "" if maximum is None else f", {maximum:g} or less"
+    return f", {minimum:g} or more" if maximum is None else f", {minimum:g} to {maximum:g}"

@@ -171,7 +171,7 @@ class Progress:
 
 
 def lets_wait(error: Exception, pace: Pace, progress: Progress) -> bool:
-    """Return whether a wait goes on after an error of a reading, in every form; if not, it raises the error."""
+    """Return whether a wait goes on after an error of a reading, in every form; if not, the error ends it."""
     if pace.silent_fail or isinstance(error, TemporaryError):
         # Rate limits and quotas, 5xx, timeouts, broken connections.
         return True

@@ -58,9 +58,10 @@ class ListFigures:
         elif row.error:
             self.invalid += 1
             reason = row.reason or row.error
-            if reason in self._reasons or len(self._reasons) < _MAX_REASONS:
-                new = InvalidReason(reason, 0, shortened(row.text), row.number)
-                self._reasons.setdefault(reason, new).rows += 1
+            if known := self._reasons.get(reason):
+                known.rows += 1
+            elif len(self._reasons) < _MAX_REASONS:
+                self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.number)
         else:
             self.missing += 1
 

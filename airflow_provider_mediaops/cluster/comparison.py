@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.folded import (
     pool_label,
     stacks,
 )
-from airflow_provider_mediaops.cluster.kinds_of_work import OTHER, merged_shard, works_of
+from airflow_provider_mediaops.cluster.kinds_of_work import OTHER, is_wait, merged_shard, works_of
 from airflow_provider_mediaops.cluster.text import figure, listed
 
 if TYPE_CHECKING:
@@ -212,6 +212,11 @@ class Comparison:
         """The methods in which the stacks end, over all nodes and pools."""
         return _hottest_first(self._methods.values())
 
+    @property
+    def method_at_work(self) -> Heat | None:
+        """The hottest method that is no wait; None if nothing was hot in any."""
+        return next((method for method in self.methods if method.peak and not is_wait(method.name)), None)
+
     @cached_property
     def nodes(self) -> list[Heat]:
         """The nodes, those with nothing hot included."""
@@ -241,9 +246,11 @@ class Comparison:
         if not parts[1:]:
             return parts[0] if parts else None
         indices = dict.fromkeys(each.index for each in parts if each.index is not None)
-        whole = HotKind(parts[0].name, [], kind=parts[0].kind, index=listed(tuple(indices)) or None)
+        amounts: list[float | None] = [
+            sum(each.amounts[number] or 0.0 for each in parts) for number in range(self._reports)
+        ]
+        whole = HotKind(parts[0].name, amounts, kind=parts[0].kind, index=listed(tuple(indices)) or None)
         for each in parts:
-            whole.amounts.append(each.amount)
             whole.seen |= each.seen
             whole.share_percent += each.share_percent
             whole.snapshots += each.snapshots

@@ -18,8 +18,8 @@ _OF_REUSE = ("reused", "stale", "refresh_failed")
 class Progress:
     """Counts the rows of an enrichment; ``before`` has those of earlier attempts."""
 
-    def __init__(self, total: int, before: Mapping[str, int], attempt: ProgressLog) -> None:
-        self._total, self._attempt = total, attempt
+    def __init__(self, total: int, before: Mapping[str, int], log: ProgressLog) -> None:
+        self._total, self._log = total, log
         #: The number of rows by status, and of those that were ``reused``, ``stale`` and ``refresh_failed``.
         self.figures = {name: before.get(name, 0) for name in (*STATUSES, *_OF_REUSE)}
 
@@ -27,11 +27,11 @@ class Progress:
         """Count a row that is done: by its status, and as ``reused``, ``stale`` or ``refresh_failed`` if it is that."""
         for name in figures:
             self.figures[name] += 1
-        self._attempt.count()
+        self._log.count()
 
     def line(self) -> str:
         """Return a line with the rows by status, the rows a second, and the time that is left."""
-        figures, rate = self.figures, self._attempt.per_second
+        figures, rate = self.figures, self._log.per_second
         rows = sum(figures[status] for status in STATUSES)
         shown = [name for name in STATUSES if figures[name] or name not in ("missing", "not_asked")]
         parts = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in shown)

@@ -116,8 +116,8 @@ class ServiceHook(BaseHook):
     def __init__(self, conn_id: str) -> None:
         super().__init__()
         self.conn_id = read_identifier(self.conn_name_attr, conn_id)
-        #: When a wait last read the connection, by the clock of the wait; long ago, to read it before the next reading.
-        self.read_at = float("-inf")
+        # When the connection was last read for a wait, by the clock of the wait.
+        self._connection_read_at = float("-inf")
         self._connection: Any = None
         self._service: Service | None = None
         # The fields of which the service was made.
@@ -204,6 +204,10 @@ class ServiceHook(BaseHook):
         service: Service = yield Blocking(lambda: self.service, self.aservice)
         return service
 
+    def read_connection_first(self) -> None:
+        """Let the next reading of a wait read the connection again before it begins."""
+        self._connection_read_at = float("-inf")
+
     def reading(
         self,
         look: Callable[[Ask], CallFlow[T]],
@@ -213,20 +217,20 @@ class ServiceHook(BaseHook):
         """
         Make a reading of a long wait, with the connection as it is now.
 
-        The connection is read again before a reading if that was five minutes ago, and after a reading that failed: if
-        it was edited meanwhile, another reading follows at once. A connection that cannot be read again, because
-        Airflow or a secrets backend does not answer, stays as it was.
+        The connection is read again before a reading, if that was five minutes ago or :meth:`read_connection_first`
+        was called, and after a reading that failed: if it was edited meanwhile, another reading follows at once. A
+        connection that cannot be read again, because Airflow or a secrets backend does not answer, stays as it was.
 
         Until the deadline, the reading may wait, for example for its turn in the key's rate; a longer wait is an error.
         """
-        if monotonic() - self.read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
-            self.read_at = monotonic()
+        if monotonic() - self._connection_read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
+            self._connection_read_at = monotonic()
             yield Blocking(self._drop_if_edited)
         service = yield from self.current_service()
         try:
             return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
-            self.read_at = monotonic()
+            self._connection_read_at = monotonic()
             yield Blocking(self._drop_if_edited)
             if self._service is service:
                 raise

@@ -41,6 +41,8 @@ async def to_its_end(action: Callable[[], T]) -> T:
     It may be cancelled often: Airflow cancels a trigger each second until it has ended, and an event loop that shuts
     down cancels what waits for the thread, too. The first CancelledError is raised once the action has ended.
     """
+    from airflow_provider_mediaops.http.exchange import raisable
+
     outcome: Future[T] = Future()
 
     def act() -> None:
@@ -48,7 +50,7 @@ async def to_its_end(action: Callable[[], T]) -> T:
             try:
                 outcome.set_result(action())
             except BaseException as error:  # noqa: BLE001 the waiting task raises it
-                outcome.set_exception(error)
+                outcome.set_exception(raisable(error))
 
     starting = asyncio.ensure_future(in_thread(act))
     # No thread has begun it if that was cancelled before one was free.

@@ -165,7 +165,11 @@ def awaiting(on_loop: Callable[[], Awaitable[T]]) -> CallFlow[T]:
 
 @unique
 class Failure(Enum):
-    """Why no whole reply was received: the error that it is for the caller, and what to do about the ``address``."""
+    """
+    Why no whole reply was received: the error that it is for the caller, and what to do.
+
+    ``{address}`` stands for the field of the connection that holds the address.
+    """
 
     # The connection or the environment cannot be used, so no request could be made.
     CONFIGURATION = (
@@ -291,6 +295,15 @@ def observed(
         return step.value
     finally:
         flow.close()
+
+
+def raisable(error: BaseException) -> BaseException:
+    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
+    if not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError("a blocking step raised StopIteration")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class NoTurnError(TemporaryError):

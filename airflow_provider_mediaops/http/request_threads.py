@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_mediaops.http.exchange import raisable
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class _Job:
         try:
             self.result.set_result(self.context.run(self.action))
         except BaseException as error:  # noqa: BLE001 the coroutine that waits raises it
-            self.result.set_exception(error)
+            self.result.set_exception(raisable(error))
             # The traceback leads to this frame, which is not to lead back to the error.
             del self
 
@@ -94,8 +95,19 @@ class RequestThreads:
                 with self._lock:
                     self._busy[user] -= 1
                 raise
-        result: T = await asyncio.wrap_future(job.result)
+        try:
+            result: T = await asyncio.wrap_future(job.result)
+        except asyncio.CancelledError:
+            self._forget(job)
+            raise
         return result
+
+    def _forget(self, job: _Job) -> None:
+        with self._lock:
+            if job in (jobs := self._waiting.get(job.user, deque())):
+                jobs.remove(job)
+                if not jobs:
+                    del self._waiting[job.user]
 
     def _work(self, job: _Job | None) -> None:
         while job:

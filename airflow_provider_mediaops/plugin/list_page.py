@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.cluster.comparison import compare
 from airflow_provider_mediaops.cluster.folded import short_method
-from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
 from airflow_provider_mediaops.iso_times import read_iso_time
@@ -124,7 +123,7 @@ def summary_of(path: str) -> CaptureSummary:
 def _summary_of_file(file: CaptureFile) -> CaptureSummary:
     report = report_in(file.read(max_bytes=MAX_ROW_BYTES), file.name)
     found = compare([report])
-    working = next((method for method in found.methods if method.peak and not is_wait(method.name)), None)
+    working = found.method_at_work
     kind = found.hottest_kind
     share = f"{kind.share_percent:.0f} %{in_what_was_read(report.read_percent)}" if kind else ""
     return CaptureSummary(

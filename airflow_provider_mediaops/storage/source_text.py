@@ -213,7 +213,8 @@ def _rows_of_cells(file: SourceFile, rows: Iterator[list[str]]) -> Iterator[Sour
         row = chosen.row(cells, file.line)
         if len(cells) > width and any(cells[width:]):
             # Any cell may be that of another column.
-            row.text, row.columns = cells[first], dict.fromkeys(row.columns) if row.columns else None
+            row.text = cells[first]
+            row.columns = dict.fromkeys(row.columns) if row.columns else None
             what = f"it has {len(cells)} cells, but the header names {width} columns"
             row.reason = f"{what}, so which is which is not known"
         elif len(cells) <= least:

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import no_node_error, node_stats
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import NoTurnError, awaiting
 from airflow_provider_mediaops.waiting import LATE_SECONDS
@@ -80,7 +81,7 @@ class SharedCluster:
         The first one may be due to another trigger, within the interval in seconds.
         """
         entries = node_list(nodes)
-        self.hook.read_at = float("-inf")
+        self.hook.read_connection_first()
         # Only the cluster can resolve a list that is not plain.
         poll = self._polls.setdefault(None if is_plain(entries) else entries, Poll(self.hook))
         return SharedReadings(poll, entries, interval)
@@ -150,8 +151,11 @@ class Poll:
         try:
             reading = self._hook.reading(lambda ask: ask(node_stats(asked)), asyncio.get_running_loop().time)
             outcome = await self._hook.arun(reading)
-        except Exception as error:  # noqa: BLE001 every error is the waiters'
+        except MediaOpsError as error:
             outcome = error
+        except Exception as error:  # noqa: BLE001 every error is the waiters'
+            outcome = RuntimeError(f"The CPU of the nodes could not be read: {type(error).__name__}.")
+            outcome.__cause__ = error
         await self._distribute(asked, outcome)
 
     async def _distribute(self, asked: Nodes, outcome: NodeStats | Exception) -> None:
@@ -219,5 +223,5 @@ class SharedReadings:
         outcome = self.answer.result()
         if isinstance(outcome, Exception):
             # Each raises an error of its own: one that many raise would collect the traces of all.
-            raise copy.copy(outcome)
+            raise copy.copy(outcome) from outcome.__cause__
         return outcome

@@ -148,7 +148,8 @@ def take_capture(
     stats: NodeStats | None = None,
     *,
     now: Callable[[], datetime] = _now,
-    why: tuple[Reason | None, str] = (None, ""),
+    reason: Reason | None = None,
+    cause: str = "",
     sampler: TaskSampler | None = None,
 ) -> CallFlow[Capture]:
     """
@@ -176,15 +177,15 @@ def take_capture(
         if error.reason != EMPTY_REPORT or stats is None:
             raise
         raise _no_answer(query, stats, error.context()) from error
-    reason, cause = why
     capture = Capture(text, node_list(query.nodes), stats, remarks, taken, cause, reason)
     # A large report is not to be searched on an event loop.
     if capture.selectors and (yield Blocking(lambda: capture.covers_no_requested_node)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, stats, about)
     if tasks is not None:
-        capture.task_warnings = tuple(tasks.warnings)
         capture.running_tasks = yield Blocking(lambda: assessed(tasks, capture.report))
+        # The assessment may add one.
+        capture.task_warnings = tuple(tasks.warnings)
     return capture
 
 

@@ -140,9 +140,16 @@ class _Series:
         if number == 1:
             self._began = self.clock.monotonic()
         reason, cause = why(self.plan.watch, timed_out=self.timed_out)
-        reasons, now = (reason, self.cause or cause), self.clock.now
         try:
-            capture = yield from take_capture(self.ask, query, stats, now=now, why=reasons, sampler=self.sampler)
+            capture = yield from take_capture(
+                self.ask,
+                query,
+                stats,
+                now=self.clock.now,
+                reason=reason,
+                cause=self.cause or cause,
+                sampler=self.sampler,
+            )
             if stats:
                 metrics.timing("cluster.capture_delay", self.clock.monotonic() - self._began)
             if self.files.shows_statistics and self._is_time_for_statistics(number):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.model import reports_of
 from airflow_provider_mediaops.cluster.comparison import Comparison, columns_of
 from airflow_provider_mediaops.cluster.folded import NO_STACK, measures, node_label
-from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.statistics import alarms
 from airflow_provider_mediaops.cluster.text import excerpt, readable
@@ -82,7 +81,7 @@ def page(
         "found": found,
         "hottest": found.threads[0] if found.threads else None,
         "no_stack": NO_STACK,
-        "working": next((method for method in found.methods if method.peak and not is_wait(method.name)), None),
+        "working": found.method_at_work,
         "kind": found.hottest_kind,
         "readings": [f"Node's CPU, {label}" if len(captures) > 1 else "Node's CPU" for label in readings],
         "nodes": _node_rows(found, list(readings.values())),

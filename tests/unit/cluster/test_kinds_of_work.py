@@ -253,6 +253,19 @@ def test_hottest_kind_has_the_merges_of_all_shards_and_no_advice_about_a_missing
     assert (of_pool.label, of_pool.caution) == ("Merging segments: a", "by its thread pool only")
 
 
+def test_hottest_kind_of_several_reports_has_an_amount_in_each() -> None:
+    def merges(first: float, second: float) -> HotThreadsReport:
+        threads = [
+            thread(f"elasticsearch[n][[logs][{shard}]: Lucene Merge Thread #1]", cpu(percent), stack(10, MERGE))
+            for shard, percent in enumerate((first, second))
+        ]
+        return parse(section("n", *(line for lines in threads for line in lines)))
+
+    hottest = compare([merges(20.0, 10.0), merges(50.0, 30.0)]).hottest_kind
+    assert hottest is not None
+    assert (hottest.peak, hottest.difference, hottest.trend) == (80.0, 50.0, "")
+
+
 def test_merge_thread_of_elasticsearch_9_promises_no_index() -> None:
     text = section("n1", thread("elasticsearch[n1][merge][T#1]", cpu(20.0), stack(10, RUN)))
     [row] = kinds_in(text).values()

@@ -160,7 +160,7 @@ def test_event_loop_sends_while_a_thread_masks_the_secrets_of_an_edited_connecti
         await hook.arun(hook.asking(node_stats(None)))
         monkeypatch.setattr(SearchClusterHook, "_mask", staticmethod(mask))
         connect_cluster(headers={"X-Api-Key": "a new secret"})
-        hook.read_at = float("-inf")
+        hook.read_connection_first()
         reading = asyncio.ensure_future(hook.arun(hook.reading(lambda ask: ask(node_stats(None)), time.monotonic)))
         await asyncio.get_running_loop().run_in_executor(None, masking.wait, 60)
         status = (await hook.arun(reply())).status
