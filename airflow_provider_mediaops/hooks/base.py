@@ -167,7 +167,7 @@ class ServiceHook(BaseHook):
         if service is None:
             with self._making:
                 # Another thread may have made it meanwhile.
-                service = self._service = self._service or self._made()
+                service = self._service = self._service or self._made(self._connection or self._fetched())
         return service
 
     async def aservice(self) -> Service:
@@ -225,13 +225,13 @@ class ServiceHook(BaseHook):
         """
         if monotonic() - self._connection_read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
             self._connection_read_at = monotonic()
-            yield Blocking(self._drop_if_edited)
+            yield Blocking(self._replace_if_edited)
         service = yield from self.current_service()
         try:
             return (yield from until(deadline, look(service.ask), monotonic))
         except MediaOpsError:
             self._connection_read_at = monotonic()
-            yield Blocking(self._drop_if_edited)
+            yield Blocking(self._replace_if_edited)
             if self._service is service:
                 raise
         # Once: a secrets backend may make other credentials for each who asks.
@@ -258,8 +258,16 @@ class ServiceHook(BaseHook):
         limit = min(deadline + LATE_SECONDS, monotonic() + longest_wait)
         return (yield from self.reading(look, monotonic, limit))
 
-    def _drop_if_edited(self) -> None:
-        """Let the next call make the service anew, if the connection is another one now."""
+    def _fetched(self) -> Any:
+        try:
+            return self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            raise InvalidConnectionError(
+                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
+            ) from None
+
+    def _replace_if_edited(self) -> None:
+        """Make the service anew, if the connection is another one now."""
         if self._service is None:
             return
         try:
@@ -268,9 +276,11 @@ class ServiceHook(BaseHook):
             return
         with self._making:
             if ConnectionFields.of(connection, self.conn_type) != self._fields:
+                # One that cannot be used is read again by each reading, until it is right.
                 self._service = None
                 # A request of another call that is under way goes on: its connection is closed after its reply.
                 self.close()
+                self._service = self._made(connection)
 
     def run(self, flow: CallFlow[T]) -> T:
         """Carry out a call flow over this hook's session."""
@@ -368,17 +378,11 @@ class ServiceHook(BaseHook):
         assert self._transport  # noqa: S101
         return self._transport
 
-    def _made(self) -> Service:
+    def _made(self, connection: Any) -> Service:
         """Make the service of the connection, and the session that sends to it."""
         from airflow_provider_mediaops.http.transport import Transport
 
         metrics.use_airflow_metrics()
-        try:
-            connection = self._connection or self.get_connection(self.conn_id)
-        except AirflowNotFoundException:
-            raise InvalidConnectionError(
-                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
-            ) from None
         if not connection.conn_type and "//" in (connection.schema or ""):
             # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
             raise InvalidConnectionError(

@@ -41,6 +41,23 @@ _SCHEMES = ("http", "https")
 # With more than one @, or a slash in the password, a part of the password would be taken for the host.
 _PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@]+/?")
 _CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
+# These frame the request, or change the form of the reply, on which the transport relies.
+_TRANSPORT_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
 # The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
 _CREDENTIAL_NAME = re.compile(
     r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
@@ -81,8 +98,8 @@ class ConnectionFields:
         try:
             extra = json.loads(connection.extra or "{}")
             # The URI form nests an object of any depth as the text of one field.
-            if isinstance(extra, dict):
-                extra |= json.loads(extra.pop("__extra__", "{}"))
+            if isinstance(extra, dict) and isinstance(nested := extra.pop("__extra__", None), str):
+                extra = {**extra, **json.loads(nested)}
         except (TypeError, ValueError):
             extra = None
         if not isinstance(extra, dict):
@@ -271,8 +288,11 @@ def _is_proxy(address: str) -> bool:
 def _headers(fields: ConnectionFields) -> dict[str, str]:
     headers = fields.mapping("headers")
     for name, value in headers.items():
-        if name.strip().lower() in _CREDENTIAL_HEADERS:
+        lower = name.strip().lower()
+        if lower in _CREDENTIAL_HEADERS:
             raise fields.error("headers", f"{name.strip()} holds credentials: write them in password or proxies.")
+        if lower in _TRANSPORT_HEADERS:
+            raise fields.error("headers", f"{name.strip()} cannot be set: the HTTP library sets it.")
         if not is_header_name(name) or not is_header_text(value):
             raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers

@@ -213,10 +213,7 @@ _NO_CONNECTION = (requests.exceptions.ConnectTimeout, urllib3.exceptions.Connect
 # http.client has no exception type for this.
 _REFUSED_BY_PROXY = "Tunnel connection failed: "
 #: Of a 407, whether the proxy was asked for a tunnel or for the whole request.
-PROXY_WANTS_CREDENTIALS = (
-    "the proxy refused the connection with 407: it asks for a user and password, which belong in its address, "
-    "http://user:password@proxy:3128"
-)
+PROXY_WANTS_CREDENTIALS = "the proxy answered 407: it asks for a user and password"
 _WANTS_CLIENT_CERTIFICATE = "the server refuses the certificate of the client, client_cert, or asks for one"
 
 # The failure of each type of error and, if the system's words do not say it, the detail; the first row that fits
@@ -256,7 +253,7 @@ def failure_of(error: Exception, *, may_have_sent: bool | None, is_late: bool) -
     for cause in causes:
         # In these cases, nobody reads the request.
         if str(cause).startswith(f"{_REFUSED_BY_PROXY}407"):
-            return TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
+            return TransportError(Failure.PROXY, PROXY_WANTS_CREDENTIALS)
         alert = (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
         if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
             return TransportError(Failure.CONFIGURATION, f"{_WANTS_CLIENT_CERTIFICATE} ({alert})")

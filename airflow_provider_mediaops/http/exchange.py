@@ -176,6 +176,11 @@ class Failure(Enum):
         InvalidConnectionError,
         "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
     )
+    # A proxy has refused the request, so that the service has not seen it.
+    PROXY = (
+        InvalidConnectionError,
+        "Write them into its address, http://user:password@proxy:3128: in proxies of the connection, or in HTTP_PROXY.",
+    )
     # No connection could be made.
     NOT_SENT = ConnectionFailedError, "Check {address} in the connection, and that the service is up."
     # The handshake failed, for example because the port speaks no TLS.
@@ -203,7 +208,7 @@ class Failure(Enum):
         self.advice = advice
 
 
-_NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})
+_NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.PROXY, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})
 
 
 class TransportError(Exception):

@@ -246,7 +246,7 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
         # It must not be taken for the reply to another request.
         raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
     if reply.status_code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-        raise TransportError(Failure.CONFIGURATION, PROXY_WANTS_CREDENTIALS)
+        raise TransportError(Failure.PROXY, PROXY_WANTS_CREDENTIALS)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
     body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)

@@ -5,3 +5,5 @@ with SearchClusterHook("mediaops_cluster_default") as hook:
     for node in report.nodes:
         for thread in node.threads:
             print(node.name, thread.cpu_percent, thread.name, len(thread.groups))
+    for usage in hook.cpu():
+        print(usage.name, usage.percent, usage.source)

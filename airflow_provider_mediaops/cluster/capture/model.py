@@ -19,6 +19,7 @@ from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
+    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -161,7 +162,7 @@ def take_capture(
     if stats is None:
         try:
             stats = yield from ask(node_stats(query.nodes))
-        except (AuthenticationError, ConnectionFailedError):
+        except (AuthenticationError, ConnectionFailedError, InvalidConnectionError):
             raise
         except MediaOpsError as error:
             remarks = (f"The capture is without the nodes' CPU: {error.message}",)

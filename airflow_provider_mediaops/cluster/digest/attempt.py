@@ -19,7 +19,7 @@ from airflow_provider_mediaops.cluster.digest.sums import Digest
 from airflow_provider_mediaops.cluster.report_files import NoReportError
 from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.progress import ProgressLog
+from airflow_provider_mediaops.progress import ProgressLog, counted
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.path_checks import check_writable
@@ -130,6 +130,10 @@ def _nothing(plan: DigestPlan, digest: Digest, number: int) -> PermanentError:
         reasons.append(f"{before:,} are of the period before")
     if digest.damaged:
         reasons.append("{:,} are damaged; the first, {}: {}".format(digest.damaged_count, *digest.damaged[0]))
-    why = f"holds {number:,} files, but no capture that counts ({'; '.join(reasons)})" if reasons else _NO_CAPTURE
+    why = (
+        f"holds {counted(number, 'file')}, but no capture that counts ({'; '.join(reasons)})"
+        if reasons
+        else _NO_CAPTURE
+    )
     named = listed(tuple(map(repr, plan.sources)))
     return PermanentError(f"There is nothing to digest: source {named} {why}. No file was written.")

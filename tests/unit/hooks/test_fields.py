@@ -41,6 +41,7 @@ def connection(**given: Any) -> SimpleNamespace:
         *(({"port": port}, {}) for port in (0, "")),
         *(({"port": port}, {"port": int(port)}) for port in (9200, "8443", 65_535)),
         ({"extra": '{"a": {"b": [1]}}'}, {"extra": {"a": {"b": [1]}}}),
+        ({"extra": '{"__extra__": null, "a": "b"}'}, {"extra": {"a": "b"}}),
         # The URI form nests extra as text.
         ({"extra": json.dumps({"__extra__": '{"a": {"b": "1"}}', "c": "d"})}, {"extra": {"a": {"b": "1"}, "c": "d"}}),
     ],
@@ -53,7 +54,18 @@ def test_every_field_of_a_connection_is_read(given: dict[str, Any], read: dict[s
     ("name", "values"),
     [
         ("port", ["abc", -1, 65_536, "1.5"]),
-        ("extra", ["[]", '"text"', "{cut", "null", '{"__extra__": "[1]"}', '{"__extra__": "{cut"}']),
+        (
+            "extra",
+            [
+                "[]",
+                '"text"',
+                "{cut",
+                "null",
+                '{"__extra__": "[1]"}',
+                '{"__extra__": "[[\\"auth\\", \\"none\\"]]"}',
+                '{"__extra__": "{cut"}',
+            ],
+        ),
     ],
 )
 def test_a_port_or_an_extra_that_is_none_is_named(name: str, values: list[object]) -> None:
@@ -182,6 +194,8 @@ def test_time_limits_and_proxies(name: str, value: object, read: object) -> None
         ("proxies", "one proxy address", ["http://me:s3cr3t@proxy:3128/path", "http://me:s3cr3t\n@proxy:3128"]),
         ("proxies", "a JSON object", ["proxy:3128", ["http://proxy"], 5]),
         ("headers", "holds credentials", [{"authorization": "s3cr3t"}, {"PROXY-AUTHORIZATION": "s3cr3t"}]),
+        ("headers", "cannot be set", [{" Host ": "s3cr3t"}, {"content-length": "s3"}, {"Accept-Encoding": "s3cr3t"}]),
+        ("headers", "cannot be set", [{"Transfer-Encoding": "chunked"}]),
         ("headers", "Cookie holds credentials", [{"Cookie": "s3cr3t"}]),
         ("headers", "plain ASCII", [{"X-A": "s3cr3t\r\nX-B: 1"}, {"X-A": "s3cr3t\u2603"}, {"X A": "s"}, {"X-A": ""}]),
         ("headers", "a JSON object", ["X-A: s3cr3t"]),

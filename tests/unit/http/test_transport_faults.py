@@ -154,11 +154,11 @@ def test_server_that_falls_silent_before_the_deadline_is_given_up_at_it(opened: 
 
 
 @pytest.mark.parametrize("service", [SERVICE, "http://service.invalid"])
-def test_proxy_that_wants_credentials_is_a_matter_of_the_configuration(opened: Open, service: str) -> None:
+def test_proxy_that_wants_credentials_has_passed_nothing_on(opened: Open, service: str) -> None:
     with Loopback(read_and(http_reply(407))) as proxy:
         error = failure_of(opened(through(proxy.base, limit=240.0)), write(service))
-    assert (error.failure, error.sent) == (Failure.CONFIGURATION, False)
-    assert "407: it asks for a user and password, which belong in its address" in error.detail
+    assert (error.failure, error.sent) == (Failure.PROXY, False)
+    assert "407: it asks for a user and password" in error.detail
 
 
 def repeating(head: bytes, part: bytes, seconds: float) -> Callable[[Peer], None]:

@@ -336,6 +336,30 @@ class TestConnection:
         together(wait())
         assert outcomes == ["read"] * 3 + ["invalid"] * 3 + ["read"] * 2
 
+    def test_edited_connection_counts_although_the_backend_fails_right_after_it_was_read(
+        self, cluster: ScriptedCluster, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[Any] = []
+        fetch, is_away = SearchClusterHook.get_connection, False
+
+        def fetched(conn_id: str) -> Any:
+            nonlocal is_away
+            if is_away:
+                raise OSError("the vault is away")
+            is_away = cluster.trouble is not None
+            return fetch(conn_id)
+
+        monkeypatch.setattr(SearchClusterHook, "get_connection", staticmethod(fetched))
+
+        async def edit() -> None:
+            await asyncio.sleep(5)
+            supervisor.connect(CONN_ID, connection("https://new.example"))
+            cluster.trouble, cluster.troubled_host = DENIED, HOST
+
+        together(watch(seen, readings=3), edit())
+        assert cluster.hosts == [HOST, HOST, "https://new.example", "https://new.example"]
+        assert [at for at, _ in seen] == [0, 10, 20]
+
     def test_credentials_that_differ_at_each_fetch_are_tried_twice_a_reading_and_leave_no_session_open(
         self, cluster: ScriptedCluster, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -358,6 +382,8 @@ class TestConnection:
 
         together(wait())
         assert len(cluster.asked) == 20
+        # Once to begin with, and once after each failure.
+        assert next(leases) == 1 + 10
         assert cluster.opened == cluster.closed
         assert cluster.most_open <= 2
 

@@ -21,6 +21,7 @@ from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
+    InvalidConnectionError,
     ReplyTimeoutError,
     ServiceUnavailableError,
 )
@@ -93,6 +94,7 @@ class TestTaking:
         [
             (replied("Unauthorized", 401), AuthenticationError),
             (TransportError(Failure.NOT_SENT, "refused"), ConnectionFailedError),
+            (TransportError(Failure.PROXY, "407"), InvalidConnectionError),
         ],
     )
     def test_a_cluster_that_lets_nobody_in_is_not_asked_twice(
