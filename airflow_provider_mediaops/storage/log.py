@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, next_claim, read_name
 from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
@@ -366,10 +367,10 @@ class Log:
                 self._backend.remove(self._folder, rest)
             except PermissionError:
                 _log.warning(
-                    "%s is written, but %d staged object(s) beside it could not be removed: give the key of the "
+                    "%s is written, but %s beside it could not be removed: give the key of the "
                     "connection the right to delete. The next task that may delete removes them after seven days.",
                     unsigned(str(self._destination)),
-                    len(rest),
+                    counted(len(rest), "staged object"),
                 )
 
     def records(self) -> Iterator[dict[str, Any]]:

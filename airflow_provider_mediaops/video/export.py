@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.progress import ProgressLog, counted
+from airflow_provider_mediaops.progress import ProgressLog, counted, rate_in_words
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
@@ -167,10 +167,10 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     if query.channel_id is not None:
         whose = f"Exporting the subscriptions of channel {query.channel_id}"
     elif query.ids is not None:
-        whose = f"Exporting {len(query.ids):,} subscriptions by their ids"
+        whose = f"Exporting {counted(len(query.ids), 'subscription')} by their ids"
     else:
         whose = "Exporting the subscriptions of the authorised user"
-    rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
+    rate = "no rate set" if per_second is None else f"{rate_in_words(per_second)}, shared"
     resumed = f"resumed after {_amount(rows, listing.pages)}" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
 
