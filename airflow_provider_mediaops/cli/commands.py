@@ -17,8 +17,7 @@ class Argument(NamedTuple):
     """
     An argument or option: what ``ArgumentParser.add_argument`` takes.
 
-    Help is read by argparse, which takes ``%`` for a format, and by rich, which takes square brackets for markup:
-    neither is in a help text.
+    argparse takes ``%`` in a help text for a format, and rich square brackets for markup: there are none.
     """
 
     names: tuple[str, ...]
@@ -26,12 +25,7 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """
-    A command. It is run by the function ``run`` of the module of its name in this package.
-
-    That takes the options that were given, and a :class:`~airflow_provider_mediaops.cli.terminal.Terminal` to ask and
-    to report progress, and returns a :class:`~airflow_provider_mediaops.cli.terminal.Result`.
-    """
+    """A command. The function ``run`` of the module of its name carries it out."""
 
     name: str
     help: str
@@ -54,9 +48,9 @@ _OUTPUT = _argument(
 SANDBOX = Command(
     "sandbox",
     "Run a stand-in for the three services on this machine",
-    "Run a stand-in for the video platform, the search cluster and the book database on one port until Ctrl-C. "
-    "It prints the connections to use it as shell commands. The default of each option is that of "
-    "python -m airflow_provider_mediaops.sandbox, whose help lists them.",
+    "Run a stand-in for the video platform, the search cluster and the book database on one port until Ctrl-C. It "
+    "prints the connections to use it as shell commands. The help of python -m airflow_provider_mediaops.sandbox lists "
+    "the defaults.",
     (
         _argument("--host", help="address to listen on"),
         _argument("--port", help="port to listen on; 0 picks a free one"),
@@ -76,12 +70,7 @@ HOT_THREADS = Command(
     "capture keeps them in .txt files. Show the kinds of work and the hottest threads, pools, top frames and nodes. "
     "Several reports are compared, in the order in which they are given.",
     (
-        _argument(
-            "files",
-            metavar="FILE",
-            nargs="+",
-            help="report; - is the standard input; s3:// and other stores work as in tasks",
-        ),
+        _argument("files", metavar="FILE", nargs="+", help="report, on a disk or a store; - is the standard input"),
         _argument("--html", help="write the page of all reports to this file; - is the standard output"),
         _argument("--folded", help="write their stacks for flame-graph tools to this file, or to -"),
         _argument("--kinds", action="store_true", help="with --folded: begin each stack with its kind of work"),
@@ -89,8 +78,7 @@ HOT_THREADS = Command(
         _argument(
             "--digest",
             metavar="PAGE",
-            help="write one page about what recurs in many captures to this file, with JSON and folded stacks beside "
-            "it; each FILE may be a folder or a pattern then",
+            help="write one page about what recurs in many captures; each FILE may be a folder or a pattern then",
         ),
         _argument(
             "--since", help="with --digest: when the period begins, such as 2026-11-16; the one before is compared"
@@ -111,14 +99,12 @@ ISBN = Command(
             "files",
             metavar="FILE",
             nargs="+",
-            help="list: .txt, .csv, .tsv, .json or .jsonl, each also with .gz, .parquet or .xlsx; or a folder or a "
-            "pattern; - is the standard input",
+            help="list: .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx; a folder or pattern; - is standard input",
         ),
         _argument(
             "--column",
             action="append",
-            help="column or field that holds the ISBNs; given several times, the first that is filled in a row; "
-            "columns with a usual name if not given",
+            help="column of the ISBNs; given several times, the first that is filled; usual names if not given",
         ),
         _argument("--delimiter", help="character between the cells of a line; recognised if not given"),
         _argument("--encoding", help="encoding of the text; recognised if not given"),
@@ -155,16 +141,14 @@ RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
     "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
-    "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
-    "fingerprint. Without CONN_ID, the connections of the environment and of Airflow's database are shown; those of a "
-    "secrets backend cannot be listed. No service is asked.",
+    "ahead, a pause that the service asked for, and a quota that is used up. Without CONN_ID, the connections of the "
+    "environment and of Airflow's database are shown; those of a secrets backend cannot be listed.",
     (
         _argument("conn_ids", metavar="CONN_ID", nargs="*", help="ids of connections of this provider"),
         _argument(
             "--reset",
             action="store_true",
-            help="forget what is kept of the keys of these connections: reservations, pauses and a quota that is used "
-            "up",
+            help="forget the reservations, the pause and the used-up quota of the keys of these connections",
         ),
         _OUTPUT,
     ),

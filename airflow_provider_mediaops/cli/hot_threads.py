@@ -66,16 +66,12 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
     written = [path for _, path in targets if path != STANDARD_OUTPUT]
     for number, path in enumerate(written):
-        _refuse_replacing(path, [*options.files, *written[:number]])
+        from airflow_provider_mediaops.storage.path_checks import is_same_file
+
+        for other in (*options.files, *written[:number]):
+            if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
+                raise InvalidArgumentError(f"{path} is given twice and would be replaced: choose another file.")
     return targets
-
-
-def _refuse_replacing(path: str, others: Sequence[str]) -> None:
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
-
-    for other in others:
-        if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
-            raise InvalidArgumentError(f"{path} is given twice and would be replaced: choose another file.")
 
 
 def _reports_in(file: str, terminal: Terminal) -> list[tuple[Capture, int]]:

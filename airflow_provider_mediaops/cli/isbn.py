@@ -6,7 +6,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -27,12 +27,9 @@ from airflow_provider_mediaops.storage.source_list import encoding_warning, find
 if TYPE_CHECKING:
     import argparse
 
-    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
-    from airflow_provider_mediaops.storage.source_file import SourceFile
 
-_PROGRESS_ROWS = 250_000
 _LISTED_FILES = 20
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
@@ -44,14 +41,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Check a list. An invalid row is a problem, and so is a list without rows; an empty cell is none."""
     limit = read_whole_number("--limit", options.limit, minimum=0)
     quota = optional(read_whole_number, "--quota", options.quota, minimum=1)
-    delimiter, encoding = (
-        read_delimiter("--delimiter", options.delimiter),
-        read_encoding("--encoding", options.encoding),
-    )
+    delimiter = read_delimiter("--delimiter", options.delimiter)
+    encoding = read_encoding("--encoding", options.encoding)
     with _sources(options, terminal) as sources:
         try:
             files = find_files(sources, ReadOptions(options.column, delimiter, encoding))
-            check = check_list(_rows(files, options, terminal), limit)
+            rows = rows_of_source(read_list(files), options.several, repair_zeros=options.repair_zeros)
+            check = check_list(rows, limit)
         except InvalidSourceError as error:
             # What is wrong is in the file, not in how the command is used.
             raise StorageError(_named(str(error), sources, options.files)) from error
@@ -69,10 +65,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
             {"file": name, **{fact: getattr(file, fact) for fact in _FACTS}}
             for name, file in zip(names, files, strict=True)
         ],
-        "rows": figures.rows,
-        "isbns": figures.isbns,
-        "missing": figures.missing,
-        "invalid": figures.invalid,
+        **{name: getattr(figures, name) for name in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
         "first_invalid": [each._asdict() for each in check.first_invalid],
@@ -110,14 +103,6 @@ def _named(message: str, sources: list[str], files: list[str]) -> str:
     for source, file in zip(sources, files, strict=True):
         message = message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
     return message
-
-
-def _rows(files: Sequence[SourceFile], options: argparse.Namespace, terminal: Terminal) -> Iterator[IsbnRow]:
-    rows = rows_of_source(read_list(files), options.several, repair_zeros=options.repair_zeros)
-    for number, row in enumerate(rows, 1):
-        if number % _PROGRESS_ROWS == 0:
-            terminal.say(f"{number:,} rows read")
-        yield row
 
 
 def _findings(check: ListCheck) -> Iterator[Part]:

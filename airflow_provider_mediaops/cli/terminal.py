@@ -135,12 +135,9 @@ class Terminal:
     def _table(self, part: TextTable) -> Table:
         from rich.table import Table
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        if not part.columns:
-            table.show_header = False
-            table.add_column(style="dim")
-            table.add_column(overflow="fold")
-        for at, column in enumerate(part.columns):
+        has_head = bool(part.columns)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=has_head)
+        for at, column in enumerate(part.columns or ("", "")):
             known = [row[at] for row in part.rows if row[at] is not None]
             are_numbers = bool(known) and all(map(_is_number, known))
             table.add_column(column, justify="right" if are_numbers else "left", overflow="fold")

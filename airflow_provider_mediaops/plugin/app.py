@@ -74,29 +74,27 @@ class Pages:
         self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
     ) -> HTMLResponse:
         """Return the page of a task instance, compared with that of an earlier run if ``before`` names one."""
+        list_url = _list_url(request)
         facts = await run_in_threadpool(readable.find, key)
         if facts is None:
-            return _message(request, HTTPStatus.NOT_FOUND, "No such task instance", [_UNKNOWN], key=key)
+            return _html(_message("No such task instance", [_UNKNOWN], key, list_url), HTTPStatus.NOT_FOUND)
         try:
             fields = _fields_of(facts)
             others = await run_in_threadpool(readable.others_of, key)
             captures, missing = await self._work_at(fields.texts[0], partial(read_captures, fields))
             earlier, notice = await self._earlier(facts, others, before)
-            make = partial(
-                report_page,
-                facts,
-                fields,
-                captures,
-                others,
-                earlier,
-                before=before,
-                notices=[*missing, notice],
-                list_url=_list_url(request),
-            )
-            return _html(await self._answer_of("The API server", make))
+            notices = [*missing, notice]
+
+            def made() -> str:
+                return report_page(
+                    facts, fields, captures, others, earlier, before=before, notices=notices, list_url=list_url
+                )
+
+            return _html(await self._answer_of("The API server", made))
         except NothingToShowError as error:
-            sentences = [error.sentence, *_about_state(facts)]
-            return _message(request, error.status, error.title, sentences, key=key)
+            of_state = _UNDER_WAY.get(facts.state or "") if is_capture(facts.fields) else None
+            sentences = [error.sentence, of_state] if of_state else [error.sentence]
+            return _html(_message(error.title, sentences, key, list_url), error.status)
 
     async def _earlier(
         self, facts: TaskInstanceFacts, others: list[TaskInstanceFacts], before: str
@@ -176,10 +174,6 @@ _UNDER_WAY = {
 }
 
 
-def _about_state(facts: TaskInstanceFacts) -> list[str]:
-    return [_UNDER_WAY[facts.state]] if facts.state in _UNDER_WAY and is_capture(facts.fields) else []
-
-
 def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
     if facts.fields is None:
         if facts.state in _NOT_STARTED:
@@ -253,7 +247,7 @@ _REFUSALS = {
 }
 
 
-async def _refuse(request: Request, error: Exception) -> HTMLResponse:
+async def _refuse(_: Request, error: Exception) -> HTMLResponse:
     # An address that cannot be read is that of no page.
     status = HTTPStatus.NOT_FOUND
     if isinstance(error, NotAllowedError):
@@ -261,21 +255,13 @@ async def _refuse(request: Request, error: Exception) -> HTMLResponse:
     elif isinstance(error, HTTPException):
         status = HTTPStatus(error.status_code)
     title, sentence = _REFUSALS.get(status, (status.phrase, status.description))
-    return _message(request, status, title, [sentence], with_links=status not in _REFUSALS)
+    return _html(_message(title, [sentence]), status)
 
 
-def _message(
-    request: Request,
-    status: HTTPStatus,
-    title: str,
-    sentences: list[str],
-    *,
-    key: TaskInstanceKey | None = None,
-    with_links: bool = True,
-) -> HTMLResponse:
-    list_url = _list_url(request) if with_links else ""
+def _message(title: str, sentences: list[str], key: TaskInstanceKey | None = None, list_url: str = "") -> str:
+    """Return a page without a report; one about a task instance has links."""
     values = {"title": title, "sentences": sentences, "key": key, "list_url": list_url}
-    return _html(render("message.html", values, in_airflow=True), status)
+    return render("message.html", values, in_airflow=True)
 
 
 def _html(text: str, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:

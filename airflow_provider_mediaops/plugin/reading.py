@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import unsigned
@@ -89,14 +88,21 @@ def find_file(path: str) -> CaptureFile:
         raise NothingToShowError(unsigned(str(error))) from error
     name = unsigned(lasting(opened))
     try:
-        info = _info_of(opened)
+        if not is_local(opened):
+            info = opened.fs.info(opened.path)
+            is_regular = info.get("type") not in ("directory", "other")
+            size, modified = int(info.get("size") or 0), modified_time(info)
+        else:
+            # fsspec does not follow links everywhere.
+            status = os.stat(lasting(opened))  # noqa: PTH116 - no path object is needed
+            is_regular, size, modified = stat.S_ISREG(status.st_mode), status.st_size, status.st_mtime
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NoFileError((_ON_THIS_MACHINE if is_local(opened) else _IN_STORE).format(name)) from error
     except Exception as error:
         raise _unreadable(name, error) from error
-    if info.get("type") in ("directory", "other"):
+    if not is_regular:
         raise NothingToShowError(f"{name} is not a regular file, and is not read.")
-    return CaptureFile(opened, int(info.get("size") or 0), modified_time(info))
+    return CaptureFile(opened, size, modified)
 
 
 def report_in(text: str, name: str) -> HotThreadsReport:
@@ -106,16 +112,6 @@ def report_in(text: str, name: str) -> HotThreadsReport:
         # Nothing of it is shown: it may be any text, which a reader of the DAG need not be allowed to read.
         raise NothingToShowError(f"{name} is not a report of hot threads: nothing in it was understood.")
     return report
-
-
-def _info_of(path: ObjectStoragePath) -> Mapping[str, Any]:
-    if not is_local(path):
-        info: Mapping[str, Any] = path.fs.info(path.path)
-        return info
-    # fsspec does not follow links everywhere.
-    status = os.stat(lasting(path))  # noqa: PTH116 - no path object is needed
-    is_file = stat.S_ISREG(status.st_mode)
-    return {"type": "file" if is_file else "other", "size": status.st_size, "mtime": status.st_mtime}
 
 
 def _unreadable(name: str, error: Exception) -> NothingToShowError:

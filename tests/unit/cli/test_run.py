@@ -17,17 +17,7 @@ from airflow_provider_mediaops.cli.run import run
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
 
-COMMAND = Command("check", "", "", ())
-ended_by: Callable[[], Result]
-
-
-@pytest.fixture(autouse=True)
-def _ends_in_that_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(_: argparse.Namespace, terminal: Terminal) -> Result:
-        terminal.hide(["s3cr3t-key"])
-        return ended_by()
-
-    monkeypatch.setattr(check, "run", chosen)
+Ran = Callable[..., tuple[int, str, str]]
 
 
 class Closed(io.StringIO):
@@ -37,25 +27,31 @@ class Closed(io.StringIO):
         raise BrokenPipeError(32, "Broken pipe")
 
 
-def ran(way: Callable[[], Result], output: io.StringIO | None = None) -> tuple[int, str, str]:
-    """Run a command that ends in this way; give its exit code and what it wrote."""
-    global ended_by  # noqa: PLW0603 - of the command that is run
-    ended_by = way
-    output, messages = output or io.StringIO(), io.StringIO()
-    code = run(COMMAND, argparse.Namespace(output="text"), Terminal(output, messages))
-    return code, output.getvalue(), messages.getvalue()
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """Run a command that gives a result or raises an error; return its exit code and what it wrote."""
 
+    def run_so(
+        way: Result | BaseException | Callable[[], Result], output: io.StringIO | None = None, **options: object
+    ) -> tuple[int, str, str]:
+        def command(_: argparse.Namespace, terminal: Terminal) -> Result:
+            terminal.hide(["s3cr3t-key"])
+            if isinstance(way, BaseException):
+                raise way
+            return way if isinstance(way, Result) else way()
 
-def raising(error: BaseException) -> Callable[[], Result]:
-    def way() -> Result:
-        raise error
+        monkeypatch.setattr(check, "run", command)
+        written, messages = output or io.StringIO(), io.StringIO()
+        given = argparse.Namespace(output="text", **options)
+        code = run(Command("check", "", "", ()), given, Terminal(written, messages))
+        return code, written.getvalue(), messages.getvalue()
 
-    return way
+    return run_so
 
 
 @pytest.mark.parametrize("problem", [False, True])
-def test_a_result_is_shown_and_a_problem_has_an_exit_code(*, problem: bool) -> None:
-    assert ran(lambda: Result(None, [Line("found")], problem=problem)) == (int(problem), "found\n", "")
+def test_a_result_is_shown_and_a_problem_has_an_exit_code(ran: Ran, *, problem: bool) -> None:
+    assert ran(Result(None, [Line("found")], problem=problem)) == (int(problem), "found\n", "")
 
 
 @pytest.mark.parametrize(
@@ -74,37 +70,34 @@ def test_a_result_is_shown_and_a_problem_has_an_exit_code(*, problem: bool) -> N
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_an_error_is_reported_in_plain_words(error: BaseException, code: int, message: str) -> None:
-    assert ran(raising(error)) == (code, "", message)
+def test_an_error_is_reported_in_plain_words(ran: Ran, error: BaseException, code: int, message: str) -> None:
+    assert ran(error) == (code, "", message)
 
 
-def test_an_error_of_the_program_itself_keeps_its_traceback() -> None:
+def test_an_error_of_the_program_itself_keeps_its_traceback(ran: Ran) -> None:
     with pytest.raises(ZeroDivisionError):
-        ran(raising(ZeroDivisionError()))
+        ran(ZeroDivisionError())
 
 
-def test_the_password_of_a_path_is_in_nothing_that_is_said() -> None:
-    global ended_by  # noqa: PLW0603 - of the command that is run
+def test_the_password_of_a_path_is_in_nothing_that_is_said(ran: Ran) -> None:
     path = "s3://key:hunter2@bucket/books.jsonl"
-    ended_by = raising(StorageError(f"{path} cannot be read."))
-    messages = io.StringIO()
-    options = argparse.Namespace(output="text", paths=[path], delete=False)
-
-    assert run(COMMAND, options, Terminal(io.StringIO(), messages)) == 1
-    assert "s3://key:***@bucket/books.jsonl cannot be read." in messages.getvalue()
+    code, _, messages = ran(StorageError(f"{path} cannot be read."), paths=[path], delete=False)
+    assert (code, messages) == (1, "check: s3://key:***@bucket/books.jsonl cannot be read.\n")
 
 
-def test_a_reader_that_went_away_ends_the_command_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_went_away_ends_the_command_in_silence(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (tmp_path / "stdout").open("w") as stdout:
         # What is written from now on goes nowhere; pytest needs its own standard output.
         monkeypatch.setattr(sys, "stdout", stdout)
-        code, _, messages = ran(lambda: Result(None, [Line("fine")]), Closed())
+        code, _, messages = ran(Result(None, [Line("fine")]), Closed())
         stdout.write("written at the end of the process")
     assert (code, messages) == (141, "")
     assert (tmp_path / "stdout").read_text() == ""
 
 
-def test_log_lines_and_prints_of_libraries_stay_out_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_and_prints_of_libraries_stay_out_of_the_result(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
     handler = logging.StreamHandler(sys.stdout)
     root = logging.getLogger()
     root.addHandler(handler)
