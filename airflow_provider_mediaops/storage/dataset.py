@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.backend import Version, claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
     mapped_overwrite_error,
     replaced_error,
     superseded_error,
 )
-from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of
+from airflow_provider_mediaops.storage.files import Version, is_local, lasting, naming_path, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -28,7 +27,7 @@ from airflow_provider_mediaops.storage.formats import (
     write_table,
 )
 from airflow_provider_mediaops.storage.local import LocalBackend
-from airflow_provider_mediaops.storage.log import Frame, Log, read_history
+from airflow_provider_mediaops.storage.log import Frame, Log, claims_in, read_history
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
 from airflow_provider_mediaops.storage.path_checks import check_store
@@ -39,7 +38,7 @@ from airflow_provider_mediaops.storage.source_list import read_records
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.log import Backend
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 _MANIFEST = "manifest.json"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
@@ -21,6 +21,8 @@ from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from airflow.sdk import ObjectStoragePath
 
 T = TypeVar("T")
@@ -31,6 +33,8 @@ _MAX_NAME_BYTES = 255
 #: The end of the name of a file that is not yet whole.
 PART = ".part"
 _RANDOM_BYTES = 8
+#: A folder of another owner is removed if nobody has written to it for this long.
+STALE_SECONDS = 7 * 24 * 3600.0
 _KINDS_OF_NO_FILE = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -55,6 +59,13 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "crea
 _TAGS = ("generation", "ETag", "etag", "e_tag", "md5Hash", "md5", "checksum", *_TIMES)
 
 Action = Literal["read", "written"]
+
+
+class Version(NamedTuple):
+    """One version of a file."""
+
+    tag: str  # what the disk or the store calls it
+    size: int
 
 
 def path_of(text: object) -> ObjectStoragePath:
@@ -314,6 +325,21 @@ def _with_message(error: OSError, message: str) -> OSError:
     if error.errno:
         return OSError(error.errno, message)
     return type(error)(message) if type(error).__module__ == "builtins" else OSError(message)
+
+
+class NamedFolder:
+    """What the folders on a disk and on a store have in common: errors that name a path."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        #: A sentence for the reader of an error.
+        self.hint = ""
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "read", self.hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "written", self.hint)
 
 
 def content_tag(info: Mapping[str, Any]) -> str:

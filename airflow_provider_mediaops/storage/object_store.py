@@ -16,9 +16,16 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
 from airflow_provider_mediaops.storage.errors import ConflictError, code_of, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
+from airflow_provider_mediaops.storage.files import (
+    STALE_SECONDS,
+    NamedFolder,
+    Version,
+    beside,
+    content_tag,
+    modified_time,
+    put,
+)
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Claim
+    from airflow_provider_mediaops.storage.log import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 # The maximum of objects that one call removes.
