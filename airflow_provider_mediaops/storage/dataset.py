@@ -148,12 +148,12 @@ class Staging(Log):
         """Publish the dataset, then its changes; return the summary."""
         self.flush()
         dataset = self._dataset
-        summary = {"path": _lasting(dataset.destination), "rows": self.rows, **self.summary}
+        summary = {"path": lasting(dataset.path), "rows": self.rows, **self.summary}
         fingerprint = "" if self.digest is None else dataset.fingerprint(self.digest, self._owner)
         kept = bool(fingerprint and self.replaced and self.replaced.fingerprint == fingerprint)
         has_changes = self.changes is not None and not kept
         if self.changes is not None:
-            summary["changes"] = _lasting(str(dataset.changes)) if has_changes else None
+            summary["changes"] = lasting(path_of(dataset.changes)) if has_changes else None
         if self.digest is not None:
             summary["changed"] = not kept
         with self._backend.new_file() as new, closing(ScratchFile()) as changes:
@@ -333,8 +333,3 @@ def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
 def _path_to(descriptor: int) -> Path:
     # This path leads to the open file, even if its name has been taken since.
     return Path(f"/dev/fd/{descriptor}")
-
-
-def _lasting(text: str) -> str:
-    path = path_of(text)
-    return lasting(path) if is_local(path) else text

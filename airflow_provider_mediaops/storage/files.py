@@ -49,8 +49,7 @@ _BUCKET_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "
 
 _AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 # The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
-_AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
-_AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
+_AZURE_ADDRESS = re.compile(r"(wasbs?|az)://|(abfss?|https)://[^/]*\.(dfs|blob)\.")
 
 # The names for the time of the last write. The first that is present counts.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
@@ -76,10 +75,10 @@ def path_of(text: object) -> ObjectStoragePath:
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
     shown = unsigned(words)
-    if form := airflow_form(shown):
+    if _AZURE_ADDRESS.match(shown):
         raise InvalidArgumentError(
-            f"Airflow does not read the path {shown!r}. Write {form!r}: the account and its key are in a connection, "
-            "whose id stands before the @."
+            f"Airflow does not read the path {shown!r}. Write abfs://<conn_id>@<container>/<path>: the account and its "
+            "key are in a connection."
         )
     if is_web_address(words):
         raise InvalidArgumentError(
@@ -106,33 +105,7 @@ def _quieten_azure() -> None:
     """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
     client = logging.getLogger("azure")
     if client.level == logging.NOTSET:
-        client.setLevel(_azure_level())
-
-
-def _azure_level() -> str:
-    """Return the level that Airflow's ``namespace_levels`` gives: Airflow itself does not set it on such a logger."""
-    from airflow_provider_mediaops.version_compat import conf
-
-    found = re.search(r"(?:^|[\s,])azure\s*=\s*(\w+)", conf.get("logging", "namespace_levels", fallback="") or "")
-    level = found[1].upper() if found else ""
-    return level if isinstance(logging.getLevelName(level), int) else "WARNING"
-
-
-def airflow_form(words: str) -> str:
-    """
-    Return Airflow's path for an address of Azure as other tools write it; empty for other paths.
-
-    The path has ``<conn_id>`` in the place of a connection, which has the account.
-    """
-    found = _AZURE_FORM.match(words)
-    if found is None:
-        return ""
-    scheme, user, host, rest = found.groups()
-    if scheme == "https":
-        return f"abfs://<conn_id>@{rest}" if _AZURE_HOST.search(host) else ""
-    if _AZURE_HOST.search(host):
-        return f"abfs://<conn_id>@{user or '<container>'}/{rest}"
-    return "" if scheme.startswith("abfs") else f"abfs://{user or '<conn_id>'}@{host}/{rest}"
+        client.setLevel(logging.WARNING)
 
 
 def _local_path_of(path: ObjectStoragePath) -> Path:

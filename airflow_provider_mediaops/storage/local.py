@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.errors import conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
     STALE_SECONDS,
@@ -238,7 +240,12 @@ class LocalBackend(LocalFolder):
             ends = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(descriptor):
                 if time.monotonic() > ends:
-                    raise locked_error(self._path)
+                    raise DestinationInUseError(
+                        f"{unsigned(str(self._path))} is being published by another process, which has held its lock "
+                        "for half a minute: it may have been stopped. This attempt ends; the next one publishes what "
+                        "is staged. If no task is at work, end that process.",
+                        service="storage",
+                    )
                 time.sleep(_LOCK_PAUSE_SECONDS)
             yield
         finally:

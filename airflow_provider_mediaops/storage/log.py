@@ -8,6 +8,7 @@ from none. A bad frame, or a missing one, ends the log; what is before it stands
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -23,8 +24,9 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
+from airflow_provider_mediaops.storage.errors import superseded_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
 
@@ -145,7 +147,12 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
     try:
         fields = parse_json(found[2])
         if (version := fields["version"]) != _VERSION:
-            raise unknown_version_error(name, version)
+            raise PermanentError(
+                f"{name} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not "
+                f"know (it knows {_VERSION}). Install the version that wrote it, or a later one; or, if no task writes "
+                "there, delete it, and what is staged is written anew.",
+                service="storage",
+            )
         header = msgspec.convert(fields, Header)
         at = start + found.end()
         data = ByteRange(file, at, at + header.data)
@@ -308,7 +315,9 @@ class Log:
         if max(claims, default=self._claim) > self._claim:
             raise superseded_error(self._destination)
         if self._claim not in claims:
-            raise removed_error(self._destination)
+            path = unsigned(str(self._destination))
+            what = f"the hidden folder beside {path} was removed while the task wrote; the next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
         return names
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:

@@ -105,9 +105,9 @@ class StoreFolder(NamedFolder):
         try:
             self._write_if(target, new, None)
         except Exception as error:
-            if is_unconditional(error):
+            if _is_unconditional(error):
                 raise unconditional_error(self._path) from error
-            if is_conflict(error):
+            if isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES:
                 raise conflict_error(self._path) from error
             raise
 
@@ -254,7 +254,7 @@ class StoreBackend(StoreFolder):
             tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
             return Version(tag, new.size) if tag else self._own_version(new)
         except Exception as error:
-            if not is_unconditional(error):
+            if not _is_unconditional(error):
                 # Each client has errors of its own for a condition that does not hold; the version shows it.
                 self._check(replaces, error)
                 raise
@@ -291,14 +291,9 @@ class StoreBackend(StoreFolder):
         self._spool.close()
 
 
-def is_unconditional(error: Exception) -> bool:
+def _is_unconditional(error: Exception) -> bool:
     """Return whether a store, or its client, replies to a write that it knows no such condition."""
     return isinstance(error, NotImplementedError) or code_of(error) in _UNKNOWN_CODES
-
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a store replies to the condition that there is no object that there is one."""
-    return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
 
 
 def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
