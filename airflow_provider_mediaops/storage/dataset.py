@@ -53,17 +53,6 @@ class Manifest:
     fingerprint: str
     file: Version
 
-    @classmethod
-    def from_bytes(cls, content: bytes | None, version: Version | None) -> Manifest | None:
-        """Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file."""
-        import msgspec
-
-        try:
-            manifest = msgspec.json.decode(content or b"", type=cls)
-        except msgspec.MsgspecError:
-            return None
-        return manifest if manifest.file == version else None
-
 
 class Staging(Log):
     """A dataset while it is written: its log, and what is published of it."""
@@ -101,7 +90,14 @@ class Staging(Log):
                 return
 
     def _manifest_of(self, version: Version | None) -> Manifest | None:
-        return Manifest.from_bytes(self._backend.read(_MANIFEST), version)
+        """Return the manifest of a version; None if there is none, if it is damaged, or if it is of another version."""
+        import msgspec
+
+        try:
+            manifest = msgspec.json.decode(self._backend.read(_MANIFEST) or b"", type=Manifest)
+        except msgspec.MsgspecError:
+            return None
+        return manifest if manifest.file == version else None
 
     def _is_of_another(self, manifest: Manifest | None) -> bool:
         """Return whether another task has published a file: if its content is the same, the step to it was another."""
@@ -148,12 +144,12 @@ class Staging(Log):
         """Publish the dataset, then its changes; return the summary."""
         self.flush()
         dataset = self._dataset
-        summary = {"path": lasting(dataset.path), "rows": self.rows, **self.summary}
+        summary = {"path": _lasting(dataset.destination), "rows": self.rows, **self.summary}
         fingerprint = "" if self.digest is None else dataset.fingerprint(self.digest, self._owner)
         kept = bool(fingerprint and self.replaced and self.replaced.fingerprint == fingerprint)
         has_changes = self.changes is not None and not kept
         if self.changes is not None:
-            summary["changes"] = lasting(path_of(dataset.changes)) if has_changes else None
+            summary["changes"] = _lasting(str(dataset.changes)) if has_changes else None
         if self.digest is not None:
             summary["changed"] = not kept
         with self._backend.new_file() as new, closing(ScratchFile()) as changes:
@@ -333,3 +329,8 @@ def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
 def _path_to(descriptor: int) -> Path:
     # This path leads to the open file, even if its name has been taken since.
     return Path(f"/dev/fd/{descriptor}")
+
+
+def _lasting(text: str) -> str:
+    path = path_of(text)
+    return lasting(path) if is_local(path) else text
