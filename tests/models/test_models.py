@@ -156,7 +156,11 @@ EXPORTS = {
     "a state is saved before its records": World(Staging, "commit", _commit_the_state_first, "lost", DiskPlace),
     "records that come again are kept": World(Listing, "_take", _take_all, "a record twice", StorePlace),
     "a run resumes what another has listed": World(
-        Owner, "folder", property(lambda _: "one for all"), "list|other figures|nothing is published", DiskPlace
+        Owner,
+        "folder",
+        property(lambda _: "one for all"),
+        "list|other figures|nothing is published|nobody disturbed it",
+        DiskPlace,
     ),
     "a version is not checked": World(
         LocalBackend, "publish", _publish_anyway, "replaces a newer one", history=_one_stands_still
