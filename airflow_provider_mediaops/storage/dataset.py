@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.backend import Version, claims_in
 from airflow_provider_mediaops.storage.errors import (
     ConflictError,
     mapped_overwrite_error,
     replaced_error,
     superseded_error,
 )
-from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of
+from airflow_provider_mediaops.storage.files import Version, is_local, lasting, naming_path, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -28,7 +27,7 @@ from airflow_provider_mediaops.storage.formats import (
     write_table,
 )
 from airflow_provider_mediaops.storage.local import LocalBackend
-from airflow_provider_mediaops.storage.log import Frame, Log, read_history
+from airflow_provider_mediaops.storage.log import Frame, Log, claims_in, read_history
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
 from airflow_provider_mediaops.storage.path_checks import check_store
@@ -39,7 +38,7 @@ from airflow_provider_mediaops.storage.source_list import read_records
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.log import Backend
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 _MANIFEST = "manifest.json"
@@ -53,17 +52,6 @@ class Manifest:
     # A digest of its content; empty if none was given.
     fingerprint: str
     file: Version
-
-    @classmethod
-    def from_bytes(cls, content: bytes | None, version: Version | None) -> Manifest | None:
-        """Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file."""
-        import msgspec
-
-        try:
-            manifest = msgspec.json.decode(content or b"", type=cls)
-        except msgspec.MsgspecError:
-            return None
-        return manifest if manifest.file == version else None
 
 
 class Staging(Log):
@@ -102,7 +90,14 @@ class Staging(Log):
                 return
 
     def _manifest_of(self, version: Version | None) -> Manifest | None:
-        return Manifest.from_bytes(self._backend.read(_MANIFEST), version)
+        """Return the manifest of a version; None if there is none, if it is damaged, or if it is of another version."""
+        import msgspec
+
+        try:
+            manifest = msgspec.json.decode(self._backend.read(_MANIFEST) or b"", type=Manifest)
+        except msgspec.MsgspecError:
+            return None
+        return manifest if manifest.file == version else None
 
     def _is_of_another(self, manifest: Manifest | None) -> bool:
         """Return whether another task has published a file: if its content is the same, the step to it was another."""

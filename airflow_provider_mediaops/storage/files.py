@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
@@ -21,6 +21,8 @@ from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from airflow.sdk import ObjectStoragePath
 
 T = TypeVar("T")
@@ -31,6 +33,8 @@ _MAX_NAME_BYTES = 255
 #: The end of the name of a file that is not yet whole.
 PART = ".part"
 _RANDOM_BYTES = 8
+#: A folder of another owner is removed if nobody has written to it for this long.
+STALE_SECONDS = 7 * 24 * 3600.0
 _KINDS_OF_NO_FILE = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -45,8 +49,7 @@ _BUCKET_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "
 
 _AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 # The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
-_AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
-_AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
+_AZURE_ADDRESS = re.compile(r"(wasbs?|az)://|(abfss?|https)://[^/]*\.(dfs|blob)\.")
 
 # The names for the time of the last write. The first that is present counts.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
@@ -57,6 +60,13 @@ _TAGS = ("generation", "ETag", "etag", "e_tag", "md5Hash", "md5", "checksum", *_
 Action = Literal["read", "written"]
 
 
+class Version(NamedTuple):
+    """One version of a file."""
+
+    tag: str  # what the disk or the store calls it
+    size: int
+
+
 def path_of(text: object) -> ObjectStoragePath:
     """Return the path of a file on any storage; raise InvalidArgumentError if it can never name one."""
     # Importing it takes time, and this module is imported early.
@@ -65,10 +75,10 @@ def path_of(text: object) -> ObjectStoragePath:
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
     shown = unsigned(words)
-    if form := airflow_form(shown):
+    if _AZURE_ADDRESS.match(shown):
         raise InvalidArgumentError(
-            f"Airflow does not read the path {shown!r}. Write {form!r}: the account and its key are in a connection, "
-            "whose id stands before the @."
+            f"Airflow does not read the path {shown!r}. Write abfs://<conn_id>@<container>/<path>: the account and its "
+            "key are in a connection."
         )
     if is_web_address(words):
         raise InvalidArgumentError(
@@ -95,33 +105,7 @@ def _quieten_azure() -> None:
     """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
     client = logging.getLogger("azure")
     if client.level == logging.NOTSET:
-        client.setLevel(_azure_level())
-
-
-def _azure_level() -> str:
-    """Return the level that Airflow's ``namespace_levels`` gives: Airflow itself does not set it on such a logger."""
-    from airflow_provider_mediaops.version_compat import conf
-
-    found = re.search(r"(?:^|[\s,])azure\s*=\s*(\w+)", conf.get("logging", "namespace_levels", fallback="") or "")
-    level = found[1].upper() if found else ""
-    return level if isinstance(logging.getLevelName(level), int) else "WARNING"
-
-
-def airflow_form(words: str) -> str:
-    """
-    Return Airflow's path for an address of Azure as other tools write it; empty for other paths.
-
-    The path has ``<conn_id>`` in the place of a connection, which has the account.
-    """
-    found = _AZURE_FORM.match(words)
-    if found is None:
-        return ""
-    scheme, user, host, rest = found.groups()
-    if scheme == "https":
-        return f"abfs://<conn_id>@{rest}" if _AZURE_HOST.search(host) else ""
-    if _AZURE_HOST.search(host):
-        return f"abfs://<conn_id>@{user or '<container>'}/{rest}"
-    return "" if scheme.startswith("abfs") else f"abfs://{user or '<conn_id>'}@{host}/{rest}"
+        client.setLevel(logging.WARNING)
 
 
 def _local_path_of(path: ObjectStoragePath) -> Path:
@@ -314,6 +298,21 @@ def _with_message(error: OSError, message: str) -> OSError:
     if error.errno:
         return OSError(error.errno, message)
     return type(error)(message) if type(error).__module__ == "builtins" else OSError(message)
+
+
+class NamedFolder:
+    """What the folders on a disk and on a store have in common: errors that name a path."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        #: A sentence for the reader of an error.
+        self.hint = ""
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "read", self.hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, "written", self.hint)
 
 
 def content_tag(info: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version, new_token
-from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.errors import conflict_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
     PART,
+    STALE_SECONDS,
+    NamedFolder,
+    Version,
     adopt_mode,
     beside,
     check_own_folder,
@@ -33,7 +38,7 @@ from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Claim
+    from airflow_provider_mediaops.storage.log import Claim
 
 # A kill loses nothing that was written; a power failure loses this much at most.
 _SYNC_SECONDS = 5.0
@@ -204,7 +209,7 @@ class LocalBackend(LocalFolder):
     @contextmanager
     def new_file(self) -> Iterator[NewFile]:
         """Open a file in the hidden folder, so that it can be renamed; it is removed when the block ends."""
-        path = self._folder / f"{new_token()}{PART}"
+        path = self._folder / f"{secrets.token_hex(4)}{PART}"
         with self._writing():
             self._make_folder()
         # With the permissions of any new file; here nobody else can look at it.
@@ -235,7 +240,12 @@ class LocalBackend(LocalFolder):
             ends = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(descriptor):
                 if time.monotonic() > ends:
-                    raise locked_error(self._path)
+                    raise DestinationInUseError(
+                        f"{unsigned(str(self._path))} is being published by another process, which has held its lock "
+                        "for half a minute: it may have been stopped. This attempt ends; the next one publishes what "
+                        "is staged. If no task is at work, end that process.",
+                        service="storage",
+                    )
                 time.sleep(_LOCK_PAUSE_SECONDS)
             yield
         finally:

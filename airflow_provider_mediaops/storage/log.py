@@ -8,9 +8,11 @@ from none. A bad frame, or a missing one, ends the log; what is before it stands
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
+import secrets
 import time
 import zlib
 from array import array
@@ -22,14 +24,20 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, next_claim, read_name
-from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
+from airflow_provider_mediaops.storage.errors import superseded_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.storage.backend import Backend
+    from typing import TypeAlias
+
+    from airflow_provider_mediaops.storage.local import LocalBackend
+    from airflow_provider_mediaops.storage.object_store import StoreBackend
+
+    #: What a disk and an object store have in common. Each raises an ``OSError`` that names the file if it refuses.
+    Backend: TypeAlias = LocalBackend | StoreBackend
 
 # Records and a state; the end of all records before it; all is ready to be published; it is published.
 Kind = Literal["rows", "anew", "done", "last"]
@@ -40,6 +48,20 @@ _VERSION = 1
 _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
 # A header has a few numbers.
 _MAX_HEADER_BYTES = 4096
+# What follows the claim in the name of the frame that ends a log.
+_LAST = "last"
+_NAME = re.compile(r"([0-9]{4,18})-([0-9a-f]{8})(?:-([0-9]{6,18}|last))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """One attempt: the highest one is in force."""
+
+    number: int  # one higher than the highest that the attempt has listed
+    token: str  # makes two attempts with one number differ
+
+    def __str__(self) -> str:
+        return f"{self.number:04}-{self.token}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,12 @@ def _frame_at(file: int, start: int, name: str) -> Frame | None:
     try:
         fields = parse_json(found[2])
         if (version := fields["version"]) != _VERSION:
-            raise unknown_version_error(name, version)
+            raise PermanentError(
+                f"{name} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not "
+                f"know (it knows {_VERSION}). Install the version that wrote it, or a later one; or, if no task writes "
+                "there, delete it, and what is staged is written anew.",
+                service="storage",
+            )
         header = msgspec.convert(fields, Header)
         at = start + found.end()
         data = ByteRange(file, at, at + header.data)
@@ -186,13 +213,29 @@ def read_history(backend: Backend, folder: str, names: Iterable[str], below: Cla
     for name, part in backend.load(folder, sorted(found, key=lambda name: (found[name][0], len(name), name))):
         claim, rest = found[name]
         log = logs.setdefault(claim, ClaimLog(claim, f"{folder}/{claim}"))
-        if rest != LAST:
+        if rest != _LAST:
             log.parts.append(part)
         elif frame := _frame_at(part.file, part.start, log.name):
             log.last = frame.value()
     for log in logs.values():
         log.read()
     return History({claim: log for claim, log in logs.items() if log.count or log.last})
+
+
+def read_name(name: str) -> tuple[Claim, str] | None:
+    """Return the claim in a name, and what follows it: nothing, the number of a segment, or ``last``."""
+    found = _NAME.fullmatch(name)
+    return (Claim(int(found[1]), found[2]), found[3] or "") if found else None
+
+
+def claims_in(names: Iterable[str]) -> set[Claim]:
+    """Return the claims that a listing shows."""
+    return {found[0] for name in names if (found := read_name(name))}
+
+
+def next_claim(names: Iterable[str]) -> Claim:
+    """Return a claim that is higher than all that a listing shows."""
+    return Claim(1 + max((claim.number for claim in claims_in(names)), default=0), secrets.token_hex(4))
 
 
 class Log:
@@ -272,7 +315,9 @@ class Log:
         if max(claims, default=self._claim) > self._claim:
             raise superseded_error(self._destination)
         if self._claim not in claims:
-            raise removed_error(self._destination)
+            path = unsigned(str(self._destination))
+            what = f"the hidden folder beside {path} was removed while the task wrote; the next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
         return names
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
@@ -354,7 +399,7 @@ class Log:
         After a DestinationInUseError, the newer attempt returns what this one has published.
         """
         self.check()
-        name = f"{self._claim}-{LAST}"
+        name = f"{self._claim}-{_LAST}"
         data = json_line({"summary": summary, "turn": self._turn})
         header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
         self._backend.put(f"{self._folder}/{name}", _encoded(header, data))

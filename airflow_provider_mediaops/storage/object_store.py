@@ -16,9 +16,16 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
 from airflow_provider_mediaops.storage.errors import ConflictError, code_of, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
+from airflow_provider_mediaops.storage.files import (
+    STALE_SECONDS,
+    NamedFolder,
+    Version,
+    beside,
+    content_tag,
+    modified_time,
+    put,
+)
 from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Claim
+    from airflow_provider_mediaops.storage.log import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 # The maximum of objects that one call removes.
@@ -98,9 +105,9 @@ class StoreFolder(NamedFolder):
         try:
             self._write_if(target, new, None)
         except Exception as error:
-            if is_unconditional(error):
+            if _is_unconditional(error):
                 raise unconditional_error(self._path) from error
-            if is_conflict(error):
+            if isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES:
                 raise conflict_error(self._path) from error
             raise
 
@@ -203,12 +210,6 @@ class StoreBackend(StoreFolder):
                 parts[name] = part._replace(start=parts.get(name, part).start)
         yield from parts.items()
 
-    def _blocks_of(self, target: str, size: int) -> Iterator[bytes]:
-        for start in range(0, size, _PART_BYTES):
-            with self._reading():
-                # By name: the second place is start for some stores, and a version for S3.
-                yield self._fs.cat_file(target, start=start, end=min(start + _PART_BYTES, size))
-
     def version(self) -> Version | None:
         """Return the version of the object that is there now."""
         with self._reading():
@@ -226,7 +227,14 @@ class StoreBackend(StoreFolder):
         """Return the SHA-256 of the object; empty if there is none."""
         with self._reading():
             found = self._current()
-            return "" if found is None else digest_of(self._blocks_of(self._path.path, found.size))
+            if found is None:
+                return ""
+            starts = range(0, found.size, _PART_BYTES)
+            # By name: the second place is start for some stores, and a version for S3.
+            return digest_of(
+                self._fs.cat_file(self._path.path, start=start, end=min(start + _PART_BYTES, found.size))
+                for start in starts
+            )
 
     def new_file(self) -> AbstractContextManager[NewFile]:
         """Open a temporary file."""
@@ -247,7 +255,7 @@ class StoreBackend(StoreFolder):
             tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
             return Version(tag, new.size) if tag else self._own_version(new)
         except Exception as error:
-            if not is_unconditional(error):
+            if not _is_unconditional(error):
                 # Each client has errors of its own for a condition that does not hold; the version shows it.
                 self._check(replaces, error)
                 raise
@@ -284,14 +292,9 @@ class StoreBackend(StoreFolder):
         self._spool.close()
 
 
-def is_unconditional(error: Exception) -> bool:
+def _is_unconditional(error: Exception) -> bool:
     """Return whether a store, or its client, replies to a write that it knows no such condition."""
     return isinstance(error, NotImplementedError) or code_of(error) in _UNKNOWN_CODES
-
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a store replies to the condition that there is no object that there is one."""
-    return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
 
 
 def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:

@@ -64,8 +64,6 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
     start = f"{role} {unsigned(str(path))} cannot be opened: "
     try:
         path.fs  # noqa: B018 the store is opened here
-    except ImportError as error:
-        raise PermanentError(start + _scheme_advice(path, error)) from error
     except AirflowNotFoundException as error:
         # Behind a colon stands a password, if somebody takes the place of the id for that of a login.
         conn_id = str(conn_id_of(path)).partition(":")[0]
@@ -73,8 +71,8 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
             f"{start}there is no connection {conn_id!r}. Create it, or write the id of another before the @: "
             f"{path.protocol}://<conn_id>@{path.path.partition('/')[0]}/…"
         ) from error
-    except (ValueError, AirflowException) as error:
-        if "No filesystem registered" in str(error):
+    except (ImportError, ValueError, AirflowException) as error:
+        if isinstance(error, ImportError) or "No filesystem registered" in str(error):
             raise PermanentError(start + _scheme_advice(path, error)) from error
         raise InvalidConnectionError(start + _connection_advice(path, error)) from error
 

@@ -27,12 +27,11 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage import backend, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Version, claims_in
+from airflow_provider_mediaops.storage import dataset, files, local, log
 from airflow_provider_mediaops.storage.dataset import Dataset, Staging, backend_of
-from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.files import Version, path_of
 from airflow_provider_mediaops.storage.formats import FlatView
-from airflow_provider_mediaops.storage.log import read_history
+from airflow_provider_mediaops.storage.log import claims_in, read_history
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.storage.dying import DeathError
@@ -41,7 +40,7 @@ from tests.unit.storage.fake_store import FakeStore, store_of
 if TYPE_CHECKING:
     import pytest
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.log import Backend
     from tests.unit.storage.fake_store import Kind
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
@@ -141,8 +140,8 @@ def pace(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "os", paced)
     patch.setattr(local, "fcntl", _PacedLocks())
     patch.setattr(local, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    patch.setattr(backend, "new_token", _token)
-    patch.setattr(local, "new_token", _token)
+    for module in (local, log):
+        patch.setattr(module, "secrets", SimpleNamespace(token_hex=lambda _: _token()))
     patch.setattr(dataset, "Staging", _RememberingStaging)
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
     for name in ("replace", "unlink"):
