@@ -29,6 +29,8 @@ CSV_FORMULAS: tuple[CsvFormulas, ...] = get_args(CsvFormulas)
 
 # Parquet is read by row groups: one group per page of the service would make files slow to read.
 _ROWS_A_GROUP = 10_000
+# The rows that are in memory as Python's values at a time.
+_ROWS_A_BLOCK = 100
 # Larger integers fit no column of a table.
 _MAX_INTEGER = 2**63
 # A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
@@ -124,8 +126,8 @@ def write_table(
     """
     Write records as a table.
 
-    One record is in memory at a time; of a table in Parquet, the 10,000 rows of a row group. In CSV, ``escape`` puts
-    ``'`` before a text that a spreadsheet would take for a formula.
+    At most 100 records are in memory at a time. Of a table in Parquet, so are the 10,000 rows of a row group. In CSV,
+    ``escape`` puts ``'`` before a text that a spreadsheet would take for a formula.
     """
     rows = map(view.row, records)
     if format == "csv":
@@ -193,5 +195,13 @@ def _write_parquet(file: Path, view: FlatView, rows: Iterator[list[_Cell]]) -> N
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := list(islice(rows, _ROWS_A_GROUP)):
-            writer.write_batch(pa.record_batch(list(zip(*group, strict=True)), schema))
+        # Block by block: a whole group as Python's texts would take as much memory again.
+        while blocks := list(_blocks(islice(rows, _ROWS_A_GROUP), schema)):
+            writer.write_table(pa.Table.from_batches(blocks).combine_chunks())
+
+
+def _blocks(rows: Iterator[list[_Cell]], schema: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    while block := list(islice(rows, _ROWS_A_BLOCK)):
+        yield pa.record_batch(list(zip(*block, strict=True)), schema)

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
-from airflow_provider_mediaops.storage.files import beside, naming_path, path_of, write_whole
+from airflow_provider_mediaops.storage.errors import mapped_overwrite_error, naming_path
+from airflow_provider_mediaops.storage.files import beside, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.paths import path_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath

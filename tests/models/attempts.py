@@ -28,6 +28,7 @@ from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.settings import TransportSettings
+from airflow_provider_mediaops.storage import dataset as storage_dataset
 from airflow_provider_mediaops.storage import local, log
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.local import LocalBackend
@@ -166,7 +167,7 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     patch.setattr(log, "secrets", SimpleNamespace(token_hex=lambda _: f"{next(numbers):08x}"))
     # Each commit is one that a death cannot take back; files have the time of the system.
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
-    patch.setattr(local, "STALE_SECONDS", math.inf)
+    patch.setattr(storage_dataset, "_STALE_SECONDS", math.inf)
     for kind in (LocalBackend, StoreBackend):
         patch.setattr(kind, "read", _noting(kind.read))
     patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))

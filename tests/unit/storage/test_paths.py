@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage import errors
-from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import format_of
-from airflow_provider_mediaops.storage.path_checks import (
+from airflow_provider_mediaops.storage.paths import (
     check_changes_path,
     check_store,
     is_same_file,
+    path_of,
     warn_if_deferred_to_local,
 )
 from airflow_provider_mediaops.storage.source_list import find_files, version_of
@@ -39,9 +40,8 @@ class TestSameFile:
         (tmp_path / "real" / "a.csv").touch()
         (tmp_path / "folder").symlink_to(tmp_path / "real")
         (tmp_path / "b.csv").symlink_to(tmp_path / "real" / "a.csv")
-        (tmp_path / "hard.csv").hardlink_to(tmp_path / "real" / "a.csv")
 
-        for name in ("folder/a.csv", "b.csv", "hard.csv"):
+        for name in ("folder/a.csv", "b.csv"):
             assert is_same_file(str(tmp_path / name), str(tmp_path / "real" / "a.csv"))
         # Also one that does not exist yet.
         assert is_same_file(str(tmp_path / "folder" / "new.csv"), str(tmp_path / "real" / "new.csv"))
@@ -119,18 +119,19 @@ class TestCheck:
 
 class TestAddressesOfAzure:
     @pytest.mark.parametrize(
-        "path",
+        ("path", "written"),
         [
-            "abfs://books@acme.dfs.core.windows.net/a/b.csv",
-            "abfss://books@acme.dfs.core.windows.net/a/b.csv",
-            "wasbs://books@acme.blob.core.windows.net/b.csv",
-            "wasb://books/b.csv",
-            "az://mine@books/b.csv",
-            "https://acme.blob.core.windows.net/books/b.csv",
+            ("abfs://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
+            ("abfss://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
+            ("wasbs://books@acme.blob.core.windows.net/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("wasb://books/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("az://books/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("az://mine@books/b.csv", "abfs://mine@books/b.csv"),
+            ("https://acme.blob.core.windows.net/books/b.csv", "abfs://<conn_id>@books/b.csv"),
         ],
     )
-    def test_those_of_other_tools_are_answered_with_the_form_of_airflow(self, path: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=f"the path '{path}'. Write abfs://<conn_id>@<container>/<path>"):
+    def test_those_of_other_tools_are_answered_with_the_form_of_airflow(self, path: str, written: str) -> None:
+        with pytest.raises(InvalidArgumentError, match=f"Write '{re.escape(written)}'"):
             path_of(path)
 
     @pytest.mark.parametrize(
@@ -171,9 +172,20 @@ class TestAddressesOfAzure:
         assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
 
 
-@pytest.mark.parametrize(("own", "level"), [(logging.NOTSET, logging.WARNING), (logging.INFO, logging.INFO)])
-def test_azures_client_logs_warnings_unless_the_user_wants_more(own: int, level: int) -> None:
+@pytest.mark.parametrize(
+    ("setting", "own", "level"),
+    [
+        ("", logging.NOTSET, logging.WARNING),
+        ("a=INFO, azure=debug", logging.NOTSET, logging.DEBUG),
+        ("", logging.INFO, logging.INFO),
+    ],
+    ids=["usual", "setting of Airflow", "level of the user"],
+)
+def test_azures_client_logs_warnings_unless_the_user_wants_more(
+    monkeypatch: pytest.MonkeyPatch, setting: str, own: int, level: int
+) -> None:
     client = logging.getLogger("azure")
+    monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", setting)
     before = client.level
     client.setLevel(own)
     try:
