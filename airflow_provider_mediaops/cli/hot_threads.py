@@ -66,7 +66,7 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _refuse_replacing(path: str, others: Sequence[str]) -> None:
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
+    from airflow_provider_mediaops.storage.paths import is_same_file
 
     for other in others:
         if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
@@ -102,8 +102,8 @@ def _bytes_of(file: str, terminal: Terminal) -> bytes:
     if "://" not in file:
         with Path(file).open("rb") as local:
             return local.read(most)
-    from airflow_provider_mediaops.storage.files import naming_path, path_of
-    from airflow_provider_mediaops.storage.path_checks import check_store
+    from airflow_provider_mediaops.storage.errors import naming_path
+    from airflow_provider_mediaops.storage.paths import check_store, path_of
 
     path = path_of(file)
     check_store(path, "FILE")
@@ -120,7 +120,8 @@ def _write(reports: _Reports, targets: list[tuple[str, str]], terminal: Terminal
         if path == STANDARD_OUTPUT:
             text = content
         else:
-            from airflow_provider_mediaops.storage.files import path_of, write_whole
+            from airflow_provider_mediaops.storage.files import write_whole
+            from airflow_provider_mediaops.storage.paths import path_of
 
             write_whole(path_of(absolute_path(path)), content.encode())
             terminal.say(f"Wrote {path}.")

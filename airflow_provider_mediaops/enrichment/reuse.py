@@ -19,7 +19,7 @@ from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
-from airflow_provider_mediaops.storage.path_checks import is_same_file
+from airflow_provider_mediaops.storage.paths import is_same_file
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_list import read_dataset, version_of

@@ -25,9 +25,9 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.exchange import Ask, Blocking, CallFlow, Emit
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.files import check_writable
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.video.arguments import LARGEST_PAGE
