@@ -10,6 +10,7 @@ hold braces, so slots are known by their position around the address and by the 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import shared
@@ -34,14 +35,9 @@ _ADDRESS_SLOTS = ("address", "roles", "version", "index_versions")
 _ATTRIBUTES_START = re.compile(r"\{[^{}=]*=")
 
 
-def is_whole_header(line: str) -> bool:
-    """Return whether the last slot of a header, with or without `:::`, is closed."""
-    return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
-
-
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a header by the names of `HotNode`'s attributes, and why it was not understood, if so."""
-    whole = is_whole_header(header)
+    whole = header.endswith("}") or (header.startswith("[") and header.endswith("]"))
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
     if not whole:
@@ -67,7 +63,7 @@ def _without_attributes(slots: str) -> tuple[str, dict[str, str]]:
     # They start with a key; their values may hold what looks like the end of a slot.
     found = _ATTRIBUTES_START.search(slots)
     if found is None:
-        return slots, {}
+        return slots, _read_attributes("")
     return slots[: found.start()], _read_attributes(slots[found.start() + 1 :].removesuffix("}"))
 
 
@@ -120,6 +116,8 @@ def _read_brackets(header: str) -> tuple[dict[str, Any], str]:
     return fields, ""
 
 
+# Those of most nodes are equal.
+@lru_cache(20)
 def _read_attributes(text: str) -> dict[str, str]:
     """Split `key=value, key=value`; a part without `=` continues the value before it, which held a comma."""
     values: dict[str, list[str]] = {}

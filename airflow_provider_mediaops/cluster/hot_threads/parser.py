@@ -2,8 +2,7 @@
 Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
 The text is read once, from front to back, and cut into its parts (nodes, threads, groups of snapshots), so that
-each piece belongs to one part and none is left out. The reader of a piece describes lines that are not understood,
-missing or cut off, and the report lists them.
+each piece belongs to one part and none is left out. Lines that are not understood, missing or cut off are listed.
 """
 
 from __future__ import annotations
@@ -16,17 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     FRAME_LINE,
     HEADER,
+    MARGIN,
     PARTS,
-    content_of,
-    is_whole_sampling,
-    is_whole_thread,
-    line_end,
-    mend,
     read_group,
     read_sampling,
     read_usage,
 )
-from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header, read_header
+from airflow_provider_mediaops.cluster.hot_threads.headers import read_header
 from airflow_provider_mediaops.cluster.hot_threads.model import (
     HotNode,
     HotThread,
@@ -34,13 +29,18 @@ from airflow_provider_mediaops.cluster.hot_threads.model import (
     StackGroup,
     Unparsed,
 )
-from airflow_provider_mediaops.cluster.hot_threads.stacks import KnownStacks
 
 if TYPE_CHECKING:
     import re
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
 _MAX_REMARKS = 10_000
+# Bounded, for a text in which no two are the same.
+_MAX_FRAMES, _MAX_GROUPS = 5_000, 1_000
+# Groups are found by their first characters: the group's own line, and more or less of the first frame.
+_HEAD = 100
+# What may stand below the line of a group.
+_IN_A_STACK = ("frames", "other", "blank", "failure")
 # Of lines where they begin no part and belong to none.
 _OUT_OF_PLACE = {"frames": "a stack frame outside a stack", "group": "a stack without a thread"}
 _UNKNOWN = "not a line of a hot-threads report"
@@ -82,50 +82,15 @@ def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
 
 
 def _amount_read(report: HotThreadsReport) -> int:
-    """Return how many frames, names, figures and times were read."""
-    threads = [thread for node in report.nodes for thread in node.threads]
-    return (
-        sum(bool(node.name or node.node_id) + bool(node.timestamp_text) for node in report.nodes)
-        + sum(bool(thread.name) + (thread.amount is not None) for thread in threads)
-        + sum(len(group.frames) for thread in threads for group in thread.groups)
-    )
-
-
-@dataclass(slots=True)
-class _Place:
-    """Adjacent lines of the text that were not understood, with the reason."""
-
-    start: int
-    end: int
-    reason: str
-
-
-class _Remarks:
-    """Records the lines of a text that are not understood."""
-
-    def __init__(self) -> None:
-        self._places: list[_Place] = []
-
-    def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down the lines between two places, and why; lines that continue the last ones are one with them."""
-        last = self._places[-1] if self._places else None
-        if last and last.reason == reason and last.end == start:
-            last.end = end
-        elif last and len(self._places) == _MAX_REMARKS:
-            last.end = max(last.end, end)
-            last.reason = "much between here and the end of these lines"
-        else:
-            self._places.append(_Place(start, end, reason))
-
-    def unparsed(self, text: str) -> tuple[Unparsed, ...]:
-        """Return the lines, in the order of the text."""
-        unparsed: list[Unparsed] = []
-        line, counted = 1, 0
-        for place in sorted(self._places, key=lambda place: place.start):
-            line += text.count("\n", counted, place.start)
-            counted = place.start
-            unparsed.append(Unparsed(line=line, text=text[place.start : place.end].rstrip(), reason=place.reason))
-        return tuple(unparsed)
+    """Return how many frames, names, attributes, figures and times were read."""
+    amount = 0
+    for node in report.nodes:
+        sampling = (node.timestamp_text, node.interval, node.busiest_threads, node.ignore_idle_threads)
+        amount += bool(node.name or node.node_id) + len(node.attributes) + len(sampling) - sampling.count(None)
+        for thread in node.threads:
+            amount += bool(thread.name) + (thread.amount is not None)
+            amount += sum(len(group.frames) for group in thread.groups)
+    return amount
 
 
 @dataclass(slots=True)
@@ -145,97 +110,92 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._stacks = KnownStacks()
-        self._remark = _Remarks()
+        self._remarks: list[tuple[int, int, str]] = []  # where lines are that were not understood, and why
         self._kind: Literal["before", "node", "thread", "group"] = "before"  # of the part that is being read
-        self._start = 0  # of this part
+        self._line = (0, 0)  # where its first line is
         self._before = ""
         self._nodes: list[HotNode] = []
         self._node: dict[str, Any] = {}
-        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}  # those of most nodes are equal
         self._node_name: str | None = None
         self._has_header = False
-        self._header_end: int | None = None  # of a header that needs a sampling line and has none yet
+        self._needs_sampling = False  # whether a sampling line should follow the header, and did not yet
         self._threads: list[HotThread] = []
         self._thread: dict[str, Any] | None = None
-        self._groups: list[tuple[StackGroup]] = []
-        self._group: _OpenGroup | tuple[StackGroup] | None = None
+        self._groups: list[StackGroup] = []
+        self._group: _OpenGroup | None = None
+        # Frames repeat from stack to stack, whole groups from thread to thread: each is kept once.
+        self._known_frames: dict[str, str] = {}
+        self._known_groups: dict[str, list[StackGroup]] = {}
+        self._known_count = 0
 
     def report(self) -> HotThreadsReport:
-        text, position = self._text, 0
-        while position < len(text):
-            known = self._stacks.at(text, position) if self._thread is not None else None
-            if known:
-                self._begin("group", position)
-                self._group = known
-                position += len(known[0].source)
-            elif part := PARTS.match(text, position):
-                position = self._read(part)
-        self._end_part(len(text))
+        part = self._part_at(0)
+        while part:
+            part = self._read(part)
+        self._end_part(len(self._text))
         if self._kind == "thread":
-            self._remark(self._start, line_end(text, self._start), "the text ends before this thread's stack")
+            self._remark(*self._line, "the text ends before this thread's stack")
         self._end_node()
         if self._before.strip() and not self._nodes:
             self._nodes, self._before = [HotNode(source=self._before)], ""
-        unparsed = self._remark.unparsed(text)
-        return HotThreadsReport(source=self._before, nodes=tuple(self._nodes), unparsed=unparsed)
+        return HotThreadsReport(source=self._before, nodes=tuple(self._nodes), unparsed=self._unparsed())
 
-    def _read(self, part: re.Match[str]) -> int:
-        """Read lines; return where those that were read end."""
-        form, start, end = part.lastgroup, part.start(), part.end()
-        if form == "thread":
-            return max(end, self._read_thread(start))
-        if form == "node":
-            return max(end, self._read_header(start))
-        if form == "sampling":
-            return max(end, self._read_sampling(start))
+    def _part_at(self, position: int) -> re.Match[str] | None:
+        return PARTS.match(self._text, position) if position < len(self._text) else None
+
+    def _read(self, part: re.Match[str]) -> re.Match[str] | None:
+        """Read lines of one form; return those that follow."""
+        form = part.lastgroup
         if form == "group" and self._thread is not None:
-            self._begin("group", start)
-            snapshots, total, elements = read_group(content_of(part[0]))
+            self._begin("group", part)
+            if known := self._known_group(part.start()):
+                following = self._part_at(part.start() + len(known.source))
+                if following is None or following.lastgroup not in _IN_A_STACK:
+                    self._groups.append(known)
+                    return following
+            snapshots, total, elements = read_group(part[form])
             self._group = _OpenGroup(snapshots, total, elements, sys.maxsize if elements is None else elements)
-        elif form == "failure" and self._header_end and self._kind == "node":
-            self._node["failure"], self._header_end = content_of(part[0]), None
+        elif form == "thread":
+            self._read_thread(part)
+        elif form == "node":
+            self._read_header(part)
+        elif form == "sampling":
+            self._read_sampling(part)
+        elif form == "failure" and self._needs_sampling and self._kind == "node":
+            self._node["failure"], self._needs_sampling = part[form].rstrip(), False
         elif self._group is not None:
             self._read_stack(part, self._group)
         elif form != "blank":
-            self._remark(start, end, _OUT_OF_PLACE.get(form or "", _UNKNOWN))
-        return end
+            self._remark(*part.span(), _OUT_OF_PLACE.get(form or "", _UNKNOWN))
+        return self._part_at(part.end())
 
-    def _read_header(self, start: int) -> int:
-        self._begin("node", start)
-        content, end = mend(self._text, start, is_whole_header)
-        header = content.removeprefix(HEADER).strip()
+    def _read_header(self, part: re.Match[str]) -> None:
+        self._begin("node", part)
+        header = part["node"].removeprefix(HEADER).strip()
         self._node, reason = read_header(header)
-        attributes = self._node.get("attributes", {})
-        self._node["attributes"] = self._attributes.setdefault(tuple(attributes.items()), attributes)
         self._node_name, self._has_header = self._node.get("name"), True
-        if header.startswith("{") and header.endswith("}"):
-            self._header_end = end
+        self._needs_sampling = header.startswith("{") and header.endswith("}")
         if reason:
-            self._remark(start, end, reason)
-        return end
+            self._remark(*part.span(), reason)
 
-    def _read_sampling(self, start: int) -> int:
+    def _read_sampling(self, part: re.Match[str]) -> None:
         if self._kind != "node":
             # Below a thread it begins a section whose header is missing.
-            self._begin("node", start)
-        content, end = mend(self._text, start, is_whole_sampling)
+            self._begin("node", part)
         if "timestamp_text" in self._node:
             reason: str | None = "a second 'Hot threads at' line"
         else:
-            sampling, reason = read_sampling(content)
+            sampling, reason = read_sampling(part["sampling"].rstrip())
             self._node |= sampling
-            self._header_end = None
+            self._needs_sampling = False
         if reason:
-            self._remark(start, end, reason)
-        return end
+            self._remark(*part.span(), reason)
 
-    def _read_thread(self, start: int) -> int:
-        self._begin("thread", start)
-        content, end = mend(self._text, start, is_whole_thread)
-        thread, reason = read_usage(content, self._node_name)
+    def _read_thread(self, part: re.Match[str]) -> None:
+        self._begin("thread", part)
+        thread, reason = read_usage(part["thread"].rstrip(), self._node_name)
         if reason:
-            self._remark(start, end, reason)
+            self._remark(*part.span(), reason)
         name = thread.get("node_name")
         if name and name != self._node_name and not self._has_header:
             # Only the threads' names show to which node a piece without header belongs.
@@ -243,18 +203,11 @@ class _Parser:
                 self._end_node()
             self._node_name = name
         self._thread = thread
-        return end
 
-    def _read_stack(self, part: re.Match[str], group: _OpenGroup | tuple[StackGroup]) -> None:
+    def _read_stack(self, part: re.Match[str], group: _OpenGroup) -> None:
         """Read lines below that of a group."""
-        if isinstance(group, tuple):
-            # More lines belong to it than to the known one.
-            (known,) = group
-            most = sys.maxsize if known.elements is None else known.elements
-            group = _OpenGroup(known.snapshots, known.total, known.elements, most, list(known.frames))
-            self._group = group
         if part.lastgroup == "frames":
-            found, room = self._stacks.frames(part["frames"]), group.most - len(group.frames)
+            found, room = self._frames(part["frames"]), group.most - len(group.frames)
             group.frames += found[:room]
             if len(found) > room:
                 group.is_regular = False
@@ -268,44 +221,70 @@ class _Parser:
                 # Nothing says how long this stack is, so it ends here.
                 group.most = len(group.frames)
 
-    def _begin(self, kind: Literal["node", "thread", "group"], start: int) -> None:
-        self._end_part(start)
+    def _frames(self, lines: str) -> list[str]:
+        """Return the frames of lines that hold frames or nothing."""
+        if len(self._known_frames) >= _MAX_FRAMES:
+            self._known_frames.clear()
+        frames = [frame for line in lines.split("\n") if (frame := line.strip(MARGIN))]
+        return list(map(self._known_frames.setdefault, frames, frames))
+
+    def _known_group(self, start: int) -> StackGroup | None:
+        """Return the known group whose lines stand at a place."""
+        # The last one may be an earlier one and the blank lines below.
+        for known in reversed(self._known_groups.get(self._text[start : start + _HEAD], ())):
+            if self._text.startswith(known.source, start):
+                return known
+        return None
+
+    def _begin(self, kind: Literal["node", "thread", "group"], part: re.Match[str]) -> None:
+        self._end_part(part.start())
         if kind == "node":
             self._end_node()
         elif kind == "thread":
             self._end_thread()
-        self._kind, self._start = kind, start
+        self._kind, self._line = kind, part.span()
 
     def _end_part(self, end: int) -> None:
+        source = self._text[self._line[0] : end]
         if self._group is not None:
-            self._groups.append(self._group if isinstance(self._group, tuple) else self._read_group(self._group, end))
-            self._group = None
-            return
-        source = self._text[self._start : end]
-        if self._thread is not None:
+            self._end_group(self._group, source)
+        elif self._kind == "thread" and self._thread is not None:
             self._thread["source"] = source
         elif self._kind == "node":
             self._node["source"] = source
-            if self._header_end is not None:
-                self._remark(self._start, self._header_end, "no 'Hot threads at' line follows this node's header")
-                self._header_end = None
-        else:
+            if self._needs_sampling:
+                self._remark(*self._line, "no 'Hot threads at' line follows this node's header")
+                self._needs_sampling = False
+        elif self._kind == "before":
             self._before = source
 
-    def _read_group(self, group: _OpenGroup, end: int) -> tuple[StackGroup]:
+    def _end_group(self, group: _OpenGroup, source: str) -> None:
         if group.elements is not None and len(group.frames) < group.elements:
             group.is_regular = False
-            found = f"{group.elements} stack frames announced, {len(group.frames)} found"
-            self._remark(self._start, line_end(self._text, self._start), found)
-        source, frames = self._text[self._start : end], tuple(group.frames)
+            self._remark(*self._line, f"{group.elements} stack frames announced, {len(group.frames)} found")
         facts: dict[str, Any] = {"snapshots": group.snapshots, "total": group.total, "elements": group.elements}
-        read = (StackGroup(source=source, frames=frames, **facts),)
-        return self._stacks.kept(read) if group.is_regular else read
+        read = StackGroup(source=source, frames=tuple(group.frames), **facts)
+        self._groups.append(self._kept(read) if group.is_regular else read)
+        self._group = None
+
+    def _kept(self, group: StackGroup) -> StackGroup:
+        """Keep a group that was understood as a whole; return the one that has the same lines, if there is one."""
+        for known in self._known_groups.get(group.source[:_HEAD], ()):
+            if known.source == group.source:
+                return known
+        if self._known_count == _MAX_GROUPS:
+            self._known_groups.clear()
+            self._known_count = 0
+        self._known_groups.setdefault(group.source[:_HEAD], []).append(group)
+        self._known_count += 1
+        return group
 
     def _end_thread(self) -> None:
         if self._thread is not None:
-            # One tuple for each thread would be a large part of a report with short stacks.
-            groups = self._groups[0] if len(self._groups) == 1 else tuple(group for (group,) in self._groups)
+            groups = tuple(self._groups)
+            # One tuple for each idle thread would be a large part of a report with short stacks.
+            if self._threads and self._threads[-1].groups == groups:
+                groups = self._threads[-1].groups
             self._threads.append(HotThread(**self._thread, groups=groups))
             self._thread, self._groups = None, []
 
@@ -314,3 +293,23 @@ class _Parser:
         if self._node or self._threads:
             self._nodes.append(HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads)))
             self._node, self._node_name, self._has_header, self._threads = {}, None, False, []
+
+    def _remark(self, start: int, end: int, reason: str) -> None:
+        """Take down the lines between two places, and why; lines that continue the last ones are one with them."""
+        last_start, last_end, last_reason = self._remarks[-1] if self._remarks else (0, -1, "")
+        if last_reason == reason and last_end == start:
+            self._remarks[-1] = (last_start, end, reason)
+        elif len(self._remarks) == _MAX_REMARKS:
+            self._remarks[-1] = (last_start, max(last_end, end), "much between here and the end of these lines")
+        else:
+            self._remarks.append((start, end, reason))
+
+    def _unparsed(self) -> tuple[Unparsed, ...]:
+        """Return the lines that were not understood, in the order of the text."""
+        unparsed: list[Unparsed] = []
+        line, counted = 1, 0
+        for start, end, reason in sorted(self._remarks):
+            line += self._text.count("\n", counted, start)
+            counted = start
+            unparsed.append(Unparsed(line=line, text=self._text[start:end].rstrip(), reason=reason))
+        return tuple(unparsed)
